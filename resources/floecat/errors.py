@@ -1,0 +1,189 @@
+"""Every error that the kernel raises on purpose.
+
+    FloecatError
+    ├── BadRequestError                 the request cannot be understood
+    │   └── PayloadTooLargeError
+    ├── IllegalArgumentError            understood, and against a rule of the format
+    │   └── InvalidMetadataError        a metadata document that breaks the specification
+    ├── UnprocessableError              understood, and contradicts itself
+    ├── NotAuthorizedError              no valid identity
+    ├── ForbiddenError                  a valid identity without the right
+    │   └── LocationNotAllowedError     a location outside the allowed ones
+    ├── NotFoundError
+    │   ├── NoSuchWarehouseError
+    │   ├── NoSuchNamespaceError
+    │   ├── NoSuchTableError
+    │   ├── NoSuchViewError
+    │   ├── NoSuchFunctionError
+    │   └── FileMissingError            a file that should be in storage
+    ├── ConflictError
+    │   ├── AlreadyExistsError
+    │   ├── NamespaceNotEmptyError
+    │   ├── CommitFailedError           a requirement does not hold on the newest metadata
+    │   └── IdempotencyConflictError    the key was used for another request
+    ├── UnsupportedOperationError
+    ├── CommitStateUnknownError         the commit may have been applied
+    ├── UnavailableError                surely not applied; try again later
+    │   ├── StoreUnavailableError
+    │   └── StorageUnavailableError
+    └── SettingsError                   a setting that stops the start
+
+The front ends map these to their protocols, each in one table. A message is written for the user of the
+catalog: it names identifiers and locations, never credentials and never what a file contains.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExistsError",
+    "BadRequestError",
+    "CommitFailedError",
+    "CommitStateUnknownError",
+    "ConflictError",
+    "FileMissingError",
+    "FloecatError",
+    "ForbiddenError",
+    "IdempotencyConflictError",
+    "IllegalArgumentError",
+    "InvalidMetadataError",
+    "LocationNotAllowedError",
+    "NamespaceNotEmptyError",
+    "NoSuchFunctionError",
+    "NoSuchNamespaceError",
+    "NoSuchTableError",
+    "NoSuchViewError",
+    "NoSuchWarehouseError",
+    "NotAuthorizedError",
+    "NotFoundError",
+    "PayloadTooLargeError",
+    "SettingsError",
+    "StorageUnavailableError",
+    "StoreUnavailableError",
+    "UnavailableError",
+    "UnprocessableError",
+    "UnsupportedOperationError",
+]
+
+
+class FloecatError(Exception):
+    """Root of the tree.
+
+    Attributes:
+        message: one sentence for the user of the catalog.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class BadRequestError(FloecatError):
+    """The request is malformed: its JSON, a name, a parameter."""
+
+
+class PayloadTooLargeError(BadRequestError):
+    """The body of a request is larger than the service takes."""
+
+
+class IllegalArgumentError(FloecatError):
+    """The request is well formed and breaks a rule of the table or view specification."""
+
+
+class InvalidMetadataError(IllegalArgumentError):
+    """A metadata document that cannot be read or breaks the specification."""
+
+
+class UnprocessableError(FloecatError):
+    """The request contradicts itself, as a property that is both set and removed."""
+
+
+class NotAuthorizedError(FloecatError):
+    """The request carries no valid identity."""
+
+
+class ForbiddenError(FloecatError):
+    """The identity is valid and lacks the right."""
+
+
+class LocationNotAllowedError(ForbiddenError):
+    """A location outside the allowed locations of the catalog."""
+
+
+class NotFoundError(FloecatError):
+    """Something that the request names does not exist."""
+
+
+class NoSuchWarehouseError(NotFoundError):
+    """No catalog has this name."""
+
+
+class NoSuchNamespaceError(NotFoundError):
+    """The namespace does not exist."""
+
+
+class NoSuchTableError(NotFoundError):
+    """The table does not exist."""
+
+
+class NoSuchViewError(NotFoundError):
+    """The view does not exist."""
+
+
+class NoSuchFunctionError(NotFoundError):
+    """The function does not exist."""
+
+
+class FileMissingError(NotFoundError):
+    """A file that an entry points at is not in storage."""
+
+
+class ConflictError(FloecatError):
+    """The state of the catalog does not allow the request."""
+
+
+class AlreadyExistsError(ConflictError):
+    """The name is taken."""
+
+
+class NamespaceNotEmptyError(ConflictError):
+    """The namespace still holds tables, views or namespaces."""
+
+
+class CommitFailedError(ConflictError):
+    """A requirement of the commit does not hold on the newest metadata. Nothing was changed."""
+
+
+class IdempotencyConflictError(ConflictError):
+    """The idempotency key belongs to another request."""
+
+
+class UnsupportedOperationError(FloecatError):
+    """The catalog does not do this."""
+
+
+class CommitStateUnknownError(FloecatError):
+    """The commit may have been applied, and the store does not say. Its files must be kept."""
+
+
+class UnavailableError(FloecatError):
+    """A service that is needed is away. The request was surely not applied.
+
+    Attributes:
+        retry_after_s: after how many seconds a retry makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class StoreUnavailableError(UnavailableError):
+    """The SQL store does not answer."""
+
+
+class StorageUnavailableError(UnavailableError):
+    """Object storage fails or does not answer in time."""
+
+
+class SettingsError(FloecatError):
+    """A setting is unknown or has a value of the wrong kind."""

@@ -1,0 +1,1 @@
+"""Names of namespaces, tables and views: levels, separators, encodings."""

@@ -1,0 +1,62 @@
+# What can be done with this repository. `make help` lists it.
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := pipeline,spark,s3,clients,dev
+# Python 3.11 or newer; the Iceberg runtime for Spark comes as a package for 3.11 and 3.12 only, so these first.
+PYTHON ?= $(shell .ci/find-python)
+JOBS   ?= 2
+ARGS   ?=
+PIP     = $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install up test test-scale check format bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+install: $(STAMP) ## Install everything into .venv, at the versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Floecat needs Python 3.11 or newer; none was found on the PATH." >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Creating $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); } || \
+	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Installing Floecat and its libraries into $(VENV): about 1.4 GB, a few minutes the first time"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+up: $(STAMP) ## Start everything: REST on 9200, Dagster UI on 3000, demo data (ARGS="--help" shows options)
+	@$(BIN)/floecat up $(ARGS)
+
+check: $(STAMP) ## Format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit -k name" chooses)
+	@.ci/install-postgresql
+	$(BIN)/python -m pytest -m "not scale" -n $(JOBS) --dist loadfile $(ARGS)
+
+test-scale: $(STAMP) ## Run the long tests
+	@.ci/install-postgresql
+	$(BIN)/python -m pytest -m scale $(ARGS)
+
+bench: $(STAMP) ## Measure the service on this machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## Write constraints.txt anew, from the newest versions that fit together
+	@echo "Resolving in a virtual environment of its own"
+	@rm -rf build/lock && $(PYTHON) -m venv build/lock
+	@build/lock/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[$(EXTRAS)]'
+	@{ echo '# Versions that were installed and tested together. `make lock` writes this file.'; \
+	   build/lock/bin/python -m pip --disable-pip-version-check freeze --exclude-editable; } > constraints.txt
+	@rm -rf build/lock && git --no-pager diff --stat -- constraints.txt
+
+clean: ## Remove what the tools leave behind; .venv and .floecat stay
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

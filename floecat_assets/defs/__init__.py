@@ -1,0 +1,1 @@
+"""Definitions by topic; what is shared by several topics is beside them."""

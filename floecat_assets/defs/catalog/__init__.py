@@ -1,0 +1,1 @@
+"""What clients do to the catalog, seen as assets."""

@@ -1,0 +1,137 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from litestar import Litestar
+from litestar.config.compression import CompressionConfig
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.middleware import DefineMiddleware
+from litestar.openapi import OpenAPIConfig
+
+import floecat
+from floecat.runtime import Kernel, open_kernel
+from floecat.settings import Settings
+from floecat_rest.authentication import AuthenticationMiddleware, open_authenticator
+from floecat_rest.documents import OWN_COMPRESSION
+from floecat_rest.errors import answer_error
+from floecat_rest.iceberg.config import ConfigController
+from floecat_rest.iceberg.endpoints import served_endpoints
+from floecat_rest.iceberg.functions import FunctionController, FunctionsController
+from floecat_rest.iceberg.metrics import MetricsController
+from floecat_rest.iceberg.namespaces import (
+    NamespaceController,
+    NamespacePropertiesController,
+    NamespacesController,
+)
+from floecat_rest.iceberg.oauth import OAuthController
+from floecat_rest.iceberg.tables import (
+    RegisterTableController,
+    RenameTableController,
+    TableController,
+    TablesController,
+    UnregisterTableController,
+)
+from floecat_rest.iceberg.transactions import TransactionController
+from floecat_rest.iceberg.views import (
+    RegisterViewController,
+    RenameViewController,
+    ViewController,
+    ViewsController,
+)
+from floecat_rest.management.health import HealthController, MetricsPageController
+from floecat_rest.paths import RawPaths
+from floecat_rest.request_log import RequestLog
+from floecat_rest.requests import CatalogRequest, Services
+from floecat_rest.threads import HandlerThreads
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, ControllerRouterHandler
+
+__all__ = ["CONTROLLERS", "create_app"]
+
+CONTROLLERS: list[ControllerRouterHandler] = [
+    ConfigController,
+    NamespacesController,
+    NamespaceController,
+    NamespacePropertiesController,
+    TablesController,
+    TableController,
+    UnregisterTableController,
+    RegisterTableController,
+    RenameTableController,
+    MetricsController,
+    TransactionController,
+    ViewsController,
+    ViewController,
+    RegisterViewController,
+    RenameViewController,
+    FunctionsController,
+    FunctionController,
+    OAuthController,
+    HealthController,
+    MetricsPageController,
+]
+"""One per path; two on one path would not start."""
+
+_COMPRESS_FROM_BYTES = 1 << 10
+
+
+def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
+    """Put the application together.
+
+    Args:
+        settings: of the process.
+        kernel: an open one, which stays the caller's; None opens one at start and closes it at the end.
+
+    Returns:
+        The application, for an ASGI server.
+
+    Raises:
+        SettingsError: `auth-mode=oidc` has no usable source of keys.
+    """
+    services = Services(settings, kernel)
+    app = Litestar(
+        route_handlers=CONTROLLERS,
+        request_class=CatalogRequest,
+        state=State({Services.STATE: services}),
+        middleware=[
+            DefineMiddleware(AuthenticationMiddleware, authenticator=open_authenticator(settings)),
+        ],
+        exception_handlers={HTTPException: answer_error, Exception: answer_error},
+        compression_config=CompressionConfig(
+            backend="gzip",
+            minimum_size=_COMPRESS_FROM_BYTES,
+            gzip_compress_level=3,
+            exclude_opt_key=next(iter(OWN_COMPRESSION)),
+        ),
+        request_max_body_size=settings.gateway.max_request_body_bytes,
+        lifespan=[_lifespan(services)],
+        openapi_config=OpenAPIConfig(title="Floecat", version=floecat.__version__),
+        logging_config=None,
+    )
+    services.endpoints = served_endpoints(app.routes)
+    return RequestLog(RawPaths(app, default_prefix=settings.gateway.default_prefix))
+
+
+def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        threads = HandlerThreads(services.settings.gateway.threads)
+        asyncio.get_running_loop().set_default_executor(threads)
+        opened = None if services.kernel else open_kernel(services.settings)
+        services.kernel = services.kernel or opened
+        try:
+            yield
+        finally:
+            threads.shutdown(wait=True)
+            if opened is not None:
+                services.kernel = None
+                opened.close()
+
+    return lifespan

@@ -1,0 +1,69 @@
+"""Request bodies: JSON, read into the structs of `floecat_rest.iceberg.wire`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from floecat.errors import BadRequestError
+from floecat_rest.errors import UnsupportedMediaTypeError
+
+__all__ = ["canonical_json", "check_media_type", "decode_body"]
+
+T = TypeVar("T")
+
+_LONGEST_MESSAGE = 300
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Read a body. Fields that the struct does not know are ignored: the specification grows.
+
+    Raises:
+        BadRequestError: it is not valid JSON in UTF-8, nested too deeply, or not of this form. The message
+            names the JSON path, never what the body holds there.
+    """
+    if not body:
+        raise BadRequestError("Malformed request: a JSON body is needed")
+    try:
+        # Parts that stay encoded would otherwise carry invalid text into metadata files.
+        str(body, "utf-8")
+        return cast("T", _decoder(cast("Any", kind)).decode(body))
+    except msgspec.MsgspecError as error:
+        raise BadRequestError(f"Malformed request: {_shorten(str(error))}") from None
+    except UnicodeDecodeError:
+        raise BadRequestError("Malformed request: the body is not UTF-8") from None
+    except RecursionError:
+        raise BadRequestError("Malformed request: the body is nested too deeply") from None
+
+
+def canonical_json(body: bytes) -> bytes:
+    """The body with sorted keys and no insignificant white space, so that equal requests are equal bytes.
+
+    A body that is not JSON is returned as it is; whoever decodes it refuses it.
+    """
+    try:
+        return msgspec.json.encode(msgspec.json.decode(body), order="sorted") if body else b""
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+        return body
+
+
+def check_media_type(content_type: str | None) -> None:
+    """Refuse a body that is declared to be something other than JSON. Some clients declare nothing.
+
+    Raises:
+        UnsupportedMediaTypeError: it is.
+    """
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    if media_type and media_type != "application/json" and not media_type.endswith("+json"):
+        raise UnsupportedMediaTypeError("Unsupported media type: send application/json")
+
+
+@lru_cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def _shorten(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"

@@ -1,0 +1,46 @@
+"""The `floecat` command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from floecat.errors import FloecatError, SettingsError
+from floecat_rest.commands import catalog, db, demo, docs, serve, up, version
+from floecat_rest.commands.console import print_error
+
+__all__ = ["app", "main"]
+
+EXIT_FAILURE = 1
+EXIT_SETTINGS = 2
+"""As for a wrong command line: nothing was started."""
+
+app = typer.Typer(
+    name="floecat",
+    help="Floecat, an Apache Iceberg REST catalog.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (up.up, serve.serve, demo.demo, version.version):
+    app.command()(command)
+for group in (db.app, catalog.app, docs.app):
+    app.add_typer(group)
+
+
+def main() -> None:
+    """Runs the command line. Exits with 0, with 1 after a failure, with 2 for a wrong option or setting."""
+    try:
+        app(prog_name="floecat")
+    except SettingsError as error:
+        print_error(error.message)
+        sys.exit(EXIT_SETTINGS)
+    except FloecatError as error:
+        print_error(error.message)
+        sys.exit(EXIT_FAILURE)
+    except OSError as error:
+        place = f": {error.filename}" if error.filename else ""
+        print_error(f"{error.strerror or error}{place}")
+        sys.exit(EXIT_FAILURE)

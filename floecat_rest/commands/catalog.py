@@ -1,0 +1,60 @@
+"""`floecat catalog`: the catalogs of the default account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from floecat_rest.commands.console import out
+from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="catalog", help="Catalogs, each reached by its name as prefix or warehouse.", no_args_is_help=True
+)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Name: letters, digits, '_', '-' and '.'.")],
+    location: Annotated[
+        str | None,
+        typer.Option(
+            "--location",
+            help="Storage location, as s3://bucket/path. Default: that of the default catalog with -NAME.",
+        ),
+    ] = None,
+    allowed_location: Annotated[
+        list[str] | None,
+        typer.Option("--allowed-location", help="A further location for its tables. Repeatable."),
+    ] = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Create a catalog."""
+    settings = settings_from(config, data_dir=data_dir)
+    from floecat.runtime import kernel
+
+    place = location or f"{settings.warehouse_location.rstrip('/')}-{name}"
+    with kernel(settings) as opened:
+        made = opened.catalogs.create(
+            settings.gateway.default_account_id, name, place, allowed_locations=allowed_location or []
+        )
+    out.print(f"Created catalog {made.name} at {made.storage_location}", markup=False, soft_wrap=True)
+
+
+@app.command(name="list")
+def list_catalogs(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
+    """List the catalogs."""
+    settings = settings_from(config, data_dir=data_dir)
+    from floecat.runtime import kernel
+
+    with kernel(settings) as opened:
+        catalogs = opened.catalogs.list(settings.gateway.default_account_id)
+    table = Table("name", "location", box=None, pad_edge=False)
+    for catalog in catalogs:
+        table.add_row(catalog.name, catalog.storage_location)
+    out.print(table, soft_wrap=True)

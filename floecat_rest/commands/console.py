@@ -1,0 +1,20 @@
+"""What the commands write to the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+__all__ = ["err", "out", "print_error"]
+
+out = Console(highlight=False)
+"""Results, on standard output."""
+
+err = Console(stderr=True, highlight=False)
+"""Problems, on standard error."""
+
+
+def print_error(message: str) -> None:
+    """One line for each line of the message, never wrapped and never taken for markup."""
+    for line in message.splitlines():
+        err.print("[red]error:[/red]", end=" ", soft_wrap=True)
+        err.print(line, markup=False, soft_wrap=True)

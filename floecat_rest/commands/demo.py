@@ -1,0 +1,96 @@
+"""`floecat demo`: a few small tables to look at."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.status import Status
+
+from floecat.errors import SettingsError, UnavailableError
+from floecat.settings import Settings
+from floecat_rest.commands.console import err, out
+from floecat_rest.commands.options import ConfigOption, settings_from
+
+__all__ = ["demo", "load_once"]
+
+_MISSING = (
+    "demo data is written by PyIceberg, which is not installed: pip install 'floecat[clients]' brings it"
+)
+
+
+def demo(
+    *,
+    config: ConfigOption = None,
+    url: Annotated[str, typer.Option("--url", help="A running service.")] = "http://127.0.0.1:9200",
+    warehouse: Annotated[str, typer.Option("--warehouse", help="Name of the catalog.")] = "floecat",
+    token: Annotated[
+        str | None,
+        typer.Option("--token", envvar="FLOECAT_TOKEN", help="Bearer token, where a login is needed."),
+    ] = None,
+) -> None:
+    """Load demo data into a running service: tables with history, a view. Safe to repeat."""
+    if not _pyiceberg_is_installed():
+        raise SettingsError(_MISSING)
+    properties = _storage_properties(settings_from(config)) | ({"token": token} if token else {})
+    from floecat_rest.demo_data import load, steps
+
+    with Progress(console=out, disable=not out.is_terminal) as progress:
+        task = progress.add_task("Demo data", total=len(steps()))
+        load(url, warehouse, lambda _: progress.advance(task), properties)
+    out.print("Demo data is loaded: namespace demo.")
+
+
+def load_once(settings: Settings, url: str, status: Status, check: Callable[[], None]) -> None:
+    """Load demo data into a default catalog that holds nothing yet, or go on where a start was interrupted.
+
+    Args:
+        settings: those of the service.
+        url: the running service.
+        status: shows what is being done.
+        check: called between steps; what it raises ends the loading.
+    """
+    if not _pyiceberg_is_installed():
+        err.print(f"No demo data: {_MISSING}", soft_wrap=True)
+        return
+    if settings.gateway.auth_mode != "dev":
+        err.print(
+            "No demo data: the service asks for a login. `floecat demo --token` loads it.", soft_wrap=True
+        )
+        return
+    from floecat_rest.demo_data import is_wanted, load
+
+    warehouse, properties = settings.gateway.default_prefix, _storage_properties(settings)
+
+    def step(name: str) -> None:
+        check()
+        status.update(f"Loading demo data: {name}")
+
+    status.update("Loading demo data")
+    try:
+        if is_wanted(url, warehouse, properties):
+            load(url, warehouse, step, properties)
+            out.print("[green]✓[/green] Demo data")
+    except UnavailableError as error:
+        # The catalog works without it.
+        err.print(f"No demo data: {error.message}", soft_wrap=True, markup=False)
+
+
+def _storage_properties(settings: Settings) -> dict[str, str]:
+    """What PyIceberg needs to write where the service writes."""
+    aws = settings.storage.aws
+    given = {
+        "s3.endpoint": aws.s3.endpoint,
+        "s3.region": aws.region,
+        "s3.access-key-id": aws.s3.access_key_id,
+        "s3.secret-access-key": aws.s3.secret_access_key,
+        "s3.session-token": aws.s3.session_token,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _pyiceberg_is_installed() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("pyiceberg", "pyarrow", "pyiceberg_core"))

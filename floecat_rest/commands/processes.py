@@ -1,0 +1,224 @@
+"""Child processes that are started, watched and ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from types import FrameType, TracebackType
+from typing import Self
+
+from floecat.errors import FloecatError
+
+__all__ = ["ChildEndedError", "Processes", "Service", "StopRequestedError"]
+
+_POLL_S = 0.1
+_STOP_S = 15.0
+"""How long a service may take to end after SIGTERM."""
+
+_LEFTOVER_S = 3.0
+"""How long what a service left behind may take after it, before it is killed."""
+
+_TAIL_LINES = 20
+
+
+class ChildEndedError(FloecatError):
+    """A service that should run has ended."""
+
+
+class StopRequestedError(FloecatError):
+    """The user or the system asked to stop."""
+
+
+class Service:
+    """One child process in a process group of its own, its output in a file."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, ready_url: str | None = None) -> None:
+        """Describe a service.
+
+        Args:
+            name: how messages call it.
+            command: program and arguments.
+            log: file for its output; written anew at each start.
+            ready_url: answers 200 as soon as the service is ready. None: ready once started.
+        """
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self.ready_url = ready_url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, environ: Mapping[str, str]) -> None:
+        """Start it in its own session, so that a Ctrl-C of the terminal reaches only us."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own programs
+                self.command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs or before it was started."""
+        return None if self._process is None else self._process.poll()
+
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        if self.ready_url is None:
+            return True
+        try:
+            with urllib.request.urlopen(self.ready_url, timeout=2) as answer:  # noqa: S310 - an http URL of ours
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to the whole group; whether anybody was there."""
+        if self._process is None:
+            return False
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end(self, deadline: float) -> None:
+        """Wait for the end of the service and of what it left behind; kill what does not end in time.
+
+        Args:
+            deadline: on the clock of `time.monotonic`.
+        """
+        if self._process is None:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        deadline = min(deadline, time.monotonic() + _LEFTOVER_S)
+        while self.signal(0) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+
+    def ending(self) -> str:
+        """How it ended, and the last lines that it wrote."""
+        code = self.exit_code()
+        reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([f"{self.name} ended ({reason}); its log is {self.log}:", *lines[-_TAIL_LINES:]])
+
+
+class Processes:
+    """Services that stand and fall together.
+
+    As a context manager it turns SIGINT, SIGTERM and SIGHUP into a request that `check` reports, and ends all
+    services when the block is left, however it is left.
+
+    Attributes:
+        environ: environment of the services.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Take the environment of the services."""
+        self.environ = environ
+        self._started: list[Service] = []
+        self._watched: list[Service] = []
+        self._stop = Event()
+        self._handlers: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, lambda *_: self._stop.set())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # The handlers stay while the services end: a second Ctrl-C must not leave some of them behind.
+        self._end_all()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def start(self, service: Service) -> None:
+        """Start a service and watch it from now on."""
+        self._start(service)
+        self._watched.append(service)
+
+    def run(self, service: Service, timeout_s: float) -> None:
+        """Run something to its end.
+
+        Raises:
+            ChildEndedError: it failed, or was not done in time, or a watched service ended meanwhile.
+            StopRequestedError: a signal came.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._start(service)
+        while service.exit_code() is None:
+            if time.monotonic() > deadline:
+                raise ChildEndedError(
+                    f"{service.name} was not done within {timeout_s:.0f} s; see {service.log}"
+                )
+            self._stop.wait(_POLL_S)
+            self.check()
+        if service.exit_code() != 0:
+            raise ChildEndedError(service.ending())
+
+    def check(self) -> None:
+        """Say whether to go on.
+
+        Raises:
+            StopRequestedError: a signal came.
+            ChildEndedError: a service has ended; with the end of its log.
+        """
+        if self._stop.is_set():
+            raise StopRequestedError("stopped")
+        for service in self._watched:
+            if service.exit_code() is not None:
+                raise ChildEndedError(service.ending())
+
+    def wait_ready(self, service: Service, timeout_s: float) -> None:
+        """Wait until a service answers.
+
+        Raises:
+            ChildEndedError: a service ended meanwhile, or this one did not answer in time.
+            StopRequestedError: a signal came.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not service.is_ready():
+            if time.monotonic() > deadline:
+                raise ChildEndedError(
+                    f"{service.name} did not answer within {timeout_s:.0f} s; see {service.log}"
+                )
+            self._stop.wait(_POLL_S)
+            self.check()
+
+    def wait(self) -> None:
+        """Wait until one of them ends or a signal comes.
+
+        Raises:
+            ChildEndedError: a service has ended.
+            StopRequestedError: a signal came.
+        """
+        while True:
+            self._stop.wait(0.5)
+            self.check()
+
+    def _start(self, service: Service) -> None:
+        self.check()
+        service.start(self.environ)
+        self._started.append(service)
+
+    def _end_all(self) -> None:
+        for service in self._started:
+            service.signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_S
+        for service in self._started:
+            service.end(deadline)

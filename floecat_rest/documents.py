@@ -1,0 +1,160 @@
+"""Answers that carry a metadata document: spliced from bytes, never parsed and rendered again.
+
+``{"metadata-location": …, "metadata": <the stored bytes>, "config": {…}}``
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from litestar.types import Receive, Scope, Send
+
+__all__ = ["OWN_COMPRESSION", "DocumentResponse", "Documents", "GzipCache", "accepts_gzip"]
+
+OWN_COMPRESSION = {"own_compression": True}
+"""`opt` of handlers that answer documents, which the compression of other answers leaves alone."""
+
+_JOIN_BELOW_BYTES = 64 << 10
+_COMPRESS_FROM_BYTES = 1 << 10
+_GZIP_LEVEL = 3
+_GZIP_WINDOW = 31
+
+_Headers = list[tuple[bytes, bytes]]
+
+
+class DocumentResponse:
+    """An ASGI answer in several parts, sent one after the other without being joined."""
+
+    __slots__ = ("_headers", "_parts", "_status")
+
+    def __init__(self, status: int, headers: _Headers, parts: Sequence[bytes]) -> None:
+        """Take the status, headers without `content-length`, and the parts of the body."""
+        self._status = status
+        self._headers = headers
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the answer."""
+        parts = self._parts
+        size = sum(map(len, parts))
+        if self._status != 304:
+            self._headers.append((b"content-length", str(size).encode()))
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        if size < _JOIN_BELOW_BYTES:
+            parts = (b"".join(parts),)
+        for part in parts[:-1]:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": parts[-1], "more_body": False})
+
+
+class GzipCache:
+    """Compressed answers, the least recently used leaving first, within a budget of bytes."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        """Take the budget; 0 keeps nothing."""
+        self._budget_bytes = budget_bytes
+        self._size_bytes = 0
+        self._entries: OrderedDict[object, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: object) -> bytes | None:
+        """The compressed answer, if it is still kept."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+            return entry
+
+    def put(self, key: object, compressed: bytes) -> None:
+        """Keep an answer; one larger than a quarter of the budget is not worth the others."""
+        if len(compressed) > self._budget_bytes // 4:
+            return
+        with self._lock:
+            self._size_bytes += len(compressed) - len(self._entries.pop(key, b""))
+            self._entries[key] = compressed
+            while self._size_bytes > self._budget_bytes:
+                _, evicted = self._entries.popitem(last=False)
+                self._size_bytes -= len(evicted)
+
+
+class Documents:
+    """Makes the answers, compressed for clients that ask."""
+
+    def __init__(self, cache: GzipCache) -> None:
+        """Take the cache of compressed answers."""
+        self._cache = cache
+
+    def not_modified(self, etag: str | None) -> DocumentResponse:
+        """304, without a body."""
+        return DocumentResponse(304, [*_etag(etag), _VARY], (b"",))
+
+    def answer(
+        self,
+        metadata: bytes,
+        metadata_location: str | None,
+        accept_encoding: str | None,
+        *,
+        config: Mapping[str, str] | None = None,
+        etag: str | None = None,
+        mode: str = "all",
+    ) -> DocumentResponse:
+        """200 with a document.
+
+        Args:
+            metadata: the document, JSON.
+            metadata_location: its file; None for a staged table.
+            accept_encoding: header of the request.
+            config: client settings; None leaves the field out.
+            etag: tag of the representation.
+            mode: which form of the document at `metadata_location` this is.
+        """
+        prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(metadata_location)
+        suffix = b"}" if config is None else b',"config":%b}' % msgspec.json.encode(config)
+        headers = [_JSON, _VARY, *_etag(etag)]
+        parts: Sequence[bytes] = (prefix, metadata, suffix)
+        if len(metadata) >= _COMPRESS_FROM_BYTES and accepts_gzip(accept_encoding):
+            key = (prefix, mode, len(metadata), suffix) if metadata_location else None
+            parts = (self._compressed(key, parts),)
+            headers.append(_GZIP)
+        return DocumentResponse(200, headers, parts)
+
+    def _compressed(self, key: object | None, parts: Sequence[bytes]) -> bytes:
+        cached = self._cache.get(key) if key is not None else None
+        if cached is not None:
+            return cached
+        compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        compressed = b"".join([*map(compressor.compress, parts), compressor.flush()])
+        if key is not None:
+            self._cache.put(key, compressed)
+        return compressed
+
+
+_JSON = (b"content-type", b"application/json")
+_VARY = (b"vary", b"Accept-Encoding")
+_GZIP = (b"content-encoding", b"gzip")
+
+
+def _etag(etag: str | None) -> _Headers:
+    return [(b"etag", etag.encode())] if etag else []
+
+
+@lru_cache(256)
+def accepts_gzip(accept_encoding: str | None) -> bool:
+    """Whether a value of `Accept-Encoding` takes gzip (RFC 9110 section 12.5.3)."""
+    weights: dict[str, float] = {}
+    for part in (accept_encoding or "").split(","):
+        coding, _, parameter = part.partition(";")
+        name, _, value = parameter.strip().partition("=")
+        try:
+            weights[coding.strip().lower()] = float(value) if name.strip().lower() == "q" else 1.0
+        except ValueError:
+            weights[coding.strip().lower()] = 0.0
+    return weights.get("gzip", weights.get("*", 0.0)) > 0

@@ -1,0 +1,173 @@
+"""Errors as Iceberg REST clients read them.
+
+Every answer that is not 2xx or 304 has the body ``{"error": {"message", "type", "code"}}`` (REST
+specification, `IcebergErrorResponse`). Java clients choose the exception by status and `type`, so both come
+from one table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from floecat import errors
+from floecat_rest.request_ids import request_id_of
+
+__all__ = [
+    "ERROR_KINDS",
+    "ErrorKind",
+    "ErrorModel",
+    "IcebergErrorResponse",
+    "UnsupportedMediaTypeError",
+    "answer_error",
+    "describe_error",
+    "encode_error",
+]
+
+_log = logging.getLogger(__name__)
+
+
+class ErrorKind(NamedTuple):
+    """How an error looks on the wire."""
+
+    status: int
+    type: str
+
+
+class UnsupportedMediaTypeError(errors.BadRequestError):
+    """The body is declared to be something other than JSON."""
+
+
+ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
+    errors.BadRequestError: ErrorKind(400, "BadRequestException"),
+    errors.PayloadTooLargeError: ErrorKind(413, "BadRequestException"),
+    UnsupportedMediaTypeError: ErrorKind(415, "BadRequestException"),
+    errors.IllegalArgumentError: ErrorKind(400, "IllegalArgumentException"),
+    errors.UnprocessableError: ErrorKind(422, "UnprocessableEntityException"),
+    errors.NotAuthorizedError: ErrorKind(401, "NotAuthorizedException"),
+    errors.ForbiddenError: ErrorKind(403, "ForbiddenException"),
+    errors.NotFoundError: ErrorKind(404, "NotFoundException"),
+    errors.NoSuchWarehouseError: ErrorKind(404, "NoSuchWarehouseException"),
+    errors.NoSuchNamespaceError: ErrorKind(404, "NoSuchNamespaceException"),
+    errors.NoSuchTableError: ErrorKind(404, "NoSuchTableException"),
+    errors.NoSuchViewError: ErrorKind(404, "NoSuchViewException"),
+    errors.NoSuchFunctionError: ErrorKind(404, "NoSuchFunctionException"),
+    errors.ConflictError: ErrorKind(409, "ConflictException"),
+    errors.AlreadyExistsError: ErrorKind(409, "AlreadyExistsException"),
+    errors.NamespaceNotEmptyError: ErrorKind(409, "NamespaceNotEmptyException"),
+    errors.CommitFailedError: ErrorKind(409, "CommitFailedException"),
+    errors.UnsupportedOperationError: ErrorKind(406, "UnsupportedOperationException"),
+    errors.CommitStateUnknownError: ErrorKind(500, "CommitStateUnknownException"),
+    errors.UnavailableError: ErrorKind(503, "ServiceUnavailableException"),
+}
+"""Kinds of the kernel's errors; a class without a row has that of its nearest base."""
+
+_INTERNAL = ErrorKind(500, "InternalServerError")
+
+_FRAMEWORK_TYPES: Mapping[int, str] = {
+    400: "BadRequestException",
+    401: "NotAuthorizedException",
+    403: "ForbiddenException",
+    404: "NotFoundException",
+    405: "UnsupportedOperationException",
+    413: "BadRequestException",
+    503: "ServiceUnavailableException",
+}
+
+
+class ErrorModel(msgspec.Struct):
+    """The error itself."""
+
+    message: str
+    type: str
+    code: int
+
+
+class IcebergErrorResponse(msgspec.Struct):
+    """Body of every error answer but those of `/v1/oauth/tokens`."""
+
+    error: ErrorModel
+
+
+def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[str, str]]:
+    """The body and the headers for an error.
+
+    The text of an error that nobody raised on purpose stays in the log: the message names the request id, by
+    which an operator finds it.
+    """
+    if isinstance(error, HTTPException):
+        return _describe_framework_error(error, request_id)
+    kind = next((ERROR_KINDS[base] for base in type(error).__mro__ if base in ERROR_KINDS), _INTERNAL)
+    if kind is _INTERNAL or not isinstance(error, errors.FloecatError):
+        return _internal(request_id), {}
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.NotAuthorizedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, errors.UnavailableError):
+        headers["Retry-After"] = str(error.retry_after_s)
+    return ErrorModel(error.message, kind.type, kind.status), headers
+
+
+def encode_error(error: ErrorModel) -> bytes:
+    """The body as JSON. Lone surrogates, which JSON cannot carry, are replaced."""
+    try:
+        return msgspec.json.encode(IcebergErrorResponse(error))
+    except UnicodeEncodeError:
+        message = error.message.encode("utf-8", "replace").decode()
+        return msgspec.json.encode(IcebergErrorResponse(msgspec.structs.replace(error, message=message)))
+
+
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Exception handler of the application: renders any error, and logs those that an operator must see."""
+    request_id = request_id_of(request.scope)
+    described, headers = describe_error(error, request_id)
+    if described.code >= 500:
+        known = isinstance(error, errors.FloecatError | HTTPException)
+        _log.log(
+            logging.WARNING if described.code == 503 else logging.ERROR,
+            "%s %s failed: %s [%s]",
+            request.method,
+            request.scope["path"],
+            error if known else type(error).__name__,
+            request_id,
+            exc_info=error if described.code != 503 else None,
+        )
+    # An answer to HEAD has no body, an error's neither.
+    content = b"" if request.method == "HEAD" else encode_error(described)
+    return Response(content, status_code=described.code, headers=headers, media_type="application/json")
+
+
+def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[ErrorModel, dict[str, str]]:
+    status = error.status_code
+    if status >= 500 and status != 503:
+        return _internal(request_id), {}
+    message = _validation_message(error) if isinstance(error, ValidationException) else error.detail
+    kind = _FRAMEWORK_TYPES.get(status, "BadRequestException" if status < 500 else "InternalServerError")
+    return ErrorModel(message, kind, status), dict(error.headers or {})
+
+
+def _validation_message(error: ValidationException) -> str:
+    if not isinstance(error.extra, list) or not error.extra:
+        return "Malformed request"
+    faults = [
+        f"parameter {_wire_name(fault.get('key', ''))}: {fault.get('message')}" for fault in error.extra
+    ]
+    return f"Malformed request: {'; '.join(faults)}"
+
+
+def _wire_name(field: str) -> str:
+    head, *rest = field.split("_")
+    return head + "".join(map(str.title, rest))
+
+
+def _internal(request_id: str) -> ErrorModel:
+    return ErrorModel(
+        f"Internal error; the log of the service has it under request id {request_id}",
+        _INTERNAL.type,
+        _INTERNAL.status,
+    )

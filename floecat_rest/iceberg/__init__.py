@@ -1,0 +1,1 @@
+"""The Iceberg REST catalog: one controller per path, each handler one call of the kernel."""

@@ -1,0 +1,51 @@
+"""Functions. The catalog keeps none, and says so rather than not answering."""
+
+from __future__ import annotations
+
+from litestar import Controller, get
+from litestar.params import FromPath
+
+from floecat.errors import NoSuchFunctionError
+from floecat.identifiers.encoding import decode_segment
+from floecat.identifiers.namespace import TableIdentifier
+from floecat_rest.iceberg.wire.functions import ListFunctionsResponse
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+
+__all__ = ["FunctionController", "FunctionsController"]
+
+_FUNCTIONS = "/v1/{prefix:str}/namespaces/{namespace:str}/functions"
+
+
+class FunctionsController(Controller):
+    """The functions of a namespace."""
+
+    path = _FUNCTIONS
+    tags = ["Functions"]
+
+    @get(operation_id="listFunctions", sync_to_thread=True)
+    def list_functions(
+        self,
+        request: CatalogRequest,
+        page_token: PageToken = None,  # noqa: ARG002
+        page_size: PageSize = None,  # noqa: ARG002
+    ) -> ListFunctionsResponse:
+        """None, if the namespace exists."""
+        call = request.call()
+        request.kernel.namespaces.exists(call, request.namespace(call.catalog))
+        return ListFunctionsResponse()
+
+
+class FunctionController(Controller):
+    """One function."""
+
+    path = f"{_FUNCTIONS}/{{function:str}}"
+    tags = ["Functions"]
+
+    @get(operation_id="loadFunction", sync_to_thread=True)
+    def load_function(self, request: CatalogRequest, function: FromPath[str]) -> None:
+        """404: there is none."""
+        call = request.call()
+        namespace = request.namespace(call.catalog)
+        request.kernel.namespaces.exists(call, namespace)
+        identifier = TableIdentifier(namespace, decode_segment(function).literal)
+        raise NoSuchFunctionError(f"Function does not exist: {identifier}")

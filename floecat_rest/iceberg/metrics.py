@@ -1,0 +1,25 @@
+"""Scan and commit reports of clients."""
+
+from __future__ import annotations
+
+from litestar import Controller, post
+from litestar.params import RawBody
+
+from floecat_rest.bodies import check_media_type
+from floecat_rest.requests import CatalogRequest
+
+__all__ = ["MetricsController"]
+
+
+class MetricsController(Controller):
+    """Reports about one table."""
+
+    path = "/v1/{prefix:str}/namespaces/{namespace:str}/tables/{table:str}/metrics"
+    tags = ["Metrics"]
+
+    @post(operation_id="reportMetrics", status_code=204, sync_to_thread=True)
+    def report_metrics(self, request: CatalogRequest, body: RawBody) -> None:
+        """Validates a report and keeps it."""
+        check_media_type(request.header(b"content-type"))
+        call = request.call()
+        request.kernel.metrics.report(call, request.entry(call.catalog), body)

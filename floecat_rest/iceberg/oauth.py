@@ -1,0 +1,27 @@
+"""`/v1/oauth/tokens`, which the REST specification advises against: tokens come from an identity provider."""
+
+from __future__ import annotations
+
+from litestar import Controller, Response, post
+
+from floecat_rest.authentication import PUBLIC
+from floecat_rest.iceberg.endpoints import UNLISTED
+from floecat_rest.iceberg.wire.oauth import OAuthError
+
+__all__ = ["OAuthController"]
+
+
+class OAuthController(Controller):
+    """Refuses to issue tokens, in the words of OAuth."""
+
+    path = "/v1/oauth/tokens"
+    tags = ["OAuth2"]
+
+    @post(operation_id="getToken", status_code=400, sync_to_thread=False, opt={PUBLIC: True, UNLISTED: True})
+    def get_token(self) -> Response[OAuthError]:
+        """400 `unsupported_grant_type`."""
+        refusal = OAuthError(
+            "unsupported_grant_type",
+            "This catalog issues no tokens. Set oauth2-server-uri to the one of your identity provider.",
+        )
+        return Response(refusal, status_code=400)

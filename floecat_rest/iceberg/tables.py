@@ -1,0 +1,145 @@
+"""Tables: what a catalog is for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Controller, delete, get, head, post
+from litestar.params import FromQuery, QueryParameter, RawBody
+
+from floecat.catalog.calls import PageRequest
+from floecat.transactions.commit import CreateTable
+from floecat.transactions.table_changes import TableChange
+from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
+from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
+from floecat_rest.iceberg.wire.tables import CommitTableRequest, RegisterTableRequest
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+
+__all__ = [
+    "RegisterTableController",
+    "RenameTableController",
+    "TableController",
+    "TablesController",
+    "UnregisterTableController",
+]
+
+_NAMESPACE = "/v1/{prefix:str}/namespaces/{namespace:str}"
+_TABLE = f"{_NAMESPACE}/tables/{{table:str}}"
+
+
+class TablesController(Controller):
+    """The tables of a namespace."""
+
+    path = f"{_NAMESPACE}/tables"
+    tags = ["Tables"]
+
+    @get(operation_id="listTables", sync_to_thread=True)
+    def list_tables(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListTablesResponse:
+        """Identifiers of the tables, by name."""
+        call = request.call()
+        page = PageRequest(page_token, page_size)
+        return list_tables(request.kernel.tables.list(call, request.namespace(call.catalog), page))
+
+    @post(operation_id="createTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def create_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Creates a table, or with `stage-create` only its first metadata."""
+        sent = request.read(body, CreateTable)
+        call = request.mutation(body)
+        namespace = request.namespace(call.catalog)
+        commits = request.kernel.commits
+        if sent.stage_create:
+            return request.table_answer(commits.stage_table(call, namespace, sent, request.stage_id()))
+        return request.table_answer(commits.create_table(call, namespace, sent))
+
+
+class TableController(Controller):
+    """One table."""
+
+    path = _TABLE
+    tags = ["Tables"]
+
+    @get(operation_id="loadTable", sync_to_thread=True, opt=OWN_COMPRESSION)
+    def load_table(self, request: CatalogRequest, snapshots: FromQuery[str] = "all") -> DocumentResponse:
+        """The table with its metadata document, or 304 if the client's copy is current."""
+        call = request.call()
+        table = request.kernel.tables.load(
+            call, request.entry(call.catalog), snapshots, request.header(b"if-none-match")
+        )
+        return request.table_answer(table, mode=snapshots)
+
+    @head(operation_id="tableExists", status_code=204, sync_to_thread=True)
+    def table_exists(self, request: CatalogRequest) -> None:
+        """204 if it exists."""
+        call = request.call()
+        request.kernel.tables.exists(call, request.entry(call.catalog))
+
+    @post(operation_id="updateTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def commit_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Checks the requirements and applies the updates, or creates the table that was staged."""
+        sent = request.read(body, CommitTableRequest)
+        call = request.mutation(body)
+        change = TableChange(request.entry(call.catalog), sent.requirements, sent.updates)
+        table = request.kernel.commits.commit(call, change, request.stage_id())
+        return request.table_answer(table, with_config=False)
+
+    @delete(operation_id="dropTable", sync_to_thread=True)
+    def drop_table(
+        self,
+        request: CatalogRequest,
+        purge_requested: Annotated[bool, QueryParameter(name="purgeRequested")] = False,
+    ) -> None:
+        """Removes the table, and with `purgeRequested` its files, some time later."""
+        call = request.mutation()
+        request.kernel.drops.drop(call, request.entry(call.catalog), purge=purge_requested)
+
+
+class UnregisterTableController(Controller):
+    """The opposite of register."""
+
+    path = f"{_TABLE}/unregister"
+    tags = ["Tables"]
+
+    @post(operation_id="unregisterTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
+        """Forgets the table, leaves its files, and answers its last metadata."""
+        call = request.mutation()
+        table = request.kernel.tables.unregister(call, request.entry(call.catalog))
+        return request.table_answer(table, with_config=False)
+
+
+class RegisterTableController(Controller):
+    """Tables that exist as files."""
+
+    path = f"{_NAMESPACE}/register"
+    tags = ["Tables"]
+
+    @post(operation_id="registerTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def register_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Makes a table of a metadata file."""
+        sent = request.read(body, RegisterTableRequest)
+        call = request.mutation(body)
+        table = request.kernel.registration.register_table(
+            call,
+            request.namespace(call.catalog),
+            sent.name,
+            sent.metadata_location,
+            overwrite=sent.overwrite,
+        )
+        return request.table_answer(table)
+
+
+class RenameTableController(Controller):
+    """Names of tables."""
+
+    path = "/v1/{prefix:str}/tables/rename"
+    tags = ["Tables"]
+
+    @post(operation_id="renameTable", status_code=204, sync_to_thread=True)
+    def rename_table(self, request: CatalogRequest, body: RawBody) -> None:
+        """Renames a table, or moves it to another namespace."""
+        sent = request.read(body, RenameTableRequest)
+        request.kernel.tables.rename(
+            request.mutation(body), sent.source.to_identifier(), sent.destination.to_identifier()
+        )

@@ -1,0 +1,109 @@
+"""Views."""
+
+from __future__ import annotations
+
+from litestar import Controller, delete, get, head, post
+from litestar.params import RawBody
+
+from floecat.catalog.calls import PageRequest
+from floecat.transactions.view_commits import CreateView
+from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
+from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
+from floecat_rest.iceberg.wire.views import CommitViewRequest, RegisterViewRequest
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+
+__all__ = ["RegisterViewController", "RenameViewController", "ViewController", "ViewsController"]
+
+_NAMESPACE = "/v1/{prefix:str}/namespaces/{namespace:str}"
+
+
+class ViewsController(Controller):
+    """The views of a namespace."""
+
+    path = f"{_NAMESPACE}/views"
+    tags = ["Views"]
+
+    @get(operation_id="listViews", sync_to_thread=True)
+    def list_views(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListTablesResponse:
+        """Identifiers of the views, by name."""
+        call = request.call()
+        page = PageRequest(page_token, page_size)
+        return list_tables(request.kernel.views.list(call, request.namespace(call.catalog), page))
+
+    @post(operation_id="createView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def create_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Creates a view."""
+        sent = request.read(body, CreateView)
+        call = request.mutation(body)
+        return request.view_answer(
+            request.kernel.view_commits.create(call, request.namespace(call.catalog), sent)
+        )
+
+
+class ViewController(Controller):
+    """One view."""
+
+    path = f"{_NAMESPACE}/views/{{view:str}}"
+    tags = ["Views"]
+
+    @get(operation_id="loadView", sync_to_thread=True, opt=OWN_COMPRESSION)
+    def load_view(self, request: CatalogRequest) -> DocumentResponse:
+        """The view with its metadata document."""
+        call = request.call()
+        return request.view_answer(request.kernel.views.load(call, request.entry(call.catalog, "view")))
+
+    @head(operation_id="viewExists", status_code=204, sync_to_thread=True)
+    def view_exists(self, request: CatalogRequest) -> None:
+        """204 if it exists."""
+        call = request.call()
+        request.kernel.views.exists(call, request.entry(call.catalog, "view"))
+
+    @post(operation_id="replaceView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def replace_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Checks the requirements and applies the updates."""
+        sent = request.read(body, CommitViewRequest)
+        call = request.mutation(body)
+        view = request.kernel.view_commits.replace(
+            call, request.entry(call.catalog, "view"), sent.requirements or [], sent.updates
+        )
+        return request.view_answer(view)
+
+    @delete(operation_id="dropView", sync_to_thread=True)
+    def drop_view(self, request: CatalogRequest) -> None:
+        """Removes the view."""
+        call = request.mutation()
+        request.kernel.views.drop(call, request.entry(call.catalog, "view"))
+
+
+class RegisterViewController(Controller):
+    """Views that exist as files."""
+
+    path = f"{_NAMESPACE}/register-view"
+    tags = ["Views"]
+
+    @post(operation_id="registerView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    def register_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
+        """Makes a view of a metadata file."""
+        sent = request.read(body, RegisterViewRequest)
+        call = request.mutation(body)
+        view = request.kernel.view_commits.register(
+            call, request.namespace(call.catalog), sent.name, sent.metadata_location
+        )
+        return request.view_answer(view)
+
+
+class RenameViewController(Controller):
+    """Names of views."""
+
+    path = "/v1/{prefix:str}/views/rename"
+    tags = ["Views"]
+
+    @post(operation_id="renameView", status_code=204, sync_to_thread=True)
+    def rename_view(self, request: CatalogRequest, body: RawBody) -> None:
+        """Renames a view, or moves it to another namespace."""
+        sent = request.read(body, RenameTableRequest)
+        request.kernel.views.rename(
+            request.mutation(body), sent.source.to_identifier(), sent.destination.to_identifier()
+        )

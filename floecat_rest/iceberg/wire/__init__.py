@@ -1,0 +1,1 @@
+"""Bodies of requests and answers, as the REST specification spells them."""

@@ -1,0 +1,52 @@
+"""Logs on standard error, as text or as one JSON object a line."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+from datetime import UTC, datetime
+
+import msgspec
+
+from floecat.settings import LogSettings
+
+__all__ = ["JsonFormatter", "configure_logging"]
+
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object for each record: `at` (UTC), `level`, `logger`, `message` and, if any, `exception`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Render a record."""
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def configure_logging(settings: LogSettings) -> None:
+    """Set up the logs of this process."""
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {
+                "text": {"format": _TEXT},
+                "json": {"()": JsonFormatter},
+            },
+            "handlers": {
+                "stderr": {
+                    "class": "logging.StreamHandler",
+                    "formatter": "json" if settings.json else "text",
+                }
+            },
+            "root": {"level": settings.level.upper(), "handlers": ["stderr"]},
+        }
+    )

@@ -1,0 +1,44 @@
+"""Health and metrics, for whoever runs the service. Outside of authentication."""
+
+from __future__ import annotations
+
+import msgspec
+from litestar import Controller, get
+from litestar.plugins.prometheus import PrometheusController
+
+from floecat_rest.authentication import PUBLIC
+from floecat_rest.requests import CatalogRequest
+
+__all__ = ["Health", "HealthController", "MetricsPageController"]
+
+
+class Health(msgspec.Struct):
+    """The answer of a healthy service."""
+
+    status: str
+
+
+class HealthController(Controller):
+    """Probes."""
+
+    path = "/health"
+    tags = ["Health"]
+    opt = {PUBLIC: True}
+
+    @get("/live", operation_id="live", sync_to_thread=False)
+    def live(self) -> Health:
+        """The process answers."""
+        return Health("live")
+
+    @get("/ready", operation_id="ready", sync_to_thread=True)
+    def ready(self, request: CatalogRequest) -> Health:
+        """The store answers too; 503 if it does not."""
+        request.kernel.store.ping()
+        return Health("ready")
+
+
+class MetricsPageController(PrometheusController):
+    """`/metrics`, in the text format of Prometheus."""
+
+    tags = ["Health"]
+    opt = {PUBLIC: True}

@@ -1,0 +1,82 @@
+"""What every request leaves behind: an id in the answer, a line in the access log, numbers for Prometheus.
+
+One wrapper around the application rather than three middlewares, since it is on the path of every request.
+Neither the query nor a header is logged: clients put tokens into both.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from litestar.enums import ScopeType
+from prometheus_client import Counter, Histogram
+
+from floecat_rest.request_ids import HEADER, assign_request_id
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["RequestLog"]
+
+_log = logging.getLogger("floecat.access")
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_requests = Counter("floecat_http_requests", "Requests answered", ("method", "route", "status"))
+_seconds = Histogram(
+    "floecat_http_request_seconds",
+    "Time until the last byte was handed over",
+    ("method", "route"),
+    buckets=_BUCKETS,
+)
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+
+
+class RequestLog:
+    """ASGI wrapper that names, times, counts and logs requests."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        self._app = app
+        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and note how it went."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        request_id = assign_request_id(scope)
+        encoded_id = request_id.encode()
+        started_s = time.perf_counter()
+        status = 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (HEADER, encoded_id)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            self._note(scope, status, time.perf_counter() - started_s, request_id)
+
+    def _note(self, scope: Scope, status: int, elapsed_s: float, request_id: str) -> None:
+        method = scope.get("method", "")
+        # Labels come from closed sets: a scanner that asks for random paths must not grow the metrics.
+        route = scope.get("path_template") or "unmatched"
+        key = (method if method in _METHODS else "other", str(route), status)
+        metrics = self._counters.get(key)
+        if metrics is None:
+            metrics = self._counters[key] = (
+                _requests.labels(key[0], key[1], str(status)),
+                _seconds.labels(*key[:2]),
+            )
+        metrics[0].inc()
+        metrics[1].observe(elapsed_s)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("%s %s %d %.1f ms [%s]", method, scope["path"], status, elapsed_s * 1000, request_id)

@@ -1,0 +1,179 @@
+"""Requests, as handlers see them.
+
+A request is read lazily and in the thread of the handler, so that looking up a catalog or an
+ambiguous name never holds up the event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar, TypeVar, cast
+
+from litestar import Request
+from litestar.params import QueryParameter
+
+from floecat.auth.principals import Principal
+from floecat.catalog.calls import Call, Catalog, LoadedTable, LoadedView, RequestKey
+from floecat.errors import BadRequestError
+from floecat.identifiers.encoding import decode_segment
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.runtime import Kernel
+from floecat.settings import Settings
+from floecat_rest.bodies import canonical_json, check_media_type, decode_body
+from floecat_rest.documents import DocumentResponse, Documents, GzipCache
+from floecat_rest.headers import header_of
+
+__all__ = [
+    "CatalogRequest",
+    "PageSize",
+    "PageToken",
+    "Services",
+    "Warehouse",
+]
+
+T = TypeVar("T")
+
+PageToken = Annotated[
+    str | None, QueryParameter(name="pageToken", description="Absent: everything in one answer.")
+]
+PageSize = Annotated[int | None, QueryParameter(name="pageSize", ge=1)]
+Warehouse = Annotated[
+    str | None, QueryParameter(name="warehouse", description="Name of a catalog, or a location in it.")
+]
+
+_LONGEST_KEY = 255
+_SHARE_OF_COMPRESSED = 4
+
+
+@dataclass
+class Services:
+    """What all requests of a process share."""
+
+    STATE: ClassVar[str] = "services"
+    """Their name in the state of the application."""
+
+    settings: Settings
+    kernel: Kernel | None = None
+    """Set when the application has started."""
+
+    endpoints: list[str] = field(default_factory=list)
+    """What is served, as `/v1/config` lists it."""
+
+    def __post_init__(self) -> None:
+        """Make what needs only settings."""
+        self.documents = Documents(GzipCache(self.settings.cache.metadata_bytes // _SHARE_OF_COMPRESSED))
+
+
+class CatalogRequest(Request[Principal, None, Any]):
+    """A request, as handlers see it: who asks, what the path names, what the body says."""
+
+    @property
+    def services(self) -> Services:
+        """What the process shares."""
+        return cast("Services", self.app.state[Services.STATE])
+
+    @property
+    def kernel(self) -> Kernel:
+        """The services of the catalog."""
+        return cast("Kernel", self.services.kernel)
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.user
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of a header, named in lower case."""
+        return header_of(self.scope["headers"], name)
+
+    def catalog(self) -> Catalog:
+        """The catalog that the prefix names.
+
+        Raises:
+            NoSuchWarehouseError: there is none.
+        """
+        prefix = decode_segment(self.path_params["prefix"]).literal
+        return self.kernel.catalogs.by_prefix(self.principal.account_id, prefix)
+
+    def call(self) -> Call:
+        """Who asks, about which catalog."""
+        return Call(self.principal, self.catalog())
+
+    def mutation(self, body: bytes = b"") -> Call:
+        """Who asks, about which catalog, under which idempotency key.
+
+        Raises:
+            BadRequestError: the key is malformed.
+        """
+        return Call(self.principal, self.catalog(), self._request_key(body))
+
+    def namespace(self, catalog: Catalog) -> Namespace:
+        """The namespace that the path names."""
+        return self.kernel.resolver.namespace(catalog, self._namespaces())
+
+    def entry(self, catalog: Catalog, parameter: str = "table") -> TableIdentifier:
+        """The table or view that the path names."""
+        name = decode_segment(self.path_params[parameter])
+        return self.kernel.resolver.entry(catalog, self._namespaces(), name)
+
+    def parent(self) -> Namespace | None:
+        """The namespace of the query parameter `parent`; None if it is absent or empty."""
+        for part in self.scope["query_string"].decode("latin-1").split("&"):
+            name, _, value = part.partition("=")
+            if name == "parent":
+                return self.kernel.separator.split_parameter(value) or None
+        return None
+
+    def read(self, body: bytes, kind: type[T]) -> T:
+        """The body of the request.
+
+        Raises:
+            BadRequestError: it is not JSON of this form.
+        """
+        check_media_type(self.header(b"content-type"))
+        return decode_body(body, kind)
+
+    def stage_id(self) -> str | None:
+        """What ties a staged table to its commit: the transaction id, else the idempotency key."""
+        return self.header(b"iceberg-transaction-id") or self.header(b"idempotency-key")
+
+    def table_answer(
+        self, table: LoadedTable, *, mode: str = "all", with_config: bool = True
+    ) -> DocumentResponse:
+        """Renders a table: `LoadTableResult`, or `CommitTableResponse` if it is without the config."""
+        documents = self.services.documents
+        if table.not_modified:
+            return documents.not_modified(table.etag)
+        return documents.answer(
+            table.metadata,
+            table.metadata_location,
+            self.header(b"accept-encoding"),
+            config=table.config if with_config else None,
+            etag=table.etag,
+            mode=mode,
+        )
+
+    def view_answer(self, view: LoadedView) -> DocumentResponse:
+        """Renders a view: `LoadViewResult`."""
+        return self.services.documents.answer(
+            view.metadata, view.metadata_location, self.header(b"accept-encoding"), config=view.config
+        )
+
+    def _namespaces(self) -> list[Namespace]:
+        return self.kernel.separator.split_path(self.path_params["namespace"])
+
+    def _request_key(self, body: bytes) -> RequestKey | None:
+        key = self.header(b"idempotency-key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
+            raise BadRequestError(
+                f"Invalid Idempotency-Key: send a UUID (at most {_LONGEST_KEY} printable characters)"
+            )
+        scope = self.scope
+        operation = str(self.route_handler.operation_id)
+        digest = sha256()
+        for part in (operation.encode(), scope["path"].encode(), scope["query_string"], canonical_json(body)):
+            digest.update(b"%d:%b" % (len(part), part))
+        return RequestKey(key, operation, digest.hexdigest())

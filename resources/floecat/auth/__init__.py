@@ -1,0 +1,1 @@
+"""Who asks: principals, and the validation of bearer tokens."""

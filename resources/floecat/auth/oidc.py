@@ -1,0 +1,198 @@
+"""Validation of bearer tokens: JSON Web Tokens that an OpenID Connect issuer signed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from joserfc import jwt
+from joserfc.errors import ExpiredTokenError, JoseError, UnsupportedAlgorithmError
+from joserfc.jws import JWSRegistry, extract_compact
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
+
+from floecat.auth.keys import JwksKeys, KeySource, StaticKey
+from floecat.auth.principals import Principal
+from floecat.clock import Clock, SystemClock
+from floecat.errors import NotAuthorizedError
+from floecat.settings import OidcSettings
+
+__all__ = ["ALGORITHMS", "TokenVerifier", "open_verifier"]
+
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""Accepted `alg`: signatures by a private key of the issuer. Never `none`, never a shared secret."""
+
+_REMEMBERED_TOKENS = 4096
+_REMEMBERED_FOR_MS = 60_000
+
+
+class TokenVerifier:
+    """Turns a bearer token into a principal, or refuses it.
+
+    A verified token is remembered by its hash for at most a minute and never beyond its expiry, since a
+    client sends the same token with each of many requests.
+    """
+
+    def __init__(
+        self,
+        keys: KeySource,
+        *,
+        issuer: str | None = None,
+        audience: str | None = None,
+        account_claim: str = "account_id",
+        principal_claim: str = "sub",
+        leeway_s: int = 30,
+        clock: Clock | None = None,
+    ) -> None:
+        """Configure what a token must hold.
+
+        Args:
+            keys: the keys of the issuer.
+            issuer: accepted `iss`; any if None.
+            audience: accepted `aud`; any if None.
+            account_claim: claim with the id of the account, a UUID.
+            principal_claim: claim with the name of the principal.
+            leeway_s: clock difference that is tolerated for `exp`, `nbf` and `iat`.
+            clock: the time.
+        """
+        self._keys = keys
+        self._account_claim = account_claim
+        self._principal_claim = principal_claim
+        self._leeway_s = leeway_s
+        self._clock = clock or SystemClock()
+        self._claims = _claims_registry(issuer, audience, leeway_s, self._clock)
+        self._remembered: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def remembered(self, token: str) -> Principal | None:
+        """The principal of a token that was verified a short while ago. Costs microseconds, does no I/O."""
+        digest = _digest(token)
+        with self._lock:
+            verified = self._remembered.get(digest)
+            if verified is None:
+                return None
+            if verified.until_ms <= self._clock.now_ms():
+                del self._remembered[digest]
+                return None
+            return verified.principal
+
+    def verify(self, token: str) -> Principal:
+        """Check signature, issuer, audience and times of a token. May fetch the keys of the issuer.
+
+        Raises:
+            NotAuthorizedError: the token is malformed, forged, expired, or meant for somebody else.
+            UnavailableError: the keys of the issuer cannot be had now.
+        """
+        claims = self._decode(token)
+        try:
+            self._claims.validate(claims)
+        except ExpiredTokenError:
+            raise NotAuthorizedError("The bearer token has expired") from None
+        except JoseError as error:
+            raise NotAuthorizedError(f"The bearer token is not valid here ({error.error})") from None
+        principal = self._principal(claims)
+        self._remember(token, principal, claims["exp"])
+        return principal
+
+    def _decode(self, token: str) -> dict[str, object]:
+        try:
+            header = extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
+            _REGISTRY.get_alg(str(header.get("alg")))
+        except UnsupportedAlgorithmError:
+            raise NotAuthorizedError(
+                "The bearer token is signed by an algorithm that is not accepted"
+            ) from None
+        except (JoseError, ValueError, TypeError):
+            raise NotAuthorizedError("The bearer token is malformed") from None
+        key_id = header.get("kid")
+        for key in self._keys.find(key_id if isinstance(key_id, str) else None):
+            try:
+                return jwt.decode(token, key, registry=_REGISTRY).claims
+            except (JoseError, ValueError, TypeError):
+                # Without a `kid` any key of the issuer may be the right one, of whatever kind.
+                continue
+        raise NotAuthorizedError("The bearer token is not signed by a key of the issuer")
+
+    def _principal(self, claims: dict[str, object]) -> Principal:
+        name, account = claims.get(self._principal_claim), claims.get(self._account_claim)
+        if not isinstance(name, str) or not name:
+            raise NotAuthorizedError(f"The bearer token lacks the claim {self._principal_claim!r}")
+        try:
+            account_id = UUID(account) if isinstance(account, str) else None
+        except ValueError:
+            account_id = None
+        if account_id is None:
+            raise NotAuthorizedError(
+                f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account"
+            )
+        return Principal(name, account_id, claims)
+
+    def _remember(self, token: str, principal: Principal, expires_at_s: object) -> None:
+        if not isinstance(expires_at_s, int | float):
+            return
+        now_ms = self._clock.now_ms()
+        until_ms = int(min(now_ms + _REMEMBERED_FOR_MS, (expires_at_s + self._leeway_s) * 1000))
+        with self._lock:
+            self._remembered[_digest(token)] = _Verified(principal, until_ms)
+            while len(self._remembered) > _REMEMBERED_TOKENS:
+                self._remembered.popitem(last=False)
+
+
+def open_verifier(settings: OidcSettings, *, account_claim: str, clock: Clock | None = None) -> TokenVerifier:
+    """The verifier that the settings describe.
+
+    Raises:
+        SettingsError: no usable source of keys is set.
+    """
+    keys: KeySource = (
+        StaticKey(settings.public_key)
+        if settings.public_key
+        else JwksKeys(settings.jwks_url, issuer=settings.issuer)
+    )
+    return TokenVerifier(
+        keys,
+        issuer=settings.issuer,
+        audience=settings.audience,
+        account_claim=account_claim,
+        principal_claim=settings.principal_claim,
+        leeway_s=settings.leeway_s,
+        clock=clock,
+    )
+
+
+class _Verified(NamedTuple):
+    principal: Principal
+    until_ms: int
+
+
+class _Registry(JWSRegistry):
+    """Takes the algorithms of `ALGORITHMS` and no others."""
+
+    def get_alg(self, name: str) -> Any:
+        """The algorithm; the library's own look-up warns of EdDSA, whose curve the key fixes here."""
+        if name not in ALGORITHMS:
+            raise UnsupportedAlgorithmError
+        return self.algorithms[name]
+
+
+_REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
+
+
+def _claims_registry(
+    issuer: str | None, audience: str | None, leeway_s: int, clock: Clock
+) -> JWTClaimsRegistry:
+    wanted: dict[str, ClaimsOption] = {"exp": {"essential": True}}
+    if issuer:
+        wanted["iss"] = {"essential": True, "value": issuer}
+    if audience:
+        wanted["aud"] = {"essential": True, "value": audience}
+    return JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogateescape")).digest()

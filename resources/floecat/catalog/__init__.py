@@ -1,0 +1,1 @@
+"""Catalogs, namespaces, tables and views as entries: look-ups, loads, and changes that write no metadata."""

@@ -1,0 +1,91 @@
+"""What a front end hands to every service, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, Literal, TypeAlias, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from floecat.auth.principals import Principal
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["Call", "Catalog", "EntryKind", "LoadedTable", "LoadedView", "Page", "PageRequest", "RequestKey"]
+
+T = TypeVar("T")
+
+EntryKind: TypeAlias = Literal["table", "view"]
+"""What a name in a namespace stands for."""
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """A catalog: the thing that a prefix or a warehouse names."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    storage_location: str
+    """Root of default locations, without a trailing slash."""
+    allowed: AllowedLocations
+    """Where tables and views of this catalog may live; holds `storage_location`."""
+    properties: Mapping[str, str] = {}
+
+
+class RequestKey(msgspec.Struct, frozen=True):
+    """An idempotency key together with what it was sent for.
+
+    Keys are scoped by principal and operation; `request_hash` tells a retry from a reuse.
+    """
+
+    key: str
+    operation: str
+    request_hash: str
+
+
+class Call(msgspec.Struct, frozen=True):
+    """Who asks, about which catalog, and under which idempotency key."""
+
+    principal: Principal
+    catalog: Catalog
+    request: RequestKey | None = None
+
+
+class PageRequest(msgspec.Struct, frozen=True):
+    """Which part of a listing is wanted.
+
+    A `token` of `None` asks for everything in one answer, an empty one for the first page
+    (Iceberg REST specification, `PageToken`).
+    """
+
+    token: str | None = None
+    size: int | None = None
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a listing, in order; `next_token` is `None` on the last one."""
+
+    items: list[T]
+    next_token: str | None = None
+
+
+class LoadedTable(msgspec.Struct, frozen=True):
+    """A table as a front end renders it."""
+
+    metadata: bytes
+    """The metadata document, JSON. Empty when `not_modified`."""
+    metadata_location: str | None
+    """`None` for a staged table: no file exists yet."""
+    etag: str | None = None
+    config: Mapping[str, str] = {}
+    """Client-safe settings of the storage that the table lives in."""
+    not_modified: bool = False
+    """The caller's copy is current."""
+
+
+class LoadedView(msgspec.Struct, frozen=True):
+    """A view as a front end renders it."""
+
+    metadata: bytes
+    metadata_location: str
+    config: Mapping[str, str] = {}

@@ -1,0 +1,144 @@
+"""Catalogs, found by prefix or by warehouse."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Catalog
+from floecat.clock import Clock
+from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
+from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.store import accounts, catalogs
+from floecat.store.engine import Store
+from floecat.store.errors import DuplicateKeyError
+
+__all__ = ["RESERVED_NAMES", "CatalogService"]
+
+RESERVED_NAMES = frozenset({"config", "oauth", "namespaces", "tables", "views", "transactions"})
+"""What follows `/v1/` where the prefix is left out; a catalog of that name could not be addressed."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_CACHED_S = 5.0
+
+
+class CatalogService:
+    """Creates, lists and finds catalogs. What is found is kept for some seconds."""
+
+    def __init__(self, store: Store, clock: Clock, shared_locations: Sequence[str] = ()) -> None:
+        """Takes the store, and locations that every catalog may use beside its own."""
+        self._store = store
+        self._clock = clock
+        self._shared = tuple(shared_locations)
+        self._cache: dict[tuple[UUID, str], tuple[float, Catalog]] = {}
+        self._lock = Lock()
+
+    def by_prefix(self, account_id: UUID, prefix: str) -> Catalog:
+        """The catalog that a path prefix names.
+
+        Raises:
+            NoSuchWarehouseError: the account has no such catalog.
+        """
+        now = time.monotonic()
+        cached = self._cache.get((account_id, prefix))
+        if cached is not None and cached[0] > now:
+            return cached[1]
+        with self._store.read() as conn:
+            row = catalogs.by_name(conn, account_id, prefix)
+        if row is None:
+            raise NoSuchWarehouseError(f"Warehouse does not exist: {prefix}")
+        catalog = self._catalog(row)
+        with self._lock:
+            self._cache[(account_id, prefix)] = (now + _CACHED_S, catalog)
+        return catalog
+
+    def by_warehouse(self, account_id: UUID, warehouse: str) -> Catalog:
+        """The catalog that a `warehouse` names, or the one in whose locations a storage URI lies.
+
+        Raises:
+            NoSuchWarehouseError: there is none.
+        """
+        if "://" not in warehouse and not warehouse.startswith(("/", "file:")):
+            return self.by_prefix(account_id, warehouse)
+        for catalog in self.list(account_id):
+            if _holds(catalog, warehouse):
+                return catalog
+        raise NoSuchWarehouseError(f"Warehouse does not exist: {warehouse}")
+
+    def list(self, account_id: UUID) -> list[Catalog]:
+        """All catalogs of the account, by name."""
+        with self._store.read() as conn:
+            return [self._catalog(row) for row in catalogs.list_all(conn, account_id)]
+
+    def create(
+        self,
+        account_id: UUID,
+        name: str,
+        storage_location: str,
+        *,
+        allowed_locations: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Catalog:
+        """Creates a catalog; the account is made with its first one.
+
+        Args:
+            account_id: the owner.
+            name: what the prefix and the warehouse will be: letters, digits, `_`, `-` and `.`.
+            storage_location: absolute URI under which default locations lie.
+            allowed_locations: further URIs under which tables may lie.
+            properties: free properties.
+
+        Raises:
+            BadRequestError: the name or a location is malformed.
+            AlreadyExistsError: the account has a catalog of this name.
+        """
+        if not _NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
+            raise BadRequestError(f"Invalid catalog name: {name!r}")
+        now_ms = self._clock.now_ms()
+        row = catalogs.CatalogRow(
+            id=uuids.uuid7(),
+            account_id=account_id,
+            name=name,
+            storage_location=str(normalize_location(storage_location)),
+            allowed_locations=tuple(str(normalize_location(location)) for location in allowed_locations),
+            properties=dict(properties or {}),
+            commit_version=0,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        try:
+            with self._store.write() as conn:
+                accounts.ensure(conn, account_id, now_ms)
+                catalogs.insert(conn, row)
+        except DuplicateKeyError:
+            raise AlreadyExistsError(f"Catalog already exists: {name}") from None
+        return self._catalog(row)
+
+    def ensure(self, account_id: UUID, name: str, storage_location: str) -> Catalog:
+        """The catalog of this name, made where it is missing; safe when several processes start at once."""
+        try:
+            return self.by_prefix(account_id, name)
+        except NoSuchWarehouseError:
+            try:
+                return self.create(account_id, name, storage_location)
+            except AlreadyExistsError:
+                return self.by_prefix(account_id, name)
+
+    def _catalog(self, row: catalogs.CatalogRow) -> Catalog:
+        allowed = AllowedLocations((row.storage_location, *row.allowed_locations, *self._shared))
+        return Catalog(
+            row.id, row.account_id, row.name, row.storage_location.rstrip("/"), allowed, row.properties
+        )
+
+
+def _holds(catalog: Catalog, location: str) -> bool:
+    try:
+        catalog.allowed.check(location)
+    except (BadRequestError, LocationNotAllowedError):
+        return False
+    return True

@@ -1,0 +1,141 @@
+"""Entries with their metadata documents: one statement a look-up, memory where it can serve.
+
+An entry is what a name in a namespace stands for, a table or a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from floecat.catalog.calls import Catalog
+from floecat.catalog.documents import ByteCache, Document, KnownLocations
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.views import ViewMetadata
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import documents as stored_documents
+from floecat.store import tables
+from floecat.store.engine import Store
+
+__all__ = ["Entries", "Entry"]
+
+V = TypeVar("V", bound=TableMetadata | ViewMetadata)
+
+_STRIPES = 64
+
+
+class Entry(msgspec.Struct, Generic[V], frozen=True):
+    """A row of the store and its current metadata document."""
+
+    identifier: TableIdentifier
+    row: tables.EntryRow
+    document: Document[V]
+
+
+class Entries:
+    """Looks entries up by name."""
+
+    def __init__(self, store: Store, budget_bytes: int) -> None:
+        """Takes the store and how many bytes of metadata stay in memory."""
+        self._store = store
+        self._documents: ByteCache[Document[Any]] = ByteCache(budget_bytes)
+        self._known = KnownLocations()
+        # one cold load of a document at a time: ten clients that open a huge table read it once
+        self._cold = [Lock() for _ in range(_STRIPES)]
+
+    def find_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
+        return self._find(catalog, identifier, "table", TableMetadata)
+
+    def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
+        """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
+        return self._find(catalog, identifier, "view", ViewMetadata)
+
+    def kind_of(self, catalog: Catalog, identifier: TableIdentifier) -> str | None:
+        """What the name stands for, or `None`; reads no metadata."""
+        with self._store.read() as conn:
+            row = tables.find(conn, catalog.id, identifier)
+        return row.kind if row is not None else None
+
+    def find_many(
+        self, catalog: Catalog, identifiers: Sequence[TableIdentifier]
+    ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:
+        """Entries of either kind, in one statement; names that do not exist are left out."""
+        held = {identifier: self._held(catalog, identifier) for identifier in identifiers}
+        wanted = [(identifier, location) for identifier, (location, _) in held.items()]
+        with self._store.read() as conn:
+            rows = tables.load_many(conn, catalog.id, wanted)
+        return {
+            identifier: self._entry(catalog, identifier, row, held[identifier][1], _MODELS[row.kind])
+            for identifier, row in rows.items()
+        }
+
+    def remember(
+        self, catalog: Catalog, identifier: TableIdentifier, location: str, document: Document[V]
+    ) -> None:
+        """Keeps a document that a commit has just made current."""
+        self._documents.put(location, document, _weight(document))
+        self._known.put(catalog.id, identifier, location)
+
+    def remembered(self, location: str) -> Document[Any] | None:
+        """The document of a metadata location, if it is in memory."""
+        return self._documents.get(location)
+
+    def _find(
+        self, catalog: Catalog, identifier: TableIdentifier, kind: str, model: type[V]
+    ) -> Entry[V] | None:
+        location, document = self._held(catalog, identifier)
+        if document is None:
+            with self._cold[hash(identifier) % _STRIPES]:
+                return self._load(catalog, identifier, kind, model)
+        return self._load(catalog, identifier, kind, model, location, document)
+
+    def _load(
+        self,
+        catalog: Catalog,
+        identifier: TableIdentifier,
+        kind: str,
+        model: type[V],
+        location: str | None = None,
+        document: Document[V] | None = None,
+    ) -> Entry[V] | None:
+        if document is None:  # another thread may have loaded it while this one waited
+            location, document = self._held(catalog, identifier)
+        with self._store.read() as conn:
+            row = tables.load(conn, catalog.id, identifier, location)
+        if row is None or row.kind != kind:
+            return None
+        return self._entry(catalog, identifier, row, document, model)
+
+    def _held(self, catalog: Catalog, identifier: TableIdentifier) -> tuple[str | None, Document[Any] | None]:
+        location = self._known.get(catalog.id, identifier)
+        document = self._documents.get(location) if location else None
+        return (location, document) if document else (None, None)
+
+    def _entry(
+        self,
+        catalog: Catalog,
+        identifier: TableIdentifier,
+        row: tables.EntryRow,
+        held: Document[V] | None,
+        model: type[V],
+    ) -> Entry[V]:
+        if row.document is None:
+            if held is None:
+                raise RuntimeError(f"no document was read for {identifier}")
+            return Entry(identifier, row, held)
+        parse = cast(Callable[[bytes], V], model.parse)
+        document = Document(stored_documents.decompress(row.document), parse)
+        self.remember(catalog, identifier, row.metadata_location, document)
+        return Entry(identifier, row, document)
+
+
+_MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
+
+
+def _weight(document: Document[V]) -> int:
+    # the parsed form points into the same bytes and adds an index of the snapshots
+    return len(document.data) + len(document.data) // 4 + 2048

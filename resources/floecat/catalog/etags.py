@@ -1,0 +1,35 @@
+"""Entity tags of tables.
+
+A tag names one representation: the metadata location, which is new with every commit, and the snapshots mode.
+Create, commit, register and load of the same metadata so agree on it (RFC 9110 section 8.8.3).
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Literal
+
+__all__ = ["SnapshotsMode", "etag_of", "matches"]
+
+SnapshotsMode = Literal["all", "refs"]
+"""Which snapshots a load returns: all, or those that a branch or tag points at."""
+
+
+def etag_of(metadata_location: str, snapshots: SnapshotsMode = "all") -> str:
+    """The entity tag, quoted and weak: the bytes may be compressed or not."""
+    digest = blake2b(f"{metadata_location}|{snapshots}".encode(), digest_size=16)
+    return f'W/"{digest.hexdigest()}"'
+
+
+def matches(if_none_match: str, etag: str) -> bool:
+    """Whether the value of an `If-None-Match` header names the tag.
+
+    Takes one tag, a list, `*`, weak and strong forms, and tags that a client sent without quotes.
+    """
+    wanted = _opaque(etag)
+    candidates = (part.strip() for part in if_none_match.split(","))
+    return any(candidate == "*" or _opaque(candidate) == wanted for candidate in candidates if candidate)
+
+
+def _opaque(tag: str) -> str:
+    return tag.removeprefix("W/").strip('"')

@@ -1,0 +1,94 @@
+"""Loading a table: one statement, and bytes that are not parsed to be sent."""
+
+from __future__ import annotations
+
+from floecat.catalog.calls import Call, LoadedTable
+from floecat.catalog.entries import Entries, Entry
+from floecat.catalog.etags import SnapshotsMode, etag_of, matches
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.storage_config import StorageConfig
+from floecat.errors import BadRequestError, NoSuchTableError
+from floecat.iceberg.metadata import TableMetadata
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = ["TableLoader", "missing_table"]
+
+
+class TableLoader:
+    """Loads tables for reading and after commits."""
+
+    def __init__(
+        self, entries: Entries, files: MetadataFiles, config: StorageConfig, *, verify_metadata_file: bool
+    ) -> None:
+        """Takes where entries and files are.
+
+        Args:
+            entries: look-ups by name.
+            files: metadata files.
+            config: client-safe settings of storage.
+            verify_metadata_file: whether a load fails when the metadata file is gone from storage.
+        """
+        self._entries = entries
+        self._files = files
+        self._config = config
+        self._verify = verify_metadata_file
+
+    def load(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshots: str = "all",
+        if_none_match: str | None = None,
+    ) -> LoadedTable:
+        """A table by name.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            snapshots: `all`, or `refs` for those that a branch or tag points at directly.
+            if_none_match: entity tags that the caller holds.
+
+        Raises:
+            BadRequestError: `snapshots` has another value.
+            NoSuchTableError: the table, or its namespace, does not exist.
+            FileMissingError: the metadata file is gone, and loads are set to look.
+        """
+        mode = _mode(snapshots)
+        entry = self._entries.find_table(call.catalog, identifier)
+        if entry is None:
+            raise missing_table(identifier)
+        location = entry.row.metadata_location
+        if self._verify:
+            self._files.check_exists(call.catalog.allowed, location)
+        etag = etag_of(location, mode)
+        if if_none_match is not None and matches(if_none_match, etag):
+            return LoadedTable(b"", location, etag, not_modified=True)
+        return LoadedTable(_body(entry, mode), location, etag, self._config.of(entry.row.location))
+
+    def loaded(self, metadata: bytes, metadata_location: str | None, location: str) -> LoadedTable:
+        """A table as a create, a commit or a registration answers it: with all snapshots.
+
+        Args:
+            metadata: the document.
+            metadata_location: its file; `None` for a staged table, which has no tag either.
+            location: where the table lives.
+        """
+        etag = etag_of(metadata_location) if metadata_location else None
+        return LoadedTable(metadata, metadata_location, etag, self._config.of(location))
+
+
+def missing_table(identifier: TableIdentifier) -> NoSuchTableError:
+    """The error for a table that does not exist, in the words of the reference implementation."""
+    return NoSuchTableError(f"Table does not exist: {identifier}")
+
+
+def _mode(snapshots: str) -> SnapshotsMode:
+    if snapshots == "all":
+        return "all"
+    if snapshots == "refs":
+        return "refs"
+    raise BadRequestError(f"Invalid snapshots parameter: {snapshots[:32]!r}, expected all or refs")
+
+
+def _body(entry: Entry[TableMetadata], mode: SnapshotsMode) -> bytes:
+    return entry.document.data if mode == "all" else entry.document.parsed().refs_only_bytes()

@@ -1,0 +1,95 @@
+"""Metadata files in storage: written once, read when the store does not hold the document.
+
+A file whose name ends in `.gz.metadata.json` is gzip-compressed (Iceberg table specification, "Metadata
+file naming").
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+from floecat.errors import FileMissingError, InvalidMetadataError, PayloadTooLargeError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["MetadataFiles"]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class MetadataFiles:
+    """Reads and writes metadata files inside the allowed locations of a catalog."""
+
+    def __init__(self, files: FileIO, *, max_bytes: int) -> None:
+        """Takes storage and the largest document that is read.
+
+        Args:
+            files: object storage.
+            max_bytes: bound on the size of a document, before and after decompression.
+        """
+        self._files = files
+        self._max_bytes = max_bytes
+
+    def read(self, allowed: AllowedLocations, location: str) -> bytes:
+        """The JSON document at a location, decompressed.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            FileMissingError: there is no file.
+            PayloadTooLargeError: the document is larger than the bound.
+            InvalidMetadataError: the compressed file is broken.
+            StorageUnavailableError: storage fails.
+        """
+        allowed.check(location)
+        data = self._files.read(location, max_bytes=self._max_bytes)
+        if data[:2] == _GZIP_MAGIC:
+            return self._inflate(location, data)
+        return data
+
+    def write(self, allowed: AllowedLocations, location: str, document: bytes) -> None:
+        """Writes a document to a location that does not exist yet.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails, or does not say whether it wrote.
+        """
+        allowed.check(location)
+        if location.endswith(".gz.metadata.json"):
+            # mtime 0: the same document gives the same file
+            document = gzip.compress(document, compresslevel=6, mtime=0)
+        self._files.write_new(location, document)
+
+    def check_exists(self, allowed: AllowedLocations, location: str) -> None:
+        """Fails when the file is gone, with the text that the reference implementation gives.
+
+        Raises:
+            FileMissingError: there is no file.
+        """
+        allowed.check(location)
+        if not self._files.exists(location):
+            raise FileMissingError(f"Failed to open input stream for file: {location}")
+
+    def delete(self, allowed: AllowedLocations, location: str) -> None:
+        """Deletes a file; a missing one is fine."""
+        allowed.check(location)
+        self._files.delete(location)
+
+    def prepare_table_location(self, allowed: AllowedLocations, location: str) -> None:
+        """Makes the folders that clients write to without making them, on local storage only."""
+        for folder in ("metadata", "data"):
+            path = f"{location.rstrip('/')}/{folder}"
+            allowed.check(path)
+            self._files.make_directory(path)
+
+    def _inflate(self, location: str, data: bytes) -> bytes:
+        inflater = zlib.decompressobj(wbits=31)
+        try:
+            document = inflater.decompress(data, self._max_bytes)
+        except zlib.error:
+            raise InvalidMetadataError(f"Cannot read metadata file {location}: broken gzip data") from None
+        if inflater.unconsumed_tail:
+            raise PayloadTooLargeError(f"Metadata file {location} is larger than {self._max_bytes} bytes")
+        if not inflater.eof:
+            raise InvalidMetadataError(f"Cannot read metadata file {location}: gzip data ends early")
+        return document

@@ -1,0 +1,59 @@
+"""Reports that clients send after scans and commits: validated, logged, kept for a while."""
+
+from __future__ import annotations
+
+import logging
+
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call
+from floecat.catalog.load_table import missing_table
+from floecat.clock import Clock
+from floecat.iceberg.metrics_reports import ScanReport, parse_report
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import metrics, tables
+from floecat.store.documents import compress
+from floecat.store.engine import Store
+
+__all__ = ["MetricsService"]
+
+_log = logging.getLogger(__name__)
+
+
+class MetricsService:
+    """Takes metrics reports (Iceberg REST specification, `ReportMetricsRequest`)."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Takes the store and the clock."""
+        self._store = store
+        self._clock = clock
+
+    def report(self, call: Call, identifier: TableIdentifier, body: bytes) -> None:
+        """Validates and keeps a report.
+
+        Raises:
+            BadRequestError: a required field is missing or has the wrong type.
+            NoSuchTableError: the table does not exist.
+        """
+        report = parse_report(body)
+        kind = "scan-report" if isinstance(report, ScanReport) else "commit-report"
+        with self._store.read() as conn:
+            row = tables.find(conn, call.catalog.id, identifier)
+        if row is None or row.kind != "table":
+            raise missing_table(identifier)
+        _log.info(
+            "%s of table %s, snapshot %d", kind, identifier, report.snapshot_id,
+            extra={"principal": call.principal.name},
+        )  # fmt: skip
+        kept = metrics.MetricsReportRow(
+            id=uuids.uuid7(),
+            catalog_id=call.catalog.id,
+            entry_id=row.id,
+            table_name=str(identifier),
+            report_type=kind,
+            snapshot_id=report.snapshot_id,
+            body=compress(body),
+            received_at_ms=self._clock.now_ms(),
+            principal=call.principal.name,
+        )
+        self._store.run(lambda conn: metrics.insert(conn, kept))

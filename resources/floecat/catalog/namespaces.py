@@ -1,0 +1,248 @@
+"""Namespaces: listing, creation, properties, removal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call, Page, PageRequest
+from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.paging import Paging
+from floecat.clock import Clock
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    UnprocessableError,
+)
+from floecat.identifiers.encoding import physical_name
+from floecat.identifiers.namespace import Namespace, check_namespace
+from floecat.store import namespaces
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+
+__all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated", "missing_namespace"]
+
+_MAX_PROPERTIES_BYTES = 1 << 20
+
+
+class NamespaceInfo(msgspec.Struct, frozen=True):
+    """A namespace and its properties."""
+
+    namespace: Namespace
+    properties: dict[str, str]
+
+
+class PropertiesUpdated(msgspec.Struct, frozen=True):
+    """What a change of properties did, by key."""
+
+    updated: list[str]
+    removed: list[str]
+    missing: list[str]
+
+
+class NamespaceService:
+    """Namespaces of a catalog."""
+
+    def __init__(
+        self, store: Store, clock: Clock, mutations: Mutations, paging: Paging, *, reserved: str
+    ) -> None:
+        """Takes the store and its company.
+
+        Args:
+            store: where namespaces are kept.
+            clock: wall-clock time.
+            mutations: runs changes under idempotency keys.
+            paging: page sizes and tokens.
+            reserved: characters that no level may hold, since they separate levels on the wire.
+        """
+        self._store = store
+        self._clock = clock
+        self._mutations = mutations
+        self._paging = paging
+        self._reserved = reserved
+
+    def list(self, call: Call, parent: Namespace | None, page: PageRequest) -> Page[Namespace]:
+        """Direct children of a namespace, or the top level; full names, ordered.
+
+        Raises:
+            NoSuchNamespaceError: the parent does not exist.
+            BadRequestError: the page token is not one of this listing.
+        """
+        scope = f"namespaces|{call.catalog.id}|{physical_name(parent) if parent else ''}"
+        with self._store.read() as conn:
+            if parent is not None and namespaces.get(conn, call.catalog.id, parent) is None:
+                raise missing_namespace(parent)
+            return self._paging.page(
+                scope,
+                page,
+                lambda after, limit: [
+                    (row.physical_name, row.levels)
+                    for row in namespaces.children(conn, call.catalog.id, parent, after, limit)
+                ],
+            )
+
+    def create(self, call: Call, namespace: Namespace, properties: Mapping[str, str]) -> NamespaceInfo:
+        """Creates a namespace, together with parents that are missing, in one transaction.
+
+        Raises:
+            BadRequestError: a level cannot be addressed or stored.
+            AlreadyExistsError: it exists.
+        """
+
+        def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
+            check_namespace(namespace, reserved=self._reserved)
+            _check_properties(properties)
+            created = NamespaceInfo(namespace, dict(properties))
+
+            def insert(conn: Connection) -> None:
+                self._insert_chain(conn, call, namespace, properties)
+                finish(conn, created)
+
+            for _ in range(2):
+                try:
+                    self._store.run(insert)
+                except DuplicateKeyError:  # somebody made it, or a parent, meanwhile: look again
+                    continue
+                except ForeignKeyError:  # somebody dropped a parent meanwhile
+                    continue
+                return created
+            raise _existing(namespace)
+
+        return self._mutations.run(call, JsonAnswer(NamespaceInfo), work)
+
+    def load(self, call: Call, namespace: Namespace) -> NamespaceInfo:
+        """A namespace and its properties.
+
+        Raises:
+            NoSuchNamespaceError: it does not exist.
+        """
+        return NamespaceInfo(namespace, dict(self._row(call, namespace).properties))
+
+    def exists(self, call: Call, namespace: Namespace) -> None:
+        """Fails unless the namespace exists.
+
+        Raises:
+            NoSuchNamespaceError: it does not.
+        """
+        self._row(call, namespace)
+
+    def drop(self, call: Call, namespace: Namespace) -> None:
+        """Removes an empty namespace.
+
+        Raises:
+            NoSuchNamespaceError: it does not exist.
+            NamespaceNotEmptyError: it holds a table, a view or a namespace.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            def delete(conn: Connection) -> None:
+                row = namespaces.get(conn, call.catalog.id, namespace)
+                if row is None:
+                    raise missing_namespace(namespace)
+                if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row.id):
+                    raise _not_empty(namespace)
+                finish(conn, None)
+
+            try:
+                self._store.run(delete)
+            except ForeignKeyError:  # something was created in it meanwhile
+                raise _not_empty(namespace) from None
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def update_properties(
+        self, call: Call, namespace: Namespace, removals: Sequence[str], updates: Mapping[str, str]
+    ) -> PropertiesUpdated:
+        """Sets and removes properties.
+
+        Raises:
+            NoSuchNamespaceError: it does not exist.
+            UnprocessableError: a key is in both lists, or twice in the removals.
+        """
+
+        def work(finish: Finish[PropertiesUpdated]) -> PropertiesUpdated:
+            _check_change(removals, updates)
+
+            def change(conn: Connection) -> PropertiesUpdated:
+                row = namespaces.get(conn, call.catalog.id, namespace, for_update=True)
+                if row is None:
+                    raise missing_namespace(namespace)
+                removed = [key for key in removals if key in row.properties]
+                changed = {key: value for key, value in row.properties.items() if key not in removed}
+                changed.update(updates)
+                _check_properties(changed)
+                if changed != row.properties:
+                    namespaces.set_properties(conn, row.id, changed, self._clock.now_ms())
+                missing = [key for key in removals if key not in row.properties]
+                answer = PropertiesUpdated(list(updates), removed, missing)
+                finish(conn, answer)
+                return answer
+
+            return self._store.run(change)
+
+        return self._mutations.run(call, JsonAnswer(PropertiesUpdated), work)
+
+    def _row(self, call: Call, namespace: Namespace) -> namespaces.NamespaceRow:
+        with self._store.read() as conn:
+            row = namespaces.get(conn, call.catalog.id, namespace)
+        if row is None:
+            raise missing_namespace(namespace)
+        return row
+
+    def _insert_chain(
+        self, conn: Connection, call: Call, namespace: Namespace, properties: Mapping[str, str]
+    ) -> None:
+        """Inserts the namespace and the parents it lacks, outermost first."""
+        if namespaces.get(conn, call.catalog.id, namespace) is not None:
+            raise _existing(namespace)
+        parent = None
+        now_ms = self._clock.now_ms()
+        for depth in range(1, len(namespace) + 1):
+            levels = namespace[:depth]
+            row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
+            if row is None:
+                row = namespaces.NamespaceRow(
+                    id=uuids.uuid7(),
+                    catalog_id=call.catalog.id,
+                    parent_id=parent,
+                    physical_name=physical_name(levels),
+                    levels=levels,
+                    properties=dict(properties) if depth == len(namespace) else {},
+                    created_at_ms=now_ms,
+                    updated_at_ms=now_ms,
+                )
+                namespaces.insert(conn, row)
+            parent = row.id
+
+
+def missing_namespace(namespace: Namespace) -> NoSuchNamespaceError:
+    """The error for a namespace that does not exist, in the words of the reference implementation."""
+    return NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+
+
+def _existing(namespace: Namespace) -> AlreadyExistsError:
+    return AlreadyExistsError(f"Namespace already exists: {'.'.join(namespace)}")
+
+
+def _not_empty(namespace: Namespace) -> NamespaceNotEmptyError:
+    return NamespaceNotEmptyError(f"Namespace {'.'.join(namespace)} is not empty")
+
+
+def _check_change(removals: Sequence[str], updates: Mapping[str, str]) -> None:
+    both = sorted(set(removals) & set(updates))
+    if both:
+        raise UnprocessableError(f"Invalid properties: set and removed in one request: {', '.join(both)}")
+    if len(set(removals)) != len(removals):
+        raise UnprocessableError("Invalid properties: a key is removed twice in one request")
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    size = sum(len(key) + len(value) for key, value in properties.items())
+    if size > _MAX_PROPERTIES_BYTES:
+        raise BadRequestError(f"Invalid properties: more than {_MAX_PROPERTIES_BYTES} characters")
+    if "" in properties:
+        raise BadRequestError("Invalid properties: a key is empty")

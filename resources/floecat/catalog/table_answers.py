@@ -1,0 +1,108 @@
+"""How the answers of table mutations are kept for replay.
+
+A small document is kept whole. A large one is kept as its metadata location: the file is immutable, so the
+answer is the same bytes. When the file has been deleted since, the current table is answered, which the
+specification allows ("may reflect a newer state").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from floecat.catalog.calls import Call, LoadedTable, LoadedView
+from floecat.catalog.entries import Entries
+from floecat.catalog.load_table import TableLoader
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.errors import FileMissingError
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = ["TableAnswer", "TableAnswers", "ViewAnswer"]
+
+_INLINE_BYTES = 64 * 1024
+
+
+class _Kept(msgspec.Struct):
+    metadata_location: str | None
+    etag: str | None
+    config: Mapping[str, str]
+
+
+class _KeptWhole(_Kept, tag="whole"):
+    metadata: msgspec.Raw
+
+
+class _KeptByLocation(_Kept, tag="by-location"):
+    pass
+
+
+class TableAnswers:
+    """Makes the codec of one call."""
+
+    def __init__(self, entries: Entries, files: MetadataFiles, loader: TableLoader) -> None:
+        """Takes where documents are found again."""
+        self._entries = entries
+        self._files = files
+        self._loader = loader
+
+    def of_table(self, call: Call, identifier: TableIdentifier) -> TableAnswer:
+        """The codec for a table."""
+        return TableAnswer(self, call, identifier)
+
+    def document(self, call: Call, location: str) -> bytes:
+        """The document of a metadata location, from memory or from its file.
+
+        Raises:
+            FileMissingError: the file is gone.
+        """
+        held = self._entries.remembered(location)
+        return held.data if held is not None else self._files.read(call.catalog.allowed, location)
+
+    def current(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
+        """The table as it is now."""
+        return self._loader.load(call, identifier)
+
+
+class TableAnswer:
+    """Keeps a `LoadedTable`."""
+
+    def __init__(self, answers: TableAnswers, call: Call, identifier: TableIdentifier) -> None:
+        """Takes whose answer it is."""
+        self._answers = answers
+        self._call = call
+        self._identifier = identifier
+
+    def encode(self, answer: LoadedTable) -> bytes:
+        """The answer, with the document only where it is small or has no file."""
+        about = (answer.metadata_location, answer.etag, answer.config)
+        if answer.metadata_location is None or len(answer.metadata) <= _INLINE_BYTES:
+            return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata)))
+        return msgspec.json.encode(_KeptByLocation(*about))
+
+    def decode(self, data: bytes) -> LoadedTable:
+        """The answer of `encode`."""
+        kept = msgspec.json.decode(data, type=_KeptWhole | _KeptByLocation)
+        if isinstance(kept, _KeptWhole):
+            return LoadedTable(bytes(kept.metadata), kept.metadata_location, kept.etag, kept.config)
+        location = kept.metadata_location or ""
+        try:
+            document = self._answers.document(self._call, location)
+        except FileMissingError:
+            return self._answers.current(self._call, self._identifier)
+        return LoadedTable(document, location, kept.etag, kept.config)
+
+
+class ViewAnswer:
+    """Keeps a `LoadedView`; view metadata is small."""
+
+    def encode(self, answer: LoadedView) -> bytes:
+        """The answer as JSON."""
+        return msgspec.json.encode(
+            _KeptWhole(answer.metadata_location, None, answer.config, msgspec.Raw(answer.metadata))
+        )
+
+    def decode(self, data: bytes) -> LoadedView:
+        """The answer of `encode`."""
+        kept = msgspec.json.decode(data, type=_KeptWhole)
+        return LoadedView(bytes(kept.metadata), kept.metadata_location or "", kept.config)

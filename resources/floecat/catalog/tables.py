@@ -1,0 +1,126 @@
+"""Tables as entries: listing, existence, loading, rename, removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from floecat.catalog.calls import Call, LoadedTable, Page, PageRequest
+from floecat.catalog.entry_changes import EntryChanges
+from floecat.catalog.listing import EntryListing
+from floecat.catalog.load_table import TableLoader, missing_table
+from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.table_answers import TableAnswers
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store import tables
+from floecat.store.documents import decompress
+from floecat.store.engine import Connection, Store
+
+__all__ = ["TableService"]
+
+
+class TableService:
+    """Everything about tables that writes no metadata."""
+
+    def __init__(
+        self,
+        store: Store,
+        listing: EntryListing,
+        loader: TableLoader,
+        changes: EntryChanges,
+        mutations: Mutations,
+        answers: TableAnswers,
+    ) -> None:
+        """Takes the parts that it puts together."""
+        self._store = store
+        self._listing = listing
+        self._loader = loader
+        self._changes = changes
+        self._mutations = mutations
+        self._answers = answers
+
+    def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
+        """Tables of a namespace, by name.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+        """
+        return self._listing.list(call, namespace, "table", page)
+
+    def exists(self, call: Call, identifier: TableIdentifier) -> None:
+        """Fails unless the table exists.
+
+        Raises:
+            NoSuchTableError: it does not.
+        """
+        with self._store.read() as conn:
+            row = tables.find(conn, call.catalog.id, identifier)
+        if row is None or row.kind != "table":
+            raise missing_table(identifier)
+
+    def load(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshots: str = "all",
+        if_none_match: str | None = None,
+    ) -> LoadedTable:
+        """A table by name; see `TableLoader.load`."""
+        return self._loader.load(call, identifier, snapshots, if_none_match)
+
+    def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:
+        """Renames or moves a table; see `EntryChanges.rename`."""
+
+        def work(finish: Finish[None]) -> None:
+            self._changes.rename(call, source, destination, "table", lambda conn: finish(conn, None))
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def drop(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        also: Callable[[Connection, tables.EntryRow], None] | None = None,
+    ) -> None:
+        """Removes the entry and leaves every file.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            also: what else happens in the transaction.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            def within(conn: Connection, row: tables.EntryRow) -> None:
+                if also is not None:
+                    also(conn, row)
+                finish(conn, None)
+
+            self._changes.remove(call, identifier, "table", "drop", within)
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def unregister(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
+        """Forgets a table and answers its last metadata: with every commit before, and none after.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+        """
+
+        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            answer: LoadedTable | None = None
+
+            def within(conn: Connection, row: tables.EntryRow) -> None:
+                nonlocal answer
+                document = decompress(tables.document(conn, row.id) or b"")
+                answer = self._loader.loaded(document, row.metadata_location, row.location)
+                finish(conn, answer)
+
+            self._changes.remove(call, identifier, "table", "unregister", within)
+            if answer is None:
+                raise missing_table(identifier)
+            return answer
+
+        return self._mutations.run(call, self._answers.of_table(call, identifier), work)

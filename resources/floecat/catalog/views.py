@@ -1,0 +1,91 @@
+"""Views as entries: listing, existence, loading, rename, removal."""
+
+from __future__ import annotations
+
+from floecat.catalog.calls import Call, LoadedView, Page, PageRequest
+from floecat.catalog.entries import Entries
+from floecat.catalog.entry_changes import EntryChanges, missing_view
+from floecat.catalog.listing import EntryListing
+from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.storage_config import StorageConfig
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store import tables
+from floecat.store.engine import Connection, Store
+
+__all__ = ["ViewService"]
+
+
+class ViewService:
+    """Everything about views that writes no metadata."""
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Entries,
+        listing: EntryListing,
+        changes: EntryChanges,
+        mutations: Mutations,
+        config: StorageConfig,
+    ) -> None:
+        """Takes the parts that it puts together."""
+        self._store = store
+        self._entries = entries
+        self._listing = listing
+        self._changes = changes
+        self._mutations = mutations
+        self._config = config
+
+    def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
+        """Views of a namespace, by name.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+        """
+        return self._listing.list(call, namespace, "view", page)
+
+    def exists(self, call: Call, identifier: TableIdentifier) -> None:
+        """Fails unless the view exists.
+
+        Raises:
+            NoSuchViewError: it does not.
+        """
+        with self._store.read() as conn:
+            row = tables.find(conn, call.catalog.id, identifier)
+        if row is None or row.kind != "view":
+            raise missing_view(identifier)
+
+    def load(self, call: Call, identifier: TableIdentifier) -> LoadedView:
+        """A view by name.
+
+        Raises:
+            NoSuchViewError: the view, or its namespace, does not exist.
+        """
+        entry = self._entries.find_view(call.catalog, identifier)
+        if entry is None:
+            raise missing_view(identifier)
+        return LoadedView(
+            entry.document.data, entry.row.metadata_location, self._config.of(entry.row.location)
+        )
+
+    def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:
+        """Renames or moves a view; see `EntryChanges.rename`."""
+
+        def work(finish: Finish[None]) -> None:
+            self._changes.rename(call, source, destination, "view", lambda conn: finish(conn, None))
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def drop(self, call: Call, identifier: TableIdentifier) -> None:
+        """Removes the entry and leaves its metadata files.
+
+        Raises:
+            NoSuchViewError: the view does not exist.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            def within(conn: Connection, _: tables.EntryRow) -> None:
+                finish(conn, None)
+
+            self._changes.remove(call, identifier, "view", "drop", within)
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)

@@ -1,0 +1,1 @@
+"""What happened in the catalogs, for those who follow them."""

@@ -1,0 +1,167 @@
+"""The commit log as events, each with what the table looked like after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
+
+import msgspec
+
+from floecat.events.commit_cursor import CommitCursor
+from floecat.events.committed_tables import CommittedTable, CommittedTables, MetadataReader
+from floecat.events.table_description import TableDescription
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import accounts, catalogs, commit_log
+from floecat.store.engine import Connection, Store
+
+__all__ = ["CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
+
+_REMOVALS = frozenset({"drop", "unregister"})
+
+
+class CatalogEvent(msgspec.Struct, frozen=True):
+    """One row of the commit log: what one commit did to one table or view."""
+
+    catalog_id: UUID
+    catalog_name: str
+    commit_version: int
+    """Place in the commit log of the catalog: 1, 2, 3 without gaps."""
+    entry_id: UUID
+    """The table or view; stays the same over renames."""
+    kind: str
+    """`table` or `view`."""
+    operation: str
+    """As the commit log names it, e.g. `create`, `rename`, `drop`."""
+    identifier: TableIdentifier
+    committed_at_ms: int
+    principal: str
+    snapshot_id: int | None = None
+    """Current snapshot after the commit."""
+    metadata_location: str | None = None
+    """Current metadata file after the commit, or the last one of what was removed."""
+    wrote_metadata: bool = False
+    """The commit made a new metadata document."""
+    table: TableDescription | None = None
+    undescribed: str | None = None
+    """Why `table` is missing although the commit wrote table metadata."""
+
+    @property
+    def qualified_name(self) -> str:
+        """Catalog, namespace levels and name, joined by dots."""
+        return f"{self.catalog_name}.{self.identifier}"
+
+    @property
+    def removed(self) -> bool:
+        """The table or view is no longer in the catalog."""
+        return self.operation in _REMOVALS
+
+
+class EventBatch(msgspec.Struct, frozen=True):
+    """A stretch of the commit logs."""
+
+    events: tuple[CatalogEvent, ...]
+    """Of each catalog in the order of its log."""
+    more: bool
+    """The logs held more than was asked for."""
+    ahead_of_log: tuple[str, ...] = ()
+    """Names of catalogs whose log ends before the cursor, as after the restore of a backup."""
+
+
+class CatalogEvents:
+    """Reads the commit logs of all catalogs, of every account."""
+
+    def __init__(self, store: Store, files: MetadataReader, shared_locations: Sequence[str] = ()) -> None:
+        """Takes the store, metadata files, and locations that every catalog may use beside its own."""
+        self._store = store
+        self._tables = CommittedTables(store, files)
+        self._shared = tuple(shared_locations)
+
+    def after(self, cursor: CommitCursor, *, limit: int, until: CommitCursor | None = None) -> EventBatch:
+        """The commits that follow a position.
+
+        Args:
+            cursor: what was read before.
+            limit: most events, over all catalogs. A busy catalog leaves room for the others.
+            until: the last commit to read of each catalog; by default the last one there is.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            known = _catalogs(conn)
+            ends = {row.id: row.commit_version for row in known.values()}
+            if until is not None:
+                ends = {catalog_id: min(end, until.position(catalog_id)) for catalog_id, end in ends.items()}
+            pending = {catalog_id: end - cursor.position(catalog_id) for catalog_id, end in ends.items()}
+            events = [
+                _event(known[catalog_id], entry)
+                for catalog_id, share in shares(pending, limit).items()
+                for entry in commit_log.read_after(conn, catalog_id, cursor.position(catalog_id), share)
+            ]
+        return EventBatch(
+            events=tuple(self._described(known, events)),
+            more=sum(count for count in pending.values() if count > 0) > len(events),
+            ahead_of_log=tuple(
+                row.name for row in known.values() if row.commit_version < cursor.position(row.id)
+            ),
+        )
+
+    def _described(
+        self, known: Mapping[UUID, catalogs.CatalogRow], events: list[CatalogEvent]
+    ) -> Iterator[CatalogEvent]:
+        allowed = {
+            row.id: AllowedLocations((row.storage_location, *row.allowed_locations, *self._shared))
+            for row in known.values()
+        }
+        questions = {
+            index: CommittedTable(event.entry_id, event.metadata_location, allowed[event.catalog_id])
+            for index, event in enumerate(events)
+            if event.kind == "table" and event.wrote_metadata and event.metadata_location is not None
+        }
+        answers = dict(zip(questions, self._tables.describe(list(questions.values())), strict=True))
+        for index, event in enumerate(events):
+            answer = answers.get(index)
+            if isinstance(answer, TableDescription):
+                yield msgspec.structs.replace(event, table=answer)
+            else:
+                yield msgspec.structs.replace(event, undescribed=answer)
+
+
+def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
+    """How many commits to read of each catalog: equal parts, and what one does not need goes to the rest.
+
+    Args:
+        pending: unread commits by catalog; catalogs without any get no share.
+        limit: the sum of all shares at most.
+    """
+    waiting = sorted((count, catalog_id) for catalog_id, count in pending.items() if count > 0)
+    result: dict[UUID, int] = {}
+    for served, (count, catalog_id) in enumerate(waiting):
+        # rounded up: with more catalogs than room the first get one each, and the next batch serves others
+        share = min(count, -(-limit // (len(waiting) - served)))
+        if share > 0:
+            result[catalog_id] = share
+            limit -= share
+    return result
+
+
+def _catalogs(conn: Connection) -> dict[UUID, catalogs.CatalogRow]:
+    return {row.id: row for account in accounts.list_all(conn) for row in catalogs.list_all(conn, account.id)}
+
+
+def _event(catalog: catalogs.CatalogRow, row: commit_log.CommitLogRow) -> CatalogEvent:
+    return CatalogEvent(
+        catalog_id=catalog.id,
+        catalog_name=catalog.name,
+        commit_version=row.commit_version,
+        entry_id=row.entry_id,
+        kind=row.kind,
+        operation=row.operation,
+        identifier=TableIdentifier(row.namespace, row.name),
+        committed_at_ms=row.committed_at_ms,
+        principal=row.principal,
+        snapshot_id=row.snapshot_id,
+        metadata_location=row.metadata_location,
+        wrote_metadata=row.metadata_location not in (None, row.previous_metadata_location),
+    )

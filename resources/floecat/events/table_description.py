@@ -1,0 +1,98 @@
+"""What a metadata document says about a table, in the little that followers of commits need."""
+
+from __future__ import annotations
+
+import msgspec
+
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.schema import Schema
+from floecat.iceberg.types import ListType, MapType, StructType, Type
+
+__all__ = ["Column", "TableDescription", "describe", "type_text"]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A top-level field of the current schema."""
+
+    field_id: int
+    name: str
+    type: str
+    """As `type_text` writes it."""
+    required: bool
+    doc: str | None = None
+    identifier: bool = False
+    """Part of the identifier fields, which together tell rows apart."""
+
+
+class TableDescription(msgspec.Struct, frozen=True):
+    """A table as one of its metadata documents shows it."""
+
+    location: str
+    format_version: int
+    sequence_number: int
+    """Of the current snapshot; 0 without one and in format version 1."""
+    columns: tuple[Column, ...]
+    """Of the current schema, in its order."""
+    snapshot_id: int | None = None
+    """Current snapshot."""
+    snapshot_operation: str | None = None
+    """Of the current snapshot: `append`, `replace`, `overwrite` or `delete`."""
+    row_count: int | None = None
+    """`total-records` of the current snapshot; 0 without a snapshot, `None` where its writer did not say."""
+
+
+def describe(metadata: TableMetadata) -> TableDescription:
+    """Describes the table that a document is of."""
+    current = metadata.current_snapshot_id
+    snapshot = None if current is None else metadata.snapshot(current)
+    return TableDescription(
+        location=metadata.location,
+        format_version=metadata.format_version,
+        sequence_number=snapshot.sequence_number if snapshot else 0,
+        columns=_columns(metadata.current_schema),
+        snapshot_id=current,
+        snapshot_operation=snapshot.operation if snapshot else None,
+        row_count=_row_count(metadata.snapshot_bytes(snapshot.snapshot_id)) if snapshot else 0,
+    )
+
+
+def type_text(type: Type) -> str:
+    """A type in one line, nested types included: `map<string, struct<x: double, tags: list<string>>>`."""
+    match type:
+        case StructType(fields):
+            return f"struct<{', '.join(f'{field.name}: {type_text(field.type)}' for field in fields)}>"
+        case ListType():
+            return f"list<{type_text(type.element)}>"
+        case MapType():
+            return f"map<{type_text(type.key)}, {type_text(type.value)}>"
+        case _:
+            return str(type)
+
+
+def _columns(schema: Schema) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            field_id=field.id,
+            name=field.name,
+            type=type_text(field.type),
+            required=field.required,
+            doc=field.doc,
+            identifier=field.id in schema.identifier_field_ids,
+        )
+        for field in schema.struct.fields
+    )
+
+
+class _Counters(msgspec.Struct, rename="kebab"):
+    total_records: object = None
+
+
+class _Snapshot(msgspec.Struct):
+    summary: _Counters | None = None
+
+
+def _row_count(snapshot: bytes | memoryview) -> int | None:
+    summary = msgspec.json.decode(snapshot, type=_Snapshot).summary
+    total = str(summary.total_records) if summary else ""
+    # engines write the counters, as text; the catalog does not check them
+    return int(total) if total.isascii() and total.isdigit() and len(total) < 20 else None

@@ -1,0 +1,158 @@
+"""What the kernel asks of storage, whatever the storage is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Counters", "Counts", "DeleteFailure", "DeleteOutcome", "FileEntry", "FileIO"]
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file that a listing found."""
+
+    location: str
+    """Its normalized location."""
+
+    size_bytes: int
+    modified_at_ms: int
+
+
+class DeleteFailure(msgspec.Struct, frozen=True):
+    """A file that may still be there."""
+
+    location: str
+    """As the caller wrote it."""
+
+    reason: str
+    """One sentence, without credentials."""
+
+
+class DeleteOutcome(msgspec.Struct, frozen=True):
+    """What a bulk delete achieved."""
+
+    deleted: int
+    """Files that are gone now, whether or not they were there before."""
+
+    failures: tuple[DeleteFailure, ...] = ()
+    """The others."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Requests sent to storage, and the bytes of files in them. Retries of a request are not counted."""
+
+    reads: int = 0
+    writes: int = 0
+    lookups: int = 0
+    """Calls of `FileIO.exists`."""
+    deletes: int = 0
+    """A bulk request is one, however many files it names."""
+    lists: int = 0
+    """Pages of a listing."""
+    directories: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Requests of every kind."""
+        return self.reads + self.writes + self.lookups + self.deletes + self.lists + self.directories
+
+    def __sub__(self, earlier: Counts) -> Counts:
+        """What was counted since `earlier`."""
+        names = self.__struct_fields__
+        return Counts(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
+
+
+class Counters:
+    """Counts that all threads add to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values = dict.fromkeys(Counts.__struct_fields__, 0)
+
+    def add(self, kind: str, *, number: int = 1) -> None:
+        """Adds to one field of `Counts`.
+
+        Args:
+            kind: the name of the field.
+            number: how much to add.
+        """
+        with self._lock:
+            self._values[kind] += number
+
+    @property
+    def counts(self) -> Counts:
+        """The numbers so far."""
+        with self._lock:
+            return Counts(**self._values)
+
+
+class FileIO(Protocol):
+    """Whole files by location. Every call ends within the configured times, or raises.
+
+    Callers check locations against the allowed ones first (`floecat.fileio.locations.AllowedLocations`).
+    All methods may raise, beside what they name:
+
+    - BadRequestError: the location is malformed, or of a scheme that this storage does not serve.
+    - ForbiddenError: storage refuses access.
+    - StorageUnavailableError: storage fails, is full, or does not answer in time.
+    """
+
+    @property
+    def counters(self) -> Counters:
+        """What the calls cost so far."""
+        ...
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        """The content of a file.
+
+        Args:
+            location: its location.
+            max_bytes: the largest content to take.
+
+        Raises:
+            FileMissingError: there is no such file.
+            PayloadTooLargeError: it is larger than `max_bytes`.
+        """
+        ...
+
+    def write_new(self, location: str, data: bytes) -> None:
+        """Writes a file that does not exist. It is durable when this returns, and is never seen in part.
+
+        After StorageUnavailableError the file may or may not be there.
+
+        Raises:
+            AlreadyExistsError: there is such a file. It was not touched.
+        """
+        ...
+
+    def exists(self, location: str) -> bool:
+        """Whether there is a file at the location. A folder is none."""
+        ...
+
+    def delete(self, location: str) -> None:
+        """Makes sure that there is no such file. That it is missing already is fine."""
+        ...
+
+    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        """Deletes files in as few requests as storage allows; streams its input.
+
+        What fails for single files, as a malformed location or a refusal, is reported and not raised.
+        """
+        ...
+
+    def list(self, prefix: str) -> Iterator[FileEntry]:
+        """Every file below a folder, at any depth, in no particular order; none if there is no such folder.
+
+        Args:
+            prefix: the folder. ``s3://b/t`` and ``s3://b/t/`` are the same; neither covers ``s3://b/t2``.
+        """
+        ...
+
+    def make_directory(self, location: str) -> None:
+        """Makes a folder and those above it, where folders exist; else does nothing."""
+        ...

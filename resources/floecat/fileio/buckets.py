@@ -1,0 +1,121 @@
+"""One connected client for each bucket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from floecat.errors import BadRequestError, StorageUnavailableError
+from floecat.fileio.locations import Location
+from floecat.fileio.object_failures import OBJECT_STORE_ERRORS
+from floecat.fileio.object_options import ObjectStoreOptions
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+__all__ = ["Bucket", "Buckets"]
+
+Bucket: TypeAlias = S3Store | GCSStore | AzureStore
+
+
+class Buckets:
+    """Makes clients when they are first needed and keeps them, with their connections."""
+
+    def __init__(self, options: ObjectStoreOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._open: dict[tuple[str, str, bool], Bucket] = {}
+
+    def get(self, location: Location, *, retrying: bool = True) -> Bucket:
+        """The client for the bucket of a location.
+
+        Args:
+            location: any location in the bucket.
+            retrying: whether the client repeats failed requests itself.
+
+        Raises:
+            BadRequestError: the location is not in object storage.
+        """
+        key = (location.scheme, location.authority, retrying)
+        with self._lock:
+            if key not in self._open:
+                self._open[key] = self._connect(location, self._options.max_retries if retrying else 0)
+            return self._open[key]
+
+    def _connect(self, location: Location, max_retries: int) -> Bucket:
+        client, retries = self._client_config(), self._retry_config(max_retries)
+        try:
+            if location.scheme == "s3":
+                return _s3(location.authority, self._options, client, retries)
+            if location.scheme == "gs":
+                return GCSStore(location.authority, client_options=client, retry_config=retries)
+            if location.scheme == "abfss":
+                return _azure(location.authority, client, retries)
+        except OBJECT_STORE_ERRORS:
+            # The text could quote a setting that is a secret.
+            storage = f"{location.scheme}://{location.authority}"
+            raise StorageUnavailableError(f"Access to {storage} is not configured right") from None
+        raise BadRequestError(f"Location is not in object storage: {location}")
+
+    def _client_config(self) -> ClientConfig:
+        options = self._options
+        return {
+            "connect_timeout": timedelta(seconds=options.connect_timeout_s),
+            "timeout": timedelta(seconds=options.request_timeout_s),
+            "allow_http": (options.endpoint or "").startswith("http://"),
+        }
+
+    def _retry_config(self, max_retries: int) -> RetryConfig:
+        return {
+            "max_retries": max_retries,
+            "retry_timeout": timedelta(seconds=self._options.request_timeout_s),
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=50),
+                "max_backoff": timedelta(seconds=1),
+                "base": 2,
+            },
+        }
+
+
+def _s3(bucket: str, options: ObjectStoreOptions, client: ClientConfig, retries: RetryConfig) -> S3Store:
+    settings: dict[str, Any] = {"virtual_hosted_style_request": not options.path_style_access}
+    if options.region is not None:
+        settings["region"] = options.region
+    if options.endpoint is not None:
+        settings["endpoint"] = _s3_endpoint(options.endpoint, bucket, options.path_style_access)
+    if options.access_key_id is not None:
+        # Keys given as plain settings would be mixed with a session token from the environment.
+        settings["credential_provider"] = _static_credentials(options)
+    return S3Store(bucket, client_options=client, retry_config=retries, **settings)
+
+
+def _s3_endpoint(endpoint: str, bucket: str, path_style: bool) -> str:
+    endpoint = endpoint.rstrip("/")
+    if path_style:
+        return endpoint
+    parts = urlsplit(endpoint)
+    return parts._replace(netloc=f"{bucket}.{parts.netloc}").geturl()
+
+
+def _static_credentials(options: ObjectStoreOptions) -> Callable[[], Any]:
+    credentials = {
+        "access_key_id": options.access_key_id,
+        "secret_access_key": options.secret_access_key,
+        "token": options.session_token,
+        "expires_at": None,
+    }
+    return lambda: credentials
+
+
+def _azure(authority: str, client: ClientConfig, retries: RetryConfig) -> AzureStore:
+    container, host = authority.split("@")
+    account, _, domain = host.partition(".dfs.")
+    settings: dict[str, Any] = {"account_name": account}
+    if domain != "core.windows.net":
+        settings["endpoint"] = f"https://{account}.blob.{domain}"
+    return AzureStore(container, client_options=client, retry_config=retries, **settings)

@@ -1,0 +1,228 @@
+"""Files on the local disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    FileMissingError,
+    FloecatError,
+    ForbiddenError,
+    PayloadTooLargeError,
+    StorageUnavailableError,
+)
+from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+
+__all__ = ["LocalFileIO", "local_failure"]
+
+_MISSING: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_BAD_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+
+
+class LocalFileIO:
+    """`FileIO` of the local disk."""
+
+    def __init__(
+        self, roots: Iterable[str] | None = None, *, fsync: bool = True, counters: Counters | None = None
+    ) -> None:
+        """Opens the local disk.
+
+        Args:
+            roots: folders that hold everything this storage may touch, symbolic links resolved. None if
+                callers check each location themselves.
+            fsync: whether a written file is on disk when `write_new` returns.
+            counters: where to count; own counters by default.
+        """
+        self._allowed = None if roots is None else AllowedLocations(roots)
+        self._fsync = fsync
+        self.counters: Final = counters or Counters()
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        """See `FileIO.read`."""
+        found, path = self._find(location)
+        self.counters.add("reads")
+        try:
+            data = _read_regular_file(path, max_bytes)
+        except OSError as error:
+            raise local_failure(error, found, reading=True) from error
+        if max_bytes is not None and len(data) > max_bytes:
+            raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
+        self.counters.add("bytes_read", number=len(data))
+        return data
+
+    def write_new(self, location: str, data: bytes) -> None:
+        """See `FileIO.write_new`."""
+        found, path = self._find(location, follow=False)
+        self.counters.add("writes")
+        folder = os.path.dirname(path)
+        temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+        try:
+            self._make_folders(folder)
+            try:
+                self._write(temporary, data)
+                # Unlike a rename, a link fails if the name is taken.
+                _link(temporary, path, found)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+            self._sync_folder(folder)
+        except OSError as error:
+            raise local_failure(error, found) from error
+        self.counters.add("bytes_written", number=len(data))
+
+    def exists(self, location: str) -> bool:
+        """See `FileIO.exists`."""
+        found, path = self._find(location)
+        self.counters.add("lookups")
+        try:
+            return stat.S_ISREG(os.lstat(path).st_mode)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return False
+            raise local_failure(error, found) from error
+
+    def delete(self, location: str) -> None:
+        """See `FileIO.delete`."""
+        found, path = self._find(location, follow=False)
+        self.counters.add("deletes")
+        try:
+            os.unlink(path)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return
+            if os.path.isdir(path):
+                raise BadRequestError(f"Location is a folder: {found}") from None
+            raise local_failure(error, found) from error
+
+    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        """See `FileIO.delete_many`."""
+        deleted = 0
+        failures: list[DeleteFailure] = []
+        for location in locations:
+            try:
+                self.delete(location)
+            except FloecatError as error:
+                failures.append(DeleteFailure(location, error.message))
+            else:
+                deleted += 1
+        return DeleteOutcome(deleted, tuple(failures))
+
+    def list(self, prefix: str) -> Iterator[FileEntry]:
+        """See `FileIO.list`. Symbolic links are neither listed nor followed."""
+        found, path = self._find(prefix)
+        return self._walk(found, path)
+
+    def make_directory(self, location: str) -> None:
+        """See `FileIO.make_directory`."""
+        found, path = self._find(location)
+        self.counters.add("directories")
+        try:
+            self._make_folders(path)
+        except OSError as error:
+            raise local_failure(error, found) from error
+
+    def _find(self, location: str, *, follow: bool = True) -> tuple[Location, str]:
+        found = normalize_location(location) if self._allowed is None else self._allowed.check(location)
+        if found.scheme != "file":
+            raise BadRequestError(f"Location is not on the local disk: {found}")
+        path = found.path or "/"
+        if follow:
+            return found, os.path.realpath(path)
+        return found, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+    def _walk(self, root: Location, root_path: str) -> Iterator[FileEntry]:
+        folders = [root_path]
+        while folders:
+            folder = folders.pop()
+            self.counters.add("lists")
+            try:
+                with os.scandir(folder) as entries:
+                    children = list(entries)
+            except OSError as error:
+                if error.errno in _MISSING:
+                    continue
+                raise local_failure(error, root) from error
+            for child in children:
+                if child.is_dir(follow_symlinks=False):
+                    folders.append(child.path)
+                elif child.is_file(follow_symlinks=False):
+                    # Named below the folder as the caller wrote it, not below what its links lead to.
+                    below = child.path[len(root_path.rstrip("/")) :]
+                    yield from _entry(child, root._replace(path=root.path + below))
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for each in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(each)
+            if not os.path.isdir(each):
+                raise NotADirectoryError(errno.ENOTDIR, "A folder of the location is a file")
+            self._sync_folder(os.path.dirname(each))
+
+    def _write(self, path: str, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if self._fsync:
+                os.fsync(descriptor)
+
+    def _sync_folder(self, folder: str) -> None:
+        if not self._fsync:
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def local_failure(error: OSError, location: Location, *, reading: bool = False) -> FloecatError:
+    """What a failure of the operating system means to the caller."""
+    if error.errno in _MISSING and reading:
+        return FileMissingError(f"Failed to open input stream for file: {location}")
+    if error.errno in _FORBIDDEN:
+        return ForbiddenError(f"Storage refuses access to {location}")
+    if error.errno in _NO_SPACE:
+        return StorageUnavailableError(f"Storage has no space left for {location}")
+    if error.errno in _BAD_NAME:
+        return BadRequestError(f"No file can have the location {location}")
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    return StorageUnavailableError(f"Storage failed ({name}) at {location}")
+
+
+def _read_regular_file(path: str, max_bytes: int | None) -> bytes:
+    # Without O_NONBLOCK a named pipe would hold the caller for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "Not a regular file")
+        return file.read() if max_bytes is None else file.read(max_bytes + 1)
+
+
+def _link(source: str, target: str, location: Location) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise AlreadyExistsError(f"File already exists: {location}") from None
+
+
+def _entry(child: os.DirEntry[str], location: Location) -> Iterator[FileEntry]:
+    # A file that goes away between the listing and here is not there.
+    with suppress(FileNotFoundError):
+        status = child.stat(follow_symlinks=False)
+        yield FileEntry(str(location), status.st_size, status.st_mtime_ns // 1_000_000)

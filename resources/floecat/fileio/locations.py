@@ -1,0 +1,191 @@
+"""Locations of files: one spelling for each, and which of them a catalog may touch."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from floecat.errors import BadRequestError, LocationNotAllowedError
+
+__all__ = ["AllowedLocations", "Location", "normalize_location"]
+
+_SCHEMES: Final = {
+    "file": "file",
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "abfs": "abfss",
+    "abfss": "abfss",
+    "wasb": "abfss",
+    "wasbs": "abfss",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTAINER = re.compile(r"([a-z0-9$][a-z0-9-]*)@([a-z0-9]+)\.(?:dfs|blob)\.([a-z0-9.-]+)", re.IGNORECASE)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_SHOWN: Final = 300
+
+
+class Location(NamedTuple):
+    """A location in its one spelling. Keys are literal: a percent sign in them is a percent sign."""
+
+    scheme: str
+    """``file``, ``s3``, ``gs`` or ``abfss``."""
+
+    authority: str
+    """The bucket; ``container@account.dfs.<domain>`` for ``abfss``; empty for ``file``."""
+
+    path: str
+    """``/`` and the key, without a slash at the end; empty for the root of a bucket or of the file system."""
+
+    def __str__(self) -> str:
+        """The URI, as ``s3://bucket/key`` or ``file:///path``."""
+        return f"{self.scheme}://{self.authority}{self.path}" if self.path or self.authority else "file:///"
+
+    @property
+    def key(self) -> str:
+        """The path without its leading slash: the key of an object."""
+        return self.path[1:]
+
+    def contains(self, other: Location) -> bool:
+        """Whether `other` is this location or lies below it. ``s3://b/a`` does not contain ``s3://b/ab``."""
+        return (
+            self.scheme == other.scheme
+            and self.authority == other.authority
+            and (self.path == other.path or other.path.startswith(self.path + "/"))
+        )
+
+
+def normalize_location(location: str) -> Location:
+    """Brings a location into its one spelling.
+
+    Schemes that mean the same storage become one (``s3a`` and ``s3n`` are ``s3``; ``abfs`` and ``wasbs`` are
+    ``abfss``), an absolute path becomes a ``file`` location, and a slash at the end goes. Repeated slashes
+    are one on the local disk. In object storage they would be part of the key and name another object, so
+    they are refused there.
+
+    Raises:
+        BadRequestError: the location is relative, of an unknown scheme, carries credentials, a query or a
+            fragment, or holds characters or segments (also percent-encoded) that could lead elsewhere.
+    """
+    _check_characters(location)
+    scheme, rest = _split_scheme(location)
+    authority, path = _split_authority(location, scheme, rest)
+    if scheme == "file":
+        path = re.sub("/{2,}", "/", path)
+    path = path.removesuffix("/")
+    segments = path.split("/")[1:]
+    if not all(segments):
+        raise BadRequestError(_invalid(location, "holds an empty path segment"))
+    if any(_leads_elsewhere(segment) for segment in segments):
+        raise BadRequestError(_invalid(location, "holds '.' or '..' as a path segment"))
+    return Location(scheme, authority, path)
+
+
+def _check_characters(location: str) -> None:
+    if not location:
+        raise BadRequestError("Invalid location: must not be empty")
+    if _CONTROL.search(location):
+        raise BadRequestError("Invalid location: holds a control character or is not Unicode text")
+    if "\\" in location:
+        raise BadRequestError(_invalid(location, "holds a backslash"))
+    if "?" in location or "#" in location:
+        raise BadRequestError(_invalid(location, "must not carry a query or a fragment"))
+
+
+def _split_scheme(location: str) -> tuple[str, str]:
+    if location.startswith("/"):
+        return "file", "//" + location
+    match = _SCHEME.fullmatch(location)
+    if match is None:
+        raise BadRequestError(_invalid(location, "must be an absolute URI or path"))
+    scheme = _SCHEMES.get(match[1].lower())
+    if scheme is None:
+        known = ", ".join(sorted(_SCHEMES))
+        raise BadRequestError(_invalid(location, f"the scheme must be one of {known}"))
+    return scheme, match[2]
+
+
+def _split_authority(location: str, scheme: str, rest: str) -> tuple[str, str]:
+    if scheme == "file" and rest.startswith("/") and not rest.startswith("//"):
+        return "", rest
+    if not rest.startswith("//"):
+        raise BadRequestError(_invalid(location, "must be an absolute URI or path"))
+    authority, slash, key = rest[2:].partition("/")
+    return _checked_authority(location, scheme, authority), slash + key
+
+
+def _checked_authority(location: str, scheme: str, authority: str) -> str:
+    if scheme == "file":
+        if authority.lower() not in ("", "localhost"):
+            raise BadRequestError(_invalid(location, "a file location must not name a host"))
+        return ""
+    if scheme == "abfss":
+        match = _CONTAINER.fullmatch(authority)
+        if match is None:
+            raise BadRequestError(_invalid(location, "must name container@account.dfs.<domain>"))
+        return f"{match[1]}@{match[2]}.dfs.{match[3]}".lower()
+    if "@" in authority:
+        raise BadRequestError("Invalid location: must not carry user information")
+    if not _BUCKET.fullmatch(authority):
+        raise BadRequestError(_invalid(location, "must name a bucket"))
+    return authority
+
+
+def _leads_elsewhere(segment: str) -> bool:
+    # Servers and proxies between here and the bytes may decode once more than they should.
+    decoded = segment
+    while "%" in decoded and (again := unquote(decoded)) != decoded:
+        decoded = again
+    return any(part in (".", "..") for part in re.split(r"[/\\]", decoded))
+
+
+def _invalid(location: str, reason: str) -> str:
+    # What could be a secret (user information, the query of a signed URL) is not repeated in the message.
+    shown = not any(char in location for char in "@?#\\") and len(location) <= _LONGEST_SHOWN
+    return f"Invalid location '{location}': {reason}" if shown else f"Invalid location: {reason}"
+
+
+class AllowedLocations:
+    """The locations below which a catalog may read, write and delete."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        """Takes the locations; what lies below them is allowed too.
+
+        Raises:
+            BadRequestError: one of them is malformed.
+        """
+        self._roots = tuple(dict.fromkeys(normalize_location(root) for root in roots))
+
+    @property
+    def roots(self) -> tuple[Location, ...]:
+        """The roots in their one spelling, without repetition."""
+        return self._roots
+
+    def check(self, location: str) -> Location:
+        """Refuses a location outside the roots, or one on the local disk that symbolic links lead outside.
+
+        Returns:
+            The location in its one spelling.
+
+        Raises:
+            BadRequestError: the location is malformed.
+            LocationNotAllowedError: see above.
+        """
+        found = normalize_location(location)
+        if not any(root.contains(found) for root in self._roots):
+            raise LocationNotAllowedError(f"Location is not within the allowed locations: {found}")
+        if found.scheme == "file" and not self._holds_target(_resolved(found)):
+            raise LocationNotAllowedError(f"Location leads outside the allowed locations: {found}")
+        return found
+
+    def _holds_target(self, target: Location) -> bool:
+        return any(root.scheme == "file" and _resolved(root).contains(target) for root in self._roots)
+
+
+def _resolved(location: Location) -> Location:
+    return location._replace(path=os.path.realpath(location.path or "/").removesuffix("/"))

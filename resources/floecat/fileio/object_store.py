@@ -1,0 +1,219 @@
+"""Files in S3, Google Cloud Storage and Azure Data Lake Storage."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError
+from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry
+from floecat.fileio.buckets import Bucket, Buckets
+from floecat.fileio.locations import Location, normalize_location
+from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
+from floecat.fileio.object_options import ObjectStoreOptions
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+__all__ = ["MAX_BULK_DELETE", "ObjectStoreFileIO"]
+
+MAX_BULK_DELETE: Final = 1000
+"""Files in one bulk request: the most that S3 takes."""
+
+_LIST_PAGE: Final = 1000
+_FIRST_BACKOFF_S: Final = 0.05
+_LAST_BACKOFF_S: Final = 1.0
+
+
+class ObjectStoreFileIO:
+    """`FileIO` of object storage; one client for each bucket."""
+
+    def __init__(
+        self, options: ObjectStoreOptions | None = None, *, counters: Counters | None = None
+    ) -> None:
+        """Opens object storage. Nothing is sent before the first call.
+
+        Args:
+            options: how it is reached.
+            counters: where to count; own counters by default.
+        """
+        self._options = options or ObjectStoreOptions()
+        self._buckets = Buckets(self._options)
+        self.counters: Final = counters or Counters()
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        """See `FileIO.read`."""
+        found, bucket = self._find(location)
+        self.counters.add("reads")
+        try:
+            result = obstore.get(bucket, found.key)
+            if max_bytes is not None and result.meta["size"] > max_bytes:
+                raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
+            data = result.bytes().to_bytes()
+        except OBJECT_STORE_ERRORS as error:
+            raise object_failure(error, found, reading=True) from None
+        self.counters.add("bytes_read", number=len(data))
+        return data
+
+    def write_new(self, location: str, data: bytes) -> None:
+        """See `FileIO.write_new`."""
+        found, _ = self._find(location)
+        # The client's own retries would report a file that an earlier try wrote as one that was there before.
+        bucket = self._buckets.get(found, retrying=False)
+        deadline = time.monotonic() + self._options.request_timeout_s
+        self.counters.add("writes")
+        for tries in range(self._options.max_retries + 1):
+            try:
+                obstore.put(bucket, found.key, data, mode="create", use_multipart=False)
+            except OBJECT_STORE_ERRORS as error:
+                kind = failure_kind(error)
+                if kind is FailureKind.EXISTS and tries and self._holds(found, data):
+                    break
+                if kind is not FailureKind.PASSING or not self._may_retry(tries, deadline):
+                    raise object_failure(error, found) from None
+            else:
+                break
+        self.counters.add("bytes_written", number=len(data))
+
+    def exists(self, location: str) -> bool:
+        """See `FileIO.exists`."""
+        found, bucket = self._find(location)
+        self.counters.add("lookups")
+        try:
+            obstore.head(bucket, found.key)
+        except OBJECT_STORE_ERRORS as error:
+            if failure_kind(error) is FailureKind.MISSING:
+                return False
+            raise object_failure(error, found) from None
+        return True
+
+    def delete(self, location: str) -> None:
+        """See `FileIO.delete`."""
+        found, bucket = self._find(location)
+        self.counters.add("deletes")
+        try:
+            obstore.delete(bucket, found.key)
+        except OBJECT_STORE_ERRORS as error:
+            if failure_kind(error) is not FailureKind.MISSING:
+                raise object_failure(error, found) from None
+
+    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        """See `FileIO.delete_many`."""
+        deletion = _BulkDeletion(self._buckets, self.counters)
+        for location in locations:
+            deletion.add(location)
+        return deletion.finish()
+
+    def list(self, prefix: str) -> Iterator[FileEntry]:
+        """See `FileIO.list`."""
+        found = normalize_location(prefix)
+        return self._entries(found, self._buckets.get(found))
+
+    def make_directory(self, location: str) -> None:
+        """Does nothing but check the location: object storage has no folders."""
+        self._buckets.get(normalize_location(location))
+
+    def _find(self, location: str) -> tuple[Location, Bucket]:
+        found = _file_location(location)
+        return found, self._buckets.get(found)
+
+    def _entries(self, folder: Location, bucket: Bucket) -> Iterator[FileEntry]:
+        pages = iter(obstore.list(bucket, folder.key or None, chunk_size=_LIST_PAGE))
+        self.counters.add("lists")
+        page = _next_page(pages, folder)
+        while page:
+            for entry in page:
+                # Some tools mark a folder by an empty object; below the folder itself there is no such file.
+                if entry["path"] != folder.key:
+                    where = folder._replace(path=f"/{entry['path']}")
+                    modified_at_ms = int(entry["last_modified"].timestamp() * 1000)
+                    yield FileEntry(str(where), entry["size"], modified_at_ms)
+            page = _next_page(pages, folder)
+            if page:
+                self.counters.add("lists")
+
+    def _holds(self, location: Location, data: bytes) -> bool:
+        try:
+            return self.read(str(location), max_bytes=len(data)) == data
+        except PayloadTooLargeError:
+            return False
+
+    def _may_retry(self, tries: int, deadline: float) -> bool:
+        pause_s = min(_LAST_BACKOFF_S, _FIRST_BACKOFF_S * 2**tries) * random.uniform(0.5, 1.0)  # noqa: S311
+        if tries >= self._options.max_retries or time.monotonic() + pause_s > deadline:
+            return False
+        time.sleep(pause_s)
+        return True
+
+
+class _BulkDeletion:
+    """Collects files by bucket and deletes them in full batches."""
+
+    def __init__(self, buckets: Buckets, counters: Counters) -> None:
+        self._buckets = buckets
+        self._counters = counters
+        self._batches: dict[tuple[str, str], list[tuple[str, Location]]] = {}
+        self._deleted = 0
+        self._failures: list[DeleteFailure] = []
+
+    def add(self, location: str) -> None:
+        try:
+            found = _file_location(location)
+            self._buckets.get(found)
+        except FloecatError as error:
+            self._failures.append(DeleteFailure(location, error.message))
+            return
+        batch = self._batches.setdefault((found.scheme, found.authority), [])
+        batch.append((location, found))
+        if len(batch) == MAX_BULK_DELETE:
+            self._delete(batch)
+            batch.clear()
+
+    def finish(self) -> DeleteOutcome:
+        for batch in self._batches.values():
+            self._delete(batch)
+        return DeleteOutcome(self._deleted, tuple(self._failures))
+
+    def _delete(self, batch: list[tuple[str, Location]]) -> None:
+        if not batch:
+            return
+        self._counters.add("deletes")
+        try:
+            obstore.delete(self._buckets.get(batch[0][1]), [found.key for _, found in batch])
+        except OBJECT_STORE_ERRORS as error:
+            self._delete_in_halves(batch, error)
+        else:
+            self._deleted += len(batch)
+
+    def _delete_in_halves(self, batch: list[tuple[str, Location]], error: BaseException) -> None:
+        """Finds out which files a failure is about; the others may be gone already, which is fine."""
+        kind = failure_kind(error)
+        about_one_file = kind in (FailureKind.PART_OF_BATCH, FailureKind.MISSING, FailureKind.BAD_NAME)
+        if about_one_file and len(batch) > 1:
+            middle = len(batch) // 2
+            self._delete(batch[:middle])
+            self._delete(batch[middle:])
+        elif kind is FailureKind.MISSING:
+            self._deleted += 1
+        else:
+            self._failures += [
+                DeleteFailure(location, object_failure(error, found).message) for location, found in batch
+            ]
+
+
+def _next_page(pages: Iterator[Sequence[ObjectMeta]], folder: Location) -> Sequence[ObjectMeta]:
+    try:
+        return next(pages, ())
+    except OBJECT_STORE_ERRORS as error:
+        raise object_failure(error, folder) from None
+
+
+def _file_location(location: str) -> Location:
+    found = normalize_location(location)
+    if not found.path:
+        raise BadRequestError(f"Location names no file: {found}")
+    return found

@@ -1,0 +1,141 @@
+"""Changes of branches and tags, of the current snapshot and of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.builder_snapshots import SnapshotChanges
+from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
+from floecat.iceberg.json_values import encode_json
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata_header import NO_SNAPSHOT_ID
+from floecat.iceberg.metadata_logs import SnapshotLogEntry, last_snapshot_log_entry
+from floecat.iceberg.refs import MAIN_BRANCH, SnapshotRef, check_ref
+
+__all__ = ["RefChanges"]
+
+_CLOCK_SKEW_MS = 60_000
+
+
+class RefChanges:
+    """Branches, tags, the current snapshot and the snapshot log."""
+
+    def __init__(self, base: TableMetadata | None, snapshots: SnapshotChanges, now_ms: int) -> None:
+        """Starts from a base.
+
+        Args:
+            base: None for a new table.
+            snapshots: the snapshots as they become.
+            now_ms: `last-updated-ms` of the next document.
+        """
+        self._base = base
+        self._snapshots = snapshots
+        self._now_ms = now_ms
+        self.refs: dict[str, SnapshotRef] = {} if base is None else dict(base.refs)
+        self.current_id = None if base is None else base.current_snapshot_id
+        self._log: list[SnapshotLogEntry] = []
+        self._passed: set[int] = set()
+
+    @property
+    def refs_changed(self) -> bool:
+        """Whether a branch or tag is different from the base."""
+        return self.refs != ({} if self._base is None else self._base.refs)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is different from the base."""
+        return self._base is None or self.refs_changed or self.current_id != self._base.current_snapshot_id
+
+    def set_ref(self, name: str, ref: SnapshotRef) -> None:
+        """Creates or moves a branch or tag; `main` takes the current snapshot along.
+
+        Raises:
+            IllegalArgumentError: the snapshot does not exist, or the reference breaks the rules for its type.
+        """
+        check_ref(name, ref)
+        if self.refs.get(name) == ref and (name != MAIN_BRANCH or self.current_id == ref.snapshot_id):
+            return
+        snapshot = self._snapshots.get(ref.snapshot_id)
+        if snapshot is None:
+            raise IllegalArgumentError(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
+        if name == MAIN_BRANCH:
+            added = self._snapshots.is_added(ref.snapshot_id)
+            # A rollback to an older snapshot happens now, not when that snapshot was made.
+            time_ms = snapshot.timestamp_ms if added else self._now_ms
+            self._log.append(SnapshotLogEntry(time_ms, ref.snapshot_id))
+            if added:
+                self._passed.add(ref.snapshot_id)
+            self.current_id = ref.snapshot_id
+        self.refs[name] = ref
+
+    def remove(self, name: str) -> None:
+        """Removes a branch or tag, if there. Without `main` there is no current snapshot."""
+        self.refs.pop(name, None)
+        if name == MAIN_BRANCH:
+            self.current_id = None
+
+    def remove_dangling(self) -> None:
+        """Removes what points at snapshots that are gone."""
+        for name in [name for name, ref in self.refs.items() if self._snapshots.get(ref.snapshot_id) is None]:
+            self.remove(name)
+        if self.current_id is not None and self._snapshots.get(self.current_id) is None:
+            self.current_id = None
+
+    def write(self, fields: dict[str, Fragment], format_version: int) -> None:
+        """Puts what has changed into the fields of the next document.
+
+        Raises:
+            IllegalArgumentError: the clock of the client is more than a minute behind the history, or ahead
+                of now.
+        """
+        current_changed = self._base is None or self.current_id != self._base.current_snapshot_id
+        upgraded = self._base is not None and self._base.format_version != format_version
+        if current_changed or (upgraded and self.current_id is None):
+            fields["current-snapshot-id"] = (encode_json(self._current_value(format_version)),)
+        if self.refs_changed or "refs" not in fields:
+            fields["refs"] = (encode_json(self.refs),)
+        fields["snapshot-log"] = self._snapshot_log()
+
+    def _current_value(self, format_version: int) -> int | None:
+        if self.current_id is None and format_version < 3:
+            return NO_SNAPSHOT_ID
+        return self.current_id
+
+    def _snapshot_log(self) -> Fragment:
+        existing = EMPTY_ARRAY if self._base is None else self._base.array("snapshot-log")
+        self._check_times(last_snapshot_log_entry(existing))
+        intermediate = self._passed - {self.current_id}
+        if not intermediate and not self._snapshots.any_removed:
+            return append_elements(existing, [encode_json(entry) for entry in self._log])
+        return self._rewritten_log(existing, intermediate)
+
+    def _check_times(self, last: SnapshotLogEntry | None) -> None:
+        if not self._log:
+            return
+        for entry in self._log:
+            if last is not None and entry.timestamp_ms - last.timestamp_ms < -_CLOCK_SKEW_MS:
+                raise IllegalArgumentError(
+                    f"Invalid snapshot timestamp {entry.timestamp_ms}: before last snapshot log entry"
+                    f" at {last.timestamp_ms}"
+                )
+            last = entry
+        if last is not None and self._now_ms - last.timestamp_ms < -_CLOCK_SKEW_MS:
+            raise IllegalArgumentError(
+                f"Invalid update timestamp {self._now_ms}: before last snapshot log entry"
+                f" at {last.timestamp_ms}"
+            )
+
+    def _rewritten_log(self, existing: Fragment, intermediate: Set[int]) -> Fragment:
+        entries = [] if self._base is None else list(self._base.snapshot_log)
+        elements = [memoryview(element) for element in split_array(existing, "snapshot-log")]
+        elements += [memoryview(encode_json(entry)) for entry in self._log]
+        kept = []
+        for entry, element in zip(reversed(entries + self._log), reversed(elements), strict=True):
+            if self._snapshots.get(entry.snapshot_id) is None:
+                if self._snapshots.any_removed:
+                    # Without it, the one before would seem to have been current for longer than it was.
+                    break
+            elif entry.snapshot_id not in intermediate:
+                kept.append(element)
+        return array_of(reversed(kept))

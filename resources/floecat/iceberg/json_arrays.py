@@ -1,0 +1,84 @@
+"""JSON arrays and documents as pieces of bytes, so that a change copies references and not megabytes.
+
+A fragment is one encoded JSON value in one or more pieces. The last piece of an array holds at least its
+closing bracket and the character before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from floecat.errors import InvalidMetadataError
+
+__all__ = [
+    "EMPTY_ARRAY",
+    "Fragment",
+    "Piece",
+    "append_elements",
+    "array_of",
+    "fragment_bytes",
+    "fragment_size",
+    "is_empty_array",
+    "split_array",
+]
+
+Piece: TypeAlias = bytes | memoryview
+"""A run of bytes; views keep the document they point into alive."""
+
+Fragment: TypeAlias = tuple[Piece, ...]
+"""One encoded JSON value."""
+
+EMPTY_ARRAY: Fragment = (b"[]",)
+"""`[]`."""
+
+_WHITESPACE = b" \t\r\n"
+
+_elements_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def fragment_size(fragment: Sequence[Piece]) -> int:
+    """Length in bytes."""
+    return sum(map(len, fragment))
+
+
+def fragment_bytes(fragment: Fragment) -> Piece:
+    """The value in one piece; copies only if there are several."""
+    return fragment[0] if len(fragment) == 1 else b"".join(fragment)
+
+
+def array_of(elements: Iterable[Piece]) -> Fragment:
+    """An array of encoded elements."""
+    return (b"[" + b",".join(elements) + b"]",)
+
+
+def is_empty_array(array: Fragment) -> bool:
+    """Whether an array has no elements."""
+    tail = array[-1]
+    end = len(tail) - 2
+    while end > 0 and tail[end] in _WHITESPACE:
+        end -= 1
+    return len(array) == 1 and tail[end] == ord("[")
+
+
+def append_elements(array: Fragment, elements: Iterable[Piece]) -> Fragment:
+    """The array with encoded elements at its end. Shares all its pieces but the last."""
+    added = b",".join(elements)
+    if not added:
+        return array
+    comma = b"" if is_empty_array(array) else b","
+    return (*array[:-1], memoryview(array[-1])[:-1], comma + added + b"]")
+
+
+def split_array(array: Fragment, name: str) -> list[msgspec.Raw]:
+    """The encoded elements of a top-level array of a document.
+
+    Raises:
+        InvalidMetadataError: it is no array.
+    """
+    try:
+        return _elements_decoder.decode(fragment_bytes(array))
+    except (msgspec.MsgspecError, RecursionError):
+        raise InvalidMetadataError(f"Invalid table metadata: cannot parse {name}") from None

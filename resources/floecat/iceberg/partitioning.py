@@ -1,0 +1,178 @@
+"""Partition specs: read from JSON, compared, and bound to a schema (table specification, "Partitioning")."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.json_values import Int32, RawJson, decode_json, take_json
+from floecat.iceberg.schema import Schema
+from floecat.iceberg.transforms import IDENTITY, VOID, can_transform, normalize_transform
+from floecat.iceberg.types import PrimitiveType, StructType
+
+__all__ = [
+    "FIRST_PARTITION_FIELD_ID",
+    "NO_PARTITION_FIELD_ID",
+    "PartitionField",
+    "PartitionSpec",
+    "check_column_names",
+    "check_new_names",
+    "check_partition_spec",
+    "parse_partition_spec",
+]
+
+FIRST_PARTITION_FIELD_ID = 1000
+"""Where partition field ids begin."""
+
+NO_PARTITION_FIELD_ID = FIRST_PARTITION_FIELD_ID - 1
+"""`last-partition-id` of a table that never had a partition field."""
+
+
+class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """A field of a partition spec.
+
+    Attributes:
+        source_id: the column it is derived from, None if `source_ids` names several (format version 3).
+        field_id: None only in a spec that a client sends, and in old v1 files.
+    """
+
+    name: str
+    transform: str
+    source_id: Int32 | None = None
+    field_id: Int32 | None = None
+    source_ids: tuple[Int32, ...] | None = None
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Ids of all columns it is derived from."""
+        if self.source_id is not None:
+            return (self.source_id,)
+        return self.source_ids or ()
+
+    def same_field(self, other: PartitionField) -> bool:
+        """Whether both partition alike, whatever their field ids."""
+        return (self.name, self.transform, self.sources) == (other.name, other.transform, other.sources)
+
+
+class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
+    """How the rows of a table are partitioned."""
+
+    spec_id: Int32 = 0
+    fields: Annotated[tuple[PartitionField, ...], msgspec.Meta(max_length=10_000)] = ()
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether no field partitions anything."""
+        return all(field.transform == VOID for field in self.fields)
+
+    @property
+    def last_field_id(self) -> int:
+        """The highest field id, 999 without fields."""
+        return max((field.field_id or 0 for field in self.fields), default=NO_PARTITION_FIELD_ID)
+
+    @property
+    def has_sequential_ids(self) -> bool:
+        """Whether field ids count from 1000 without gaps, as format version 1 needs them."""
+        expected = range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(self.fields))
+        return all(field.field_id == wanted for field, wanted in zip(self.fields, expected, strict=True))
+
+    def compatible_with(self, other: PartitionSpec) -> bool:
+        """Whether both have the same fields in the same order, whatever their ids."""
+        return len(self.fields) == len(other.fields) and all(
+            mine.same_field(theirs) for mine, theirs in zip(self.fields, other.fields, strict=True)
+        )
+
+
+def parse_partition_spec(raw: RawJson) -> PartitionSpec:
+    """Reads a spec; transforms are normalised.
+
+    Raises:
+        IllegalArgumentError: not a spec, or only some fields have ids.
+    """
+    spec = decode_json(take_json(raw, "partition spec"), PartitionSpec, "partition spec")
+    missing = sum(field.field_id is None for field in spec.fields)
+    if missing not in (0, len(spec.fields)):
+        raise IllegalArgumentError(
+            f"Cannot parse spec with missing field IDs: {missing} missing of {len(spec.fields)} fields."
+        )
+    return PartitionSpec(spec.spec_id, tuple(_normalize(field) for field in spec.fields))
+
+
+def _normalize(field: PartitionField) -> PartitionField:
+    if field.source_id is None and not field.source_ids:
+        raise IllegalArgumentError(f"Cannot parse missing int: source-id of partition field {field.name}")
+    return msgspec.structs.replace(field, transform=normalize_transform(field.transform))
+
+
+def check_partition_spec(spec: PartitionSpec, schema: Schema) -> None:
+    """Refuses a spec that cannot partition rows of a schema.
+
+    Raises:
+        IllegalArgumentError: a source column is missing, is not primitive, or lies in a list or map; or the
+            transform does not take its type.
+    """
+    for field in spec.fields:
+        # A dropped column of a v1 table leaves a void field behind, whose source is gone.
+        if field.transform != VOID:
+            for source_id in field.sources:
+                _check_source(field, source_id, schema)
+
+
+def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
+    """Refuses names that a new spec must not have.
+
+    Raises:
+        IllegalArgumentError: a name is empty, used twice, or that of a column, unless the field is the
+            identity of that very column.
+    """
+    names: set[str] = set()
+    for field in spec.fields:
+        if not field.name:
+            raise IllegalArgumentError("Cannot use empty partition name")
+        if field.name in names:
+            raise IllegalArgumentError(f"Cannot use partition name more than once: {field.name}")
+        names.add(field.name)
+        if field.name in schema.ids_by_name and field.transform not in (IDENTITY, VOID):
+            raise IllegalArgumentError(
+                f"Cannot create partition from name that exists in schema: {field.name}"
+            )
+    check_column_names(spec, schema)
+
+
+def check_column_names(spec: PartitionSpec, schema: Schema) -> None:
+    """Refuses a schema with a column that is named like a partition field of another column.
+
+    Readers of the reference implementation cannot load a table with such a pair, be the spec historical or
+    not.
+
+    Raises:
+        IllegalArgumentError: see above.
+    """
+    for field in spec.fields:
+        column_id = schema.ids_by_name.get(field.name)
+        if column_id is None or column_id in field.sources:
+            continue
+        if any(source_id in schema.fields_by_id for source_id in field.sources):
+            raise IllegalArgumentError(
+                f"Cannot create identity partition sourced from different field in schema: {field.name}"
+            )
+
+
+def _check_source(field: PartitionField, source_id: int, schema: Schema) -> None:
+    source = schema.find_type(source_id)
+    if source is None:
+        raise IllegalArgumentError(
+            f"Cannot find source column for partition field: {field.name} (source id {source_id})"
+        )
+    if not isinstance(source, PrimitiveType) or not source.is_primitive:
+        raise IllegalArgumentError(f"Cannot partition by non-primitive source field: {source}")
+    if not can_transform(field.transform, source):
+        raise IllegalArgumentError(f"Invalid source type {source} for transform: {field.transform}")
+    parent_id = schema.parents.get(source_id)
+    while parent_id is not None:
+        parent = schema.fields_by_id[parent_id]
+        if not isinstance(parent.type, StructType):
+            raise IllegalArgumentError(f"Invalid partition field parent: {parent.type}")
+        parent_id = schema.parents.get(parent_id)

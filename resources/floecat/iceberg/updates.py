@@ -1,0 +1,289 @@
+"""Changes of a table (Iceberg REST specification, `TableUpdate`).
+
+Schemas, specs, orders and snapshots stay encoded until `floecat.iceberg.metadata_builder` applies them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from floecat.errors import BadRequestError
+from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error
+from floecat.iceberg.refs import SnapshotRef
+
+__all__ = [
+    "LAST_ADDED",
+    "AddEncryptionKey",
+    "AddPartitionSpec",
+    "AddSchema",
+    "AddSnapshot",
+    "AddSortOrder",
+    "AssignUuid",
+    "RemoveEncryptionKey",
+    "RemovePartitionSpecs",
+    "RemovePartitionStatistics",
+    "RemoveProperties",
+    "RemoveSchemas",
+    "RemoveSnapshotRef",
+    "RemoveSnapshots",
+    "RemoveStatistics",
+    "SetCurrentSchema",
+    "SetDefaultSortOrder",
+    "SetDefaultSpec",
+    "SetLocation",
+    "SetPartitionStatistics",
+    "SetProperties",
+    "SetSnapshotRef",
+    "SetStatistics",
+    "TableUpdate",
+    "UpgradeFormatVersion",
+    "decode_updates",
+]
+
+LAST_ADDED = -1
+"""Id that stands for the schema, spec or order that the same request added last."""
+
+
+class _Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
+    pass
+
+
+class AssignUuid(_Update, frozen=True, tag="assign-uuid"):
+    """Gives a new table its UUID."""
+
+    uuid: str
+
+
+class UpgradeFormatVersion(_Update, frozen=True, tag="upgrade-format-version"):
+    """Raises the format version."""
+
+    format_version: Int32
+
+
+class AddSchema(_Update, frozen=True, tag="add-schema"):
+    """Adds a schema. The deprecated `last-column-id` of the request is not looked at."""
+
+    schema: msgspec.Raw
+
+
+class SetCurrentSchema(_Update, frozen=True, tag="set-current-schema"):
+    """Makes a schema the current one."""
+
+    schema_id: Int32
+
+
+class AddPartitionSpec(_Update, frozen=True, tag="add-spec"):
+    """Adds a partition spec."""
+
+    spec: msgspec.Raw
+
+
+class SetDefaultSpec(_Update, frozen=True, tag="set-default-spec"):
+    """Makes a partition spec the default one."""
+
+    spec_id: Int32
+
+
+class AddSortOrder(_Update, frozen=True, tag="add-sort-order"):
+    """Adds a sort order."""
+
+    sort_order: msgspec.Raw
+
+
+class SetDefaultSortOrder(_Update, frozen=True, tag="set-default-sort-order"):
+    """Makes a sort order the default one."""
+
+    sort_order_id: Int32
+
+
+class AddSnapshot(_Update, frozen=True, tag="add-snapshot"):
+    """Adds a snapshot, which no branch points at yet."""
+
+    snapshot: msgspec.Raw
+
+
+class SetSnapshotRef(_Update, frozen=True, tag="set-snapshot-ref"):
+    """Creates a branch or tag, or moves it."""
+
+    ref_name: str
+    type: str
+    snapshot_id: Int64
+    max_ref_age_ms: Int64 | None = None
+    max_snapshot_age_ms: Int64 | None = None
+    min_snapshots_to_keep: Int32 | None = None
+
+    @property
+    def ref(self) -> SnapshotRef:
+        """What the branch or tag becomes."""
+        return SnapshotRef(
+            snapshot_id=self.snapshot_id,
+            type=self.type.lower(),
+            min_snapshots_to_keep=self.min_snapshots_to_keep,
+            max_snapshot_age_ms=self.max_snapshot_age_ms,
+            max_ref_age_ms=self.max_ref_age_ms,
+        )
+
+
+class RemoveSnapshots(_Update, frozen=True, tag="remove-snapshots"):
+    """Removes snapshots, and with them their statistics and what points at them."""
+
+    snapshot_ids: frozenset[Int64]
+
+
+class RemoveSnapshotRef(_Update, frozen=True, tag="remove-snapshot-ref"):
+    """Removes a branch or tag."""
+
+    ref_name: str
+
+
+class SetLocation(_Update, frozen=True, tag="set-location"):
+    """Moves where new files go."""
+
+    location: str
+
+
+class SetProperties(_Update, frozen=True, tag="set-properties"):
+    """Sets properties; early clients call `updates` `updated`."""
+
+    updates: dict[str, str] | None = None
+    updated: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.updates is None and self.updated is None:
+            raise ValueError("Object missing required field `updates`")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What to set."""
+        return self.updates if self.updates is not None else self.updated or {}
+
+
+class RemoveProperties(_Update, frozen=True, tag="remove-properties"):
+    """Removes properties; early clients call `removals` `removed`."""
+
+    removals: frozenset[str] | None = None
+    removed: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.removals is None and self.removed is None:
+            raise ValueError("Object missing required field `removals`")
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """What to remove."""
+        return self.removals if self.removals is not None else self.removed or frozenset()
+
+
+class SetStatistics(_Update, frozen=True, tag="set-statistics"):
+    """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it is not looked at."""
+
+    statistics: msgspec.Raw
+
+
+class RemoveStatistics(_Update, frozen=True, tag="remove-statistics"):
+    """Removes the statistics file of a snapshot."""
+
+    snapshot_id: Int64
+
+
+class SetPartitionStatistics(_Update, frozen=True, tag="set-partition-statistics"):
+    """Sets the partition statistics file of a snapshot."""
+
+    partition_statistics: msgspec.Raw
+
+
+class RemovePartitionStatistics(_Update, frozen=True, tag="remove-partition-statistics"):
+    """Removes the partition statistics file of a snapshot."""
+
+    snapshot_id: Int64
+
+
+class RemovePartitionSpecs(_Update, frozen=True, tag="remove-partition-specs"):
+    """Removes partition specs that no file uses any more."""
+
+    spec_ids: frozenset[Int32]
+
+
+class RemoveSchemas(_Update, frozen=True, tag="remove-schemas"):
+    """Removes schemas that no snapshot uses any more."""
+
+    schema_ids: frozenset[Int32]
+
+
+class AddEncryptionKey(_Update, frozen=True, tag="add-encryption-key"):
+    """Adds an encrypted key."""
+
+    encryption_key: msgspec.Raw
+
+
+class RemoveEncryptionKey(_Update, frozen=True, tag="remove-encryption-key"):
+    """Removes an encrypted key."""
+
+    key_id: str
+
+
+TableUpdate: TypeAlias = (
+    AssignUuid
+    | UpgradeFormatVersion
+    | AddSchema
+    | SetCurrentSchema
+    | AddPartitionSpec
+    | SetDefaultSpec
+    | AddSortOrder
+    | SetDefaultSortOrder
+    | AddSnapshot
+    | SetSnapshotRef
+    | RemoveSnapshots
+    | RemoveSnapshotRef
+    | SetLocation
+    | SetProperties
+    | RemoveProperties
+    | SetStatistics
+    | RemoveStatistics
+    | SetPartitionStatistics
+    | RemovePartitionStatistics
+    | RemovePartitionSpecs
+    | RemoveSchemas
+    | AddEncryptionKey
+    | RemoveEncryptionKey
+)
+"""Any change of a table, told apart by `action`."""
+
+_VIEW_ACTIONS = frozenset({"add-view-version", "set-current-view-version"})
+_ACTIONS = frozenset(str(update.__struct_config__.tag) for update in TableUpdate.__args__)
+
+_decoder = msgspec.json.Decoder(list[TableUpdate])
+
+
+class _Action(msgspec.Struct):
+    action: str
+
+
+def decode_updates(raw: RawJson) -> list[TableUpdate]:
+    """Decodes the `updates` of a commit.
+
+    Args:
+        raw: the encoded array.
+
+    Raises:
+        BadRequestError: malformed, or an action is unknown; the message names it.
+    """
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise BadRequestError(_explain(raw, error)) from None
+
+
+def _explain(raw: RawJson, error: Exception) -> str:
+    try:
+        actions = [update.action for update in msgspec.json.decode(raw, type=list[_Action])]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        actions = []
+    for action in actions:
+        if action in _VIEW_ACTIONS:
+            return f"Cannot apply update {action} to a table"
+        if action not in _ACTIONS:
+            return f"Unknown update action: {action[:80]}"
+    return f"Invalid table updates: {describe_decode_error(error)}"

@@ -1,0 +1,164 @@
+"""Rules for versions and schemas of views: which ids they get, what a new one must have, which stay."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.view_updates import LAST_ADDED
+from floecat.iceberg.views import VersionLogEntry, ViewSchema, ViewVersion
+
+__all__ = [
+    "DROP_DIALECT_ALLOWED",
+    "VERSION_HISTORY_SIZE",
+    "add_schema",
+    "added_version",
+    "check_dialects_kept",
+    "check_new_version",
+    "expired_log_entries",
+    "retained_versions",
+]
+
+VERSION_HISTORY_SIZE = "version.history.num-entries"
+"""Property: how many versions are kept."""
+
+DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
+"""Property: the current version may be replaced by one that lacks some of its SQL dialects."""
+
+_APPEND_DIALECT_ALLOWED = "replace.append-dialect.allowed"
+_DEFAULT_HISTORY_SIZE = 10
+_FIRST_SCHEMA_ID = 0
+_MAX_VERSION_ID = 2**31 - 1
+
+
+def add_schema(schemas: dict[int, ViewSchema], encoded: bytes) -> int:
+    """Adds a schema under the next free id, or finds the equal one, and returns its id.
+
+    Raises:
+        IllegalArgumentError: the schema breaks a rule of the specification.
+    """
+    added = parse_schema(encoded)
+    for known in schemas.values():
+        if parse_schema(known.encoded).same_schema(added):
+            return known.schema_id
+    schema_id = max(schemas, default=_FIRST_SCHEMA_ID - 1) + 1
+    schemas[schema_id] = ViewSchema(schema_id, added.with_schema_id(schema_id).raw)
+    return schema_id
+
+
+def added_version(
+    sent: ViewVersion, versions: Mapping[int, ViewVersion], last_added_schema_id: int | None
+) -> ViewVersion:
+    """What a version that a client sends is to the view: a known one that behaves the same, or a new one.
+
+    A new one keeps its id if that is higher than all ids of the view, and else gets the next free one.
+
+    Args:
+        sent: the version; its `schema-id` may be `LAST_ADDED`.
+        versions: versions of the view by id.
+        last_added_schema_id: what `LAST_ADDED` stands for.
+
+    Raises:
+        IllegalArgumentError: `schema-id` is `LAST_ADDED` and no schema was added, or the version id is out of
+            range.
+    """
+    schema_id = sent.schema_id
+    if schema_id == LAST_ADDED:
+        if last_added_schema_id is None:
+            raise IllegalArgumentError("Cannot set last added schema: no schema has been added")
+        schema_id = last_added_schema_id
+    resolved = sent.with_ids(version_id=sent.version_id, schema_id=schema_id)
+    for version in versions.values():
+        if version.behaves_like(resolved):
+            return version
+    version_id = max([sent.version_id, *(known + 1 for known in versions)])
+    if not 0 <= version_id <= _MAX_VERSION_ID:
+        raise IllegalArgumentError(f"Invalid view version: version id {version_id} is out of range")
+    return resolved.with_ids(version_id=version_id, schema_id=schema_id)
+
+
+def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
+    """Checks a version before it is added.
+
+    Raises:
+        IllegalArgumentError: its schema is unknown, it has no query, or two queries of one dialect.
+    """
+    if version.schema_id not in schemas:
+        raise IllegalArgumentError(f"Cannot add version with unknown schema: {version.schema_id}")
+    if not version.representations:
+        raise IllegalArgumentError("Invalid view version: Cannot add a version without a query")
+    seen: set[str] = set()
+    for representation in version.representations:
+        dialect = representation.sql_dialect
+        if dialect is None:
+            continue
+        if dialect in seen:
+            raise IllegalArgumentError(
+                f"Invalid view version: Cannot add multiple queries for dialect {dialect}"
+            )
+        seen.add(dialect)
+
+
+def check_dialects_kept(
+    previous: ViewVersion | None, current: ViewVersion, properties: Mapping[str, str]
+) -> None:
+    """Refuses a current version that lacks a SQL dialect of the one before, unless a property allows it.
+
+    Raises:
+        IllegalArgumentError: a dialect is lost, or the properties contradict each other.
+    """
+    drop_allowed = _is_true(properties, DROP_DIALECT_ALLOWED)
+    if drop_allowed and _is_true(properties, _APPEND_DIALECT_ALLOWED):
+        raise IllegalArgumentError(
+            f"Cannot set both {DROP_DIALECT_ALLOWED} and {_APPEND_DIALECT_ALLOWED} to true"
+        )
+    if previous is None or drop_allowed or previous.sql_dialects <= current.sql_dialects:
+        return
+    raise IllegalArgumentError(
+        f"Cannot replace view due to loss of view dialects ({DROP_DIALECT_ALLOWED}=false):\n"
+        f"Previous dialects: [{', '.join(sorted(previous.sql_dialects))}]\n"
+        f"New dialects: [{', '.join(sorted(current.sql_dialects))}]"
+    )
+
+
+def retained_versions(
+    versions: Mapping[int, ViewVersion],
+    current: ViewVersion,
+    *,
+    added_ids: Collection[int],
+    properties: Mapping[str, str],
+) -> list[ViewVersion]:
+    """The versions that stay: the current one, those just added, and the newest others, in their old order.
+
+    Raises:
+        IllegalArgumentError: `version.history.num-entries` is no positive integer.
+    """
+    # versions just added have the highest ids, so that room for all of them is all they need
+    room = max(_history_size(properties), len({*added_ids, current.version_id}))
+    newest = sorted((id_ for id_ in versions if id_ != current.version_id), reverse=True)
+    kept = {current.version_id, *newest[: room - 1]}
+    return [version for version_id, version in versions.items() if version_id in kept]
+
+
+def expired_log_entries(log: Sequence[VersionLogEntry], version_ids: Collection[int]) -> int:
+    """How many entries at the start of the log go, so that every version in the rest is still known."""
+    for index in range(len(log) - 1, -1, -1):
+        if log[index].version_id not in version_ids:
+            return index + 1
+    return 0
+
+
+def _history_size(properties: Mapping[str, str]) -> int:
+    text = properties.get(VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE))
+    try:
+        size = int(text)
+    except ValueError:
+        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be an integer") from None
+    if size < 1:
+        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be positive but was {size}")
+    return size
+
+
+def _is_true(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "false").lower() == "true"

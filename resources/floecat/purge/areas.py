@@ -1,0 +1,171 @@
+"""The folders that a table has files in.
+
+Two tables can share a file only if their areas overlap, so areas tell cheaply which tables to look at
+closely. An area may be larger than the folders it stands for, never smaller.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    ForbiddenError,
+    InvalidMetadataError,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import Location
+from floecat.iceberg.manifest_lists import read_manifest_list
+from floecat.iceberg.manifests import read_file_paths
+from floecat.iceberg.metadata import TableMetadata
+from floecat.purge.location_set import same_file_location
+from floecat.purge.reachable_files import MAX_FILE_BYTES
+
+__all__ = ["Area", "AreaReader", "overlaps"]
+
+Area = frozenset[Location]
+"""Folders; all that lies below them belongs to the area."""
+
+_MAX_FOLDERS = 32
+_CACHED_AREAS = 100_000
+_PARALLEL_READS = 8
+
+
+def overlaps(first: Area, second: Area) -> bool:
+    """Whether a file can lie in both areas."""
+    return _any_inside(first, second) or _any_inside(second, first)
+
+
+def _any_inside(inner: Area, outer: Area) -> bool:
+    return any(ancestor in outer for folder in inner for ancestor in _self_and_above(folder))
+
+
+def _self_and_above(folder: Location) -> list[Location]:
+    path = folder.path
+    found = [folder]
+    while path:
+        path = path.rpartition("/")[0]
+        found.append(folder._replace(path=path))
+    return found
+
+
+class AreaReader:
+    """Finds areas, and remembers them: neither manifests nor metadata files ever change.
+
+    Safe to share between threads. What cannot be read, because it is gone, broken or refused, is left out: it
+    leads nobody to a file.
+    """
+
+    def __init__(self, files: FileIO) -> None:
+        """Takes storage."""
+        self._files = files
+        self._known: OrderedDict[str, Area] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def area(self, location: str, metadata_location: str, load: Callable[[], TableMetadata | None]) -> Area:
+        """The area of a table.
+
+        Args:
+            location: base location of the table.
+            metadata_location: its metadata file; the area is remembered under this.
+            load: the metadata, `None` if nobody can read it; not called if the area is known.
+
+        Raises:
+            StorageUnavailableError: storage fails.
+        """
+        known = self._recall(metadata_location)
+        if known is not None:
+            return known
+        metadata = load()
+        folders = _folders([metadata_location])
+        if metadata is not None:
+            with suppress(InvalidMetadataError):
+                folders |= self._named_area(metadata)
+        home = _folders([f"{location.rstrip('/')}/_"])
+        area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
+        self._remember(metadata_location, area)
+        return area
+
+    def _named_area(self, metadata: TableMetadata) -> Area:
+        lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
+        manifests = {path for snapshot in metadata.snapshots for path in snapshot.manifests or ()}
+        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+            manifests.update(*pool.map(self._manifests, lists))
+            read = Area().union(*pool.map(self._manifest_area, manifests))
+        named = [entry.metadata_file for entry in metadata.metadata_log]
+        named += [statistics.statistics_path for statistics in metadata.statistics]
+        named += [statistics.statistics_path for statistics in metadata.partition_statistics]
+        return read | _folders([*named, *lists, *manifests])
+
+    def _manifests(self, manifest_list: str) -> set[str]:
+        found: set[str] = set()
+        with suppress(InvalidMetadataError):
+            for manifest in read_manifest_list(self._read(manifest_list), location=manifest_list):
+                found.add(manifest.manifest_path)
+        return found
+
+    def _manifest_area(self, manifest: str) -> Area:
+        known = self._recall(manifest)
+        if known is not None:
+            return known
+        folders: set[str] = set()
+        try:
+            for path in read_file_paths(self._read(manifest), location=manifest):
+                folders.add(path.rpartition("/")[0] + "/_")
+        except InvalidMetadataError:
+            # what was read before the damage counts
+            return _collapsed(_folders(folders))
+        area = _collapsed(_folders(folders))
+        self._remember(manifest, area)
+        return area
+
+    def _recall(self, file: str) -> Area | None:
+        with self._lock:
+            known = self._known.get(file)
+            if known is not None:
+                self._known.move_to_end(file)
+            return known
+
+    def _remember(self, file: str, area: Area) -> None:
+        with self._lock:
+            self._known[file] = area
+            if len(self._known) > _CACHED_AREAS:
+                self._known.popitem(last=False)
+
+    def _read(self, location: str) -> bytes:
+        try:
+            return self._files.read(location, max_bytes=MAX_FILE_BYTES)
+        except (FileMissingError, ForbiddenError, BadRequestError):
+            return b""
+
+
+def _folders(files: Iterable[str]) -> Area:
+    found = set()
+    for file in files:
+        try:
+            location = same_file_location(file)
+        except BadRequestError:
+            # no file that can be deleted has this location
+            continue
+        found.add(location._replace(path=location.path.rpartition("/")[0]))
+    return Area(found)
+
+
+def _collapsed(area: Area) -> Area:
+    """The area with at most `_MAX_FOLDERS` folders, larger than before if it must be."""
+    while len(area) > _MAX_FOLDERS:
+        deepest = max(folder.path.count("/") for folder in area)
+        if deepest == 0:
+            break
+        area = Area(
+            folder._replace(path=folder.path.rpartition("/")[0])
+            if folder.path.count("/") == deepest
+            else folder
+            for folder in area
+        )
+    return area

@@ -1,0 +1,130 @@
+"""Deletes reachable files in batches, a parent only when everything it leads to is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from floecat.errors import BadRequestError, LocationNotAllowedError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.purge.location_set import LocationSet, is_plain_name
+from floecat.purge.reachable_files import FileKind, ReachableFile
+
+__all__ = ["Deletions", "PurgeCounts"]
+
+
+class PurgeCounts(msgspec.Struct):
+    """What a purge did, in files."""
+
+    deleted: int = 0
+    """Gone now, whether or not they were there before."""
+    shared: int = 0
+    """Kept, because live tables need them."""
+    outside: int = 0
+    """Kept, because they are outside the allowed locations."""
+    failed: int = 0
+    """Could not be deleted."""
+    waiting: int = 0
+    """Kept, because something they lead to is still there."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is gone that may go."""
+        return self.failed == 0 and self.waiting == 0
+
+
+class Deletions:
+    """Takes files leaves first and deletes them in that order, many in one call to storage."""
+
+    def __init__(
+        self,
+        files: FileIO,
+        allowed: AllowedLocations,
+        kept: LocationSet,
+        *,
+        batch_size: int,
+        before_batch: Callable[[], None],
+    ) -> None:
+        """Takes what to delete with and what to spare.
+
+        Args:
+            files: storage.
+            allowed: nothing outside is ever deleted.
+            kept: files that live tables need.
+            batch_size: files in one call to storage.
+            before_batch: called before each one; raises if the deletion must stop.
+        """
+        self._files = files
+        self._allowed = allowed
+        self._kept = kept
+        self._batch_size = batch_size
+        self._before_batch = before_batch
+        self._pending: dict[FileKind, list[ReachableFile]] = {kind: [] for kind in FileKind}
+        self._pending_count = 0
+        self._blocked: set[str] = set()
+        self._allowed_folder: str | None = None
+        self.counts = PurgeCounts()
+        self.last_failure: str | None = None
+
+    def add(self, file: ReachableFile) -> None:
+        """Takes the next file; all that it leads to was taken before."""
+        if not file.complete:
+            self._block(file.location)
+        if self._may_go(file.location):
+            self._pending[file.kind].append(file)
+            self._pending_count += 1
+            if self._pending_count >= self._batch_size:
+                self.flush()
+
+    def flush(self) -> None:
+        """Deletes what was taken, kind by kind from the leaves on."""
+        for kind, pending in self._pending.items():
+            ready = [file for file in pending if file.location not in self._blocked]
+            for file in pending:
+                if file.location in self._blocked:
+                    self.counts.waiting += 1
+                    self._block(file.parent)
+            self._pending[kind] = []
+            for start in range(0, len(ready), self._batch_size):
+                self._delete(ready[start : start + self._batch_size])
+        self._pending_count = 0
+
+    def _delete(self, batch: list[ReachableFile]) -> None:
+        self._before_batch()
+        outcome = self._files.delete_many([file.location for file in batch])
+        failed = {failure.location for failure in outcome.failures}
+        self.counts.deleted += len(batch) - len(failed)
+        self.counts.failed += len(failed)
+        if outcome.failures:
+            self.last_failure = outcome.failures[0].reason
+        for file in batch:
+            if file.location in failed:
+                self._block(file.parent)
+
+    def _block(self, location: str | None) -> None:
+        if location is not None:
+            self._blocked.add(location)
+
+    def _may_go(self, location: str) -> bool:
+        if not self._is_allowed(location):
+            self.counts.outside += 1
+            return False
+        if location in self._kept:
+            self.counts.shared += 1
+            return False
+        return True
+
+    def _is_allowed(self, location: str) -> bool:
+        folder, _, name = location.rpartition("/")
+        if folder == self._allowed_folder and is_plain_name(name):
+            return True
+        try:
+            found = self._allowed.check(location)
+        except (LocationNotAllowedError, BadRequestError):
+            return False
+        # on the local disk a name can be a link, so that every one is looked at
+        if found.scheme != "file" and is_plain_name(name):
+            self._allowed_folder = folder
+        return True

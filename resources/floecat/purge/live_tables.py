@@ -1,0 +1,150 @@
+"""Tables that are in a catalog, and which of a dropped table's files they still need.
+
+A file belongs to every table that reaches it: tables are registered twice from one metadata file, share data
+files that were added to both, or live inside each other's locations. What counts as shared is exact: the
+files that a live table reaches, read from its own metadata. Only tables whose area overlaps that of the
+dropped one, or that have its UUID, are read in full; without an overlap there is nothing to share.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from floecat.errors import FloecatError, InvalidMetadataError
+from floecat.fileio.base import FileIO
+from floecat.iceberg.metadata import TableMetadata
+from floecat.purge.areas import Area, AreaReader, overlaps
+from floecat.purge.location_set import LocationSet
+from floecat.purge.reachable_files import ReachableFiles
+from floecat.store import tables
+from floecat.store.documents import decompress
+from floecat.store.engine import Store
+
+__all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables"]
+
+_PAGE = 50
+
+_log = logging.getLogger(__name__)
+
+
+class SharedFilesUnknownError(FloecatError):
+    """A live table may need files of the dropped one, and cannot be read. Nothing may be deleted."""
+
+
+class LiveTable(NamedTuple):
+    """A table of some catalog."""
+
+    entry_id: UUID
+    table_uuid: str
+    location: str
+    metadata_location: str
+
+
+class LiveTables(Protocol):
+    """All tables that exist, over all catalogs."""
+
+    def __iter__(self) -> Iterator[LiveTable]:
+        """Yields them one by one."""
+        ...
+
+    def document(self, table: LiveTable) -> bytes | None:
+        """The current metadata of a table, JSON; `None` if it is gone meanwhile."""
+        ...
+
+
+class StoredTables:
+    """The tables of a store, read page by page."""
+
+    def __init__(self, store: Store) -> None:
+        """Takes the store."""
+        self._store = store
+
+    def __iter__(self) -> Iterator[LiveTable]:
+        """Yields the tables; one that is changed meanwhile comes as it was before or after."""
+        after: UUID | None = None
+        while True:
+            with self._store.read() as conn:
+                rows = tables.scan(conn, "table", after, _PAGE)
+            for row in rows:
+                yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1].id
+
+    def document(self, table: LiveTable) -> bytes | None:
+        """See `LiveTables.document`."""
+        with self._store.read() as conn:
+            stored = tables.document(conn, table.entry_id)
+        return None if stored is None else decompress(stored)
+
+
+class SharedFiles:
+    """Finds the files that live tables need. Safe to share between threads."""
+
+    def __init__(self, files: FileIO, live: LiveTables) -> None:
+        """Takes storage and the tables."""
+        self._files = files
+        self._live = live
+        self._areas = AreaReader(files)
+
+    def collect(self, metadata_location: str, metadata: TableMetadata) -> LocationSet:
+        """Every file that the dropped table could have in common with a live one.
+
+        Args:
+            metadata_location: root metadata file of the dropped table.
+            metadata: what it says.
+
+        Returns:
+            The files that must stay. The caller closes the set.
+
+        Raises:
+            SharedFilesUnknownError: an overlapping live table cannot be read.
+            StorageUnavailableError: storage fails.
+        """
+        area = self._areas.area(metadata.location, metadata_location, lambda: metadata)
+        kept = LocationSet()
+        try:
+            for table in self._live:
+                if self._is_neighbour(table, metadata, area):
+                    self._add_files(kept, table)
+        except BaseException:
+            kept.close()
+            raise
+        return kept
+
+    def _is_neighbour(self, table: LiveTable, dropped: TableMetadata, area: Area) -> bool:
+        if table.table_uuid.lower() == dropped.table_uuid.lower():
+            return True
+
+        def load() -> TableMetadata | None:
+            document = self._live.document(table)
+            with suppress(InvalidMetadataError):
+                return None if document is None else TableMetadata.parse(document)
+            return None
+
+        return overlaps(area, self._areas.area(table.location, table.metadata_location, load))
+
+    def _add_files(self, kept: LocationSet, table: LiveTable) -> None:
+        document = self._live.document(table)
+        if document is None:
+            return
+        try:
+            reachable = ReachableFiles(self._files, table.metadata_location, TableMetadata.parse(document))
+            for file in reachable:
+                kept.add(file.location)
+        except InvalidMetadataError as error:
+            raise _unknown(table) from error
+        # a manifest that is gone leads nobody to a file, so a neighbour that lost one does not stop a purge
+        if reachable.unreadable:
+            raise _unknown(table)
+        _log.info("files shared with live table %s stay", table.entry_id)
+
+
+def _unknown(table: LiveTable) -> SharedFilesUnknownError:
+    return SharedFilesUnknownError(
+        f"Cannot tell which files the live table {table.entry_id} needs: its metadata cannot be read"
+    )

@@ -1,0 +1,115 @@
+"""Sets of file locations that may be larger than memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from functools import lru_cache
+from hashlib import blake2b
+from types import TracebackType
+
+from floecat.errors import BadRequestError
+from floecat.fileio.locations import Location, normalize_location
+
+__all__ = ["LocationSet", "file_key", "is_plain_name", "same_file_location"]
+
+_CACHE_KIB = 32 * 1024
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
+
+
+def same_file_location(location: str) -> Location:
+    """The location under the one name that a file has, whatever alias it was written with.
+
+    Beside what `normalize_location` does, symbolic links of folders on the local disk are followed.
+
+    Raises:
+        BadRequestError: the location is malformed.
+    """
+    found = normalize_location(location)
+    if found.scheme != "file":
+        return found
+    folder, _, name = found.path.rpartition("/")
+    return found._replace(path=f"{_real_folder(folder)}/{name}")
+
+
+def file_key(location: str) -> bytes:
+    """16 bytes that stand for a file; aliases of one file give the same ones.
+
+    A malformed location stands for itself: no file that can be read or deleted has it.
+    """
+    folder, _, name = location.rpartition("/")
+    if is_plain_name(name):
+        text = _folder_text(folder) + name
+    else:
+        text = _text(location)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether the last part of a location is one that no rule about locations changes or refuses."""
+    return _PLAIN_NAME.fullmatch(name) is not None
+
+
+def _text(location: str) -> str:
+    try:
+        return str(same_file_location(location))
+    except BadRequestError:
+        return f"\0{location}"
+
+
+@lru_cache(maxsize=4096)
+def _folder_text(folder: str) -> str:
+    # millions of files lie in few folders, and a plain name needs no look of its own
+    return _text(f"{folder}/_").removesuffix("_")
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder or "/").rstrip("/")
+
+
+class LocationSet:
+    """A set of files in bounded memory; what does not fit goes to a temporary file that vanishes with it.
+
+    Used by one thread. Files are kept as 128-bit hashes.
+    """
+
+    def __init__(self) -> None:
+        """Makes an empty set."""
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.execute("PRAGMA journal_mode=OFF")
+        self._database.execute("PRAGMA synchronous=OFF")
+        self._database.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        self._database.execute("CREATE TABLE files (key BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._database.execute("BEGIN")
+        self._size = 0
+
+    def add(self, location: str) -> bool:
+        """Adds a file.
+
+        Returns:
+            False if the set held it already.
+        """
+        cursor = self._database.execute("INSERT OR IGNORE INTO files VALUES (?)", (file_key(location),))
+        self._size += cursor.rowcount
+        return cursor.rowcount == 1
+
+    def __contains__(self, location: str) -> bool:
+        found = self._database.execute("SELECT 1 FROM files WHERE key = ?", (file_key(location),))
+        return found.fetchone() is not None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def close(self) -> None:
+        """Gives memory and disk back."""
+        self._database.close()
+
+    def __enter__(self) -> LocationSet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

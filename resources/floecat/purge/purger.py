@@ -1,0 +1,128 @@
+"""Purges one dropped table: everything reachable from its metadata, except what others need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.errors import FileMissingError, FloecatError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.metadata import TableMetadata
+from floecat.purge.deletions import Deletions, PurgeCounts
+from floecat.purge.live_tables import SharedFiles
+from floecat.purge.reachable_files import ReachableFiles
+
+__all__ = ["GC_ENABLED", "PurgeIncompleteError", "PurgeReport", "PurgeTarget", "Purger"]
+
+GC_ENABLED = "gc.enabled"
+"""Table property: `false` says that files may belong to others too, and that nobody deletes any."""
+
+
+class PurgeTarget(msgspec.Struct, frozen=True):
+    """A table whose files are to go. Holds no credentials: storage is asked for with those of the process."""
+
+    table_uuid: str
+    metadata_location: str
+    allowed: AllowedLocations
+
+
+class PurgeReport(msgspec.Struct, frozen=True):
+    """What became of a purge."""
+
+    counts: PurgeCounts
+    note: str | None = None
+    """Why less than everything was deleted, if so."""
+
+
+class PurgeIncompleteError(FloecatError):
+    """Some files are still there. They can be found again from the root metadata file, which is there too.
+
+    Attributes:
+        counts: what was done.
+    """
+
+    def __init__(self, message: str, counts: PurgeCounts) -> None:
+        super().__init__(message)
+        self.counts = counts
+
+
+class Purger:
+    """Deletes the files of dropped tables. Safe to share between threads."""
+
+    def __init__(
+        self, files: FileIO, metadata_files: MetadataFiles, shared: SharedFiles, *, batch_size: int
+    ) -> None:
+        """Takes the parts that it puts together.
+
+        Args:
+            files: storage.
+            metadata_files: reads metadata files.
+            shared: what live tables need.
+            batch_size: files in one call to storage.
+        """
+        self._files = files
+        self._metadata_files = metadata_files
+        self._shared = shared
+        self._batch_size = batch_size
+
+    def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
+        """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
+
+        Can be repeated: what is gone counts as deleted, and a root that is gone means that all of it is.
+
+        Args:
+            target: the table.
+            before_batch: called before each call that deletes; raises to stop.
+
+        Raises:
+            PurgeIncompleteError: some files could not be deleted.
+            SharedFilesUnknownError: a live table that may need files cannot be read; nothing was deleted.
+            LocationNotAllowedError: the metadata file is outside the allowed locations.
+            InvalidMetadataError: the metadata file is broken, or belongs to another table.
+            StorageUnavailableError: storage fails.
+        """
+        location = target.metadata_location
+        try:
+            metadata = TableMetadata.parse(self._metadata_files.read(target.allowed, location))
+        except FileMissingError:
+            return PurgeReport(PurgeCounts(), "the metadata file is gone")
+        if metadata.table_uuid.lower() != target.table_uuid.lower():
+            return PurgeReport(PurgeCounts(), "the metadata file belongs to another table")
+        if metadata.properties.get(GC_ENABLED, "true").lower() == "false":
+            # the reference deletes metadata even then, which leaves the data to nobody
+            return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
+        return self._delete(target, metadata, before_batch)
+
+    def _delete(
+        self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]
+    ) -> PurgeReport:
+        reachable = ReachableFiles(self._files, target.metadata_location, metadata, target.allowed)
+        with self._shared.collect(target.metadata_location, metadata) as kept:
+            deletions = Deletions(
+                self._files,
+                target.allowed,
+                kept,
+                batch_size=self._batch_size,
+                before_batch=before_batch,
+            )
+            for file in reachable:
+                deletions.add(file)
+            deletions.flush()
+        if not deletions.counts.complete:
+            raise PurgeIncompleteError(_reason(deletions, reachable), deletions.counts)
+        return PurgeReport(deletions.counts, _note(reachable))
+
+
+def _reason(deletions: Deletions, reachable: ReachableFiles) -> str:
+    counts = deletions.counts
+    if reachable.unreadable:
+        return reachable.unreadable[0].error.message
+    return f"{counts.failed} files could not be deleted, the last time because: {deletions.last_failure}"
+
+
+def _note(reachable: ReachableFiles) -> str | None:
+    lost = len(reachable.missing) + len(reachable.unreachable)
+    return f"{lost} manifests or manifest lists were gone before" if lost else None

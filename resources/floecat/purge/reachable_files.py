@@ -1,0 +1,179 @@
+"""Every file that a metadata document leads to (Iceberg table specification, "Table Metadata").
+
+Files come leaves first: whatever a file leads to comes before it, and the root metadata file comes last. Who
+deletes in this order can stop anywhere and start again from the root. Files of snapshots that were expired
+before are not reachable; they are orphans and none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    FloecatError,
+    ForbiddenError,
+    InvalidMetadataError,
+    LocationNotAllowedError,
+    PayloadTooLargeError,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.manifest_lists import read_manifest_list
+from floecat.iceberg.manifests import read_file_paths
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.snapshots import SnapshotSummary
+from floecat.purge.location_set import LocationSet
+
+__all__ = ["MAX_FILE_BYTES", "FileKind", "ReachableFile", "ReachableFiles", "Unreadable"]
+
+MAX_FILE_BYTES = 512 * 1024 * 1024
+"""Largest manifest or manifest list that is read."""
+
+
+class FileKind(IntEnum):
+    """What a file is. A kind only leads to files of lower kinds."""
+
+    DATA = 0
+    """A data file, a delete file, or a Puffin file with deletion vectors."""
+    MANIFEST = 1
+    MANIFEST_LIST = 2
+    STATISTICS = 3
+    """Statistics or partition statistics."""
+    OLD_METADATA = 4
+    """A file of the metadata log."""
+    ROOT_METADATA = 5
+
+
+class ReachableFile(NamedTuple):
+    """A file, and the one that leads to it."""
+
+    location: str
+    """As its parent writes it."""
+    kind: FileKind
+    parent: str | None
+    """None for the root. A file with several parents comes once, with the first of them."""
+    complete: bool = True
+    """False if what it leads to could not be read: while that is so the file must stay."""
+
+
+class Unreadable(NamedTuple):
+    """A file that leads to others and could not be read."""
+
+    location: str
+    kind: FileKind
+    error: FloecatError
+
+
+class ReachableFiles:
+    """Walks what metadata leads to; reads manifest lists and manifests, and no data files.
+
+    Attributes:
+        missing: manifest lists and manifests that are gone. What they led to is not found any more; after a
+            deletion that stopped halfway it is gone too.
+        unreachable: those that are not read because they lie outside the allowed locations, or where this
+            storage has nothing.
+        unreadable: those that are there and cannot be read.
+    """
+
+    def __init__(
+        self,
+        files: FileIO,
+        metadata_location: str,
+        metadata: TableMetadata,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
+        """Takes what to walk.
+
+        Args:
+            files: storage.
+            metadata_location: where the document was read from.
+            metadata: the document.
+            allowed: nothing outside is read.
+        """
+        self._files = files
+        self._allowed = allowed
+        self._root = metadata_location
+        self._metadata = metadata
+        self.missing: list[str] = []
+        self.unreachable: list[str] = []
+        self.unreadable: list[Unreadable] = []
+
+    def __iter__(self) -> Iterator[ReachableFile]:
+        """Yields every file once, leaves first.
+
+        Raises:
+            StorageUnavailableError: storage fails.
+            InvalidMetadataError: the document has a broken part.
+        """
+        with LocationSet() as seen:
+            # a file that calls itself a part of the table and is its root stays to the end
+            seen.add(self._root)
+            for snapshot in self._metadata.snapshots:
+                yield from self._snapshot(snapshot, seen)
+            for location in self._statistics():
+                if seen.add(location):
+                    yield ReachableFile(location, FileKind.STATISTICS, self._root)
+            for entry in self._metadata.metadata_log:
+                if seen.add(entry.metadata_file):
+                    yield ReachableFile(entry.metadata_file, FileKind.OLD_METADATA, self._root)
+        yield ReachableFile(self._root, FileKind.ROOT_METADATA, None, complete=not self.unreadable)
+
+    def _statistics(self) -> Iterator[str]:
+        for statistics in self._metadata.statistics:
+            yield statistics.statistics_path
+        for partition_statistics in self._metadata.partition_statistics:
+            yield partition_statistics.statistics_path
+
+    def _snapshot(self, snapshot: SnapshotSummary, seen: LocationSet) -> Iterator[ReachableFile]:
+        for manifest in snapshot.manifests or ():
+            yield from self._manifest(manifest, self._root, seen)
+        location = snapshot.manifest_list
+        if not location or not seen.add(location):
+            return
+        data = self._read(location, FileKind.MANIFEST_LIST)
+        if data is None:
+            return
+        failures = len(self.unreadable)
+        try:
+            for listed in read_manifest_list(data, location=location):
+                yield from self._manifest(listed.manifest_path, location, seen)
+        except InvalidMetadataError as error:
+            self.unreadable.append(Unreadable(location, FileKind.MANIFEST_LIST, error))
+        complete = len(self.unreadable) == failures
+        yield ReachableFile(location, FileKind.MANIFEST_LIST, self._root, complete)
+
+    def _manifest(self, location: str, parent: str, seen: LocationSet) -> Iterator[ReachableFile]:
+        if not seen.add(location):
+            return
+        data = self._read(location, FileKind.MANIFEST)
+        if data is None:
+            return
+        complete = True
+        try:
+            for path in read_file_paths(data, location=location):
+                if seen.add(path):
+                    yield ReachableFile(path, FileKind.DATA, location)
+        except InvalidMetadataError as error:
+            self.unreadable.append(Unreadable(location, FileKind.MANIFEST, error))
+            complete = False
+        yield ReachableFile(location, FileKind.MANIFEST, parent, complete)
+
+    def _read(self, location: str, kind: FileKind) -> bytes | None:
+        try:
+            if self._allowed is not None:
+                self._allowed.check(location)
+            return self._files.read(location, max_bytes=MAX_FILE_BYTES)
+        except FileMissingError:
+            self.missing.append(location)
+        except (PayloadTooLargeError, ForbiddenError) as error:
+            if isinstance(error, LocationNotAllowedError):
+                self.unreachable.append(location)
+            else:
+                self.unreadable.append(Unreadable(location, kind, error))
+        except BadRequestError:
+            self.unreachable.append(location)
+        return None

@@ -1,0 +1,184 @@
+"""The composition root: settings in, one `Kernel` out. Front ends call its services, nothing below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.entries import Entries
+from floecat.catalog.entry_changes import EntryChanges
+from floecat.catalog.listing import EntryListing
+from floecat.catalog.load_table import TableLoader
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.metrics import MetricsService
+from floecat.catalog.mutations import Mutations
+from floecat.catalog.namespaces import NamespaceService
+from floecat.catalog.paging import Paging
+from floecat.catalog.resolver import Resolver
+from floecat.catalog.storage_config import StorageConfig
+from floecat.catalog.table_answers import TableAnswers
+from floecat.catalog.tables import TableService
+from floecat.catalog.views import ViewService
+from floecat.clock import Clock, SystemClock
+from floecat.errors import SettingsError
+from floecat.fileio.base import FileIO
+from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.opening import open_fileio
+from floecat.identifiers.separator import NamespaceSeparator
+from floecat.purge.drops import DropService
+from floecat.settings import Settings, StorageSettings
+from floecat.store.engine import Store
+from floecat.transactions.commit import CommitService
+from floecat.transactions.confirmation import Confirmation
+from floecat.transactions.pointer_swaps import PointerSwaps, Retries
+from floecat.transactions.register import RegisterService
+from floecat.transactions.staging import Staging
+from floecat.transactions.view_commits import ViewCommitService
+
+__all__ = ["Kernel", "kernel", "open_kernel"]
+
+
+class Kernel:
+    """Every service of the catalog over one store and one storage.
+
+    Attributes:
+        settings: what the kernel was opened with.
+        store: the SQL store.
+        files: object storage.
+        separator: how namespace levels are joined on the wire.
+        catalogs, resolver, namespaces, tables, views, drops, metrics: services of `floecat.catalog`.
+        commits, view_commits, registration: services of `floecat.transactions`.
+    """
+
+    def __init__(self, settings: Settings, store: Store, files: FileIO, clock: Clock) -> None:
+        """Wires the services; opens nothing."""
+        gateway = settings.gateway
+        self.settings = settings
+        self.store = store
+        self.files = files
+        self.clock = clock
+        self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
+        self.entries = Entries(store, settings.cache.metadata_bytes)
+        self.mutations = Mutations(
+            store,
+            clock,
+            lifetime_ms=gateway.idempotency_key_lifetime.ms,
+            grace_ms=gateway.idempotency_grace.ms,
+            stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
+        )
+        self._wire_catalog(settings)
+        self._wire_transactions(settings)
+
+    def _wire_catalog(self, settings: Settings) -> None:
+        store, clock, gateway = self.store, self.clock, settings.gateway
+        paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
+        listing = EntryListing(store, paging)
+        changes = EntryChanges(store, clock)
+        s3 = settings.storage.aws.s3
+        self.storage_config = StorageConfig(
+            s3_endpoint=s3.endpoint,
+            s3_region=settings.storage.aws.region,
+            s3_path_style=s3.path_style_access,
+        )
+        self.metadata_files = MetadataFiles(self.files, max_bytes=gateway.max_metadata_file_bytes)
+        self.loader = TableLoader(
+            self.entries,
+            self.metadata_files,
+            self.storage_config,
+            verify_metadata_file=gateway.verify_metadata_file,
+        )
+        self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
+        self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
+        self.resolver = Resolver(store)
+        self.namespaces = NamespaceService(
+            store, clock, self.mutations, paging, reserved=self.separator.reserved
+        )
+        self.tables = TableService(store, listing, self.loader, changes, self.mutations, self.answers)
+        self.views = ViewService(store, self.entries, listing, changes, self.mutations, self.storage_config)
+        self.drops = DropService(self.tables, clock)
+        self.metrics = MetricsService(store, clock)
+
+    def _wire_transactions(self, settings: Settings) -> None:
+        store, clock, gateway = self.store, self.clock, settings.gateway
+        replan, confirm = gateway.commit.replan, gateway.commit.confirm
+        swaps = PointerSwaps(
+            store,
+            self.entries,
+            self.metadata_files,
+            clock,
+            Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
+            Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms),
+        )
+        staging = Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000)
+        self.commits = CommitService(
+            store,
+            self.entries,
+            self.metadata_files,
+            self.loader,
+            self.answers,
+            self.mutations,
+            swaps,
+            staging,
+            clock,
+        )
+        self.view_commits = ViewCommitService(
+            store, self.entries, self.metadata_files, self.mutations, swaps, self.storage_config, clock
+        )
+        self.registration = RegisterService(
+            store, self.entries, self.metadata_files, self.loader, self.answers, self.mutations, swaps
+        )
+
+    def close(self) -> None:
+        """Closes the connections to the store."""
+        self.store.close()
+
+
+def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
+    """Opens the store and storage that the settings name.
+
+    Raises:
+        SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.
+        StoreUnavailableError: the store does not answer.
+    """
+    store = Store.open(
+        settings.store_url,
+        pool_size=settings.store.pool_size,
+        timeout_s=settings.store.timeout_ms / 1000,
+    )
+    try:
+        if not store.is_current():
+            raise SettingsError(
+                "The schema of the store is not the one of this version; run `floecat db upgrade`"
+            )
+        files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
+    except BaseException:
+        store.close()
+        raise
+    return Kernel(settings, store, files, clock or SystemClock())
+
+
+def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
+    s3 = storage.aws.s3
+    return ObjectStoreOptions(
+        region=storage.aws.region,
+        endpoint=s3.endpoint,
+        path_style_access=s3.path_style_access,
+        access_key_id=s3.access_key_id,
+        secret_access_key=s3.secret_access_key,
+        session_token=s3.session_token,
+        connect_timeout_s=storage.connect_timeout_ms / 1000,
+        request_timeout_s=storage.request_timeout_ms / 1000,
+        max_retries=storage.max_retries,
+    )
+
+
+@contextmanager
+def kernel(settings: Settings) -> Iterator[Kernel]:
+    """An open kernel for a block of code."""
+    opened = open_kernel(settings)
+    try:
+        yield opened
+    finally:
+        opened.close()

@@ -1,0 +1,46 @@
+"""Settings of every process: frozen structs, one per concern.
+
+A value comes from the command line, else the environment, else the file, else the default beside the field.
+``floecat.gateway.plan-task-ttl`` in the file is ``FLOECAT_GATEWAY_PLAN_TASK_TTL`` in the environment and
+``settings.gateway.plan_task_ttl`` in code.
+"""
+
+from __future__ import annotations
+
+from floecat.settings.durations import Duration
+from floecat.settings.groups import (
+    AwsSettings,
+    BackoffSettings,
+    CacheSettings,
+    CommitSettings,
+    GatewaySettings,
+    LogSettings,
+    OidcSettings,
+    PurgeSettings,
+    S3Settings,
+    Settings,
+    StorageSettings,
+    StoreSettings,
+)
+from floecat.settings.loading import load_settings
+from floecat.settings.reference import SettingDescription, describe, dump
+
+__all__ = [
+    "AwsSettings",
+    "BackoffSettings",
+    "CacheSettings",
+    "CommitSettings",
+    "Duration",
+    "GatewaySettings",
+    "LogSettings",
+    "OidcSettings",
+    "PurgeSettings",
+    "S3Settings",
+    "SettingDescription",
+    "Settings",
+    "StorageSettings",
+    "StoreSettings",
+    "describe",
+    "dump",
+    "load_settings",
+]

@@ -1,0 +1,323 @@
+"""The settings themselves: one struct per concern, each field followed by what it means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+from uuid import UUID
+
+import msgspec
+
+from floecat.settings.durations import Duration
+from floecat.settings.fields import leaf_fields
+from floecat.settings.kinds import boolean, choice, duration, identifier, integer, size, text, text_list
+
+__all__ = [
+    "AwsSettings",
+    "BackoffSettings",
+    "CacheSettings",
+    "CommitSettings",
+    "GatewaySettings",
+    "Group",
+    "LogSettings",
+    "OidcSettings",
+    "PurgeSettings",
+    "S3Settings",
+    "Settings",
+    "StorageSettings",
+    "StoreSettings",
+]
+
+_MIB = 1 << 20
+_GIB = 1 << 30
+_MINUTE = Duration(60_000)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the structs. Its representation hides secrets."""
+
+    def __repr__(self) -> str:
+        secrets = {field.path for field in leaf_fields(type(self)) if field.kind.secret}
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        parts = (f"{name}={_mask((name,) in secrets, value)}" for name, value in shown.items())
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class BackoffSettings(Group, frozen=True, kw_only=True):
+    """A bounded number of tries with a sleep between them that doubles."""
+
+    max_attempts: Annotated[int, integer(minimum=1, maximum=1000)]
+    """Tries in all."""
+
+    initial_sleep_ms: Annotated[int, integer(maximum=60_000)]
+    """Sleep before the second try. It doubles before each further one."""
+
+    max_sleep_ms: Annotated[int, integer(maximum=600_000)]
+    """The sleep never grows beyond this."""
+
+
+class CommitSettings(Group, frozen=True, kw_only=True):
+    """What a commit does when it meets another one, or a store that does not answer."""
+
+    confirm: BackoffSettings = BackoffSettings(max_attempts=6, initial_sleep_ms=25, max_sleep_ms=200)
+    """Looks whether a commit of unknown outcome was applied, before the answer says so."""
+
+    replan: BackoffSettings = BackoffSettings(max_attempts=40, initial_sleep_ms=5, max_sleep_ms=500)
+    """Starts again from the newest metadata when a table of the commit moved meanwhile."""
+
+
+class GatewaySettings(Group, frozen=True, kw_only=True):
+    """The REST service."""
+
+    host: Annotated[str, text()] = "127.0.0.1"
+    """Address to listen on."""
+
+    rest_port: Annotated[int, integer(maximum=65_535)] = 9200
+    """Port of the REST service. 0 takes a free one."""
+
+    workers: Annotated[int, integer(minimum=1, maximum=256)] = 1
+    """Worker processes. More than one needs PostgreSQL to be of use: SQLite has one writer at a time."""
+
+    threads: Annotated[int, integer(minimum=1, maximum=1000)] = 40
+    """Threads of a worker that touch the store or storage: the most requests that it works on at a time."""
+
+    auth_mode: Annotated[str, choice("dev", "oidc")] = "dev"
+    """`dev`: no login, everybody is the same principal. `oidc`: every request needs a bearer token (JWT)."""
+
+    dev_allow_remote: Annotated[bool, boolean()] = False
+    """Lets `auth-mode=dev` listen on an address that other machines reach. They then have every right."""
+
+    auth_header: Annotated[str, text(aliases=("authHeader",))] = "authorization"
+    """Header that carries `Bearer <token>`."""
+
+    account_claim: Annotated[str, text()] = "account_id"
+    """Claim of the token that names the account."""
+
+    default_account_id: Annotated[UUID, identifier()] = UUID("5eaa9cd5-7d08-3750-9457-cfe800b0b9d2")
+    """Account of `auth-mode=dev`."""
+
+    default_prefix: Annotated[str, text()] = "floecat"
+    """Catalog that paths without a prefix mean. `floecat up` creates it."""
+
+    default_warehouse_path: Annotated[str | None, text()] = None
+    """Storage location of the default catalog, as `s3://bucket/warehouse`.
+
+    Default: the folder `warehouse` in the data folder.
+    """
+
+    namespace_separator: Annotated[str, text()] = "%1F"
+    """Separator of namespace levels in paths and parameters, URL-encoded. `%1F` is always accepted too."""
+
+    idempotency_key_lifetime: Annotated[Duration, duration()] = Duration(1_800_000)
+    """How long a client may retry with the same `Idempotency-Key`. Told to clients by `/v1/config`."""
+
+    idempotency_grace: Annotated[Duration, duration()] = Duration(600_000)
+    """How much longer than advertised the answer of a key is kept."""
+
+    idempotency_in_progress_timeout: Annotated[Duration, duration()] = _MINUTE
+    """After this time a request that never finished no longer holds its key: a retry takes it over."""
+
+    stage_ttl_seconds: Annotated[int, integer(floor=60)] = 900
+    """How long a staged table waits for its commit, in seconds. Less than 60 counts as 60."""
+
+    commit: CommitSettings = CommitSettings()
+    """Retries of commits."""
+
+    max_request_body_bytes: Annotated[int, size()] = 64 * _MIB
+    """Larger request bodies are answered 413."""
+
+    default_page_size: Annotated[int, integer(minimum=1)] = 1000
+    """Page size of a listing that asks for pages and names no size."""
+
+    max_page_size: Annotated[int, integer(minimum=1)] = 10_000
+    """A larger page size counts as this one."""
+
+    verify_metadata_file: Annotated[bool, boolean()] = False
+    """Load looks whether the metadata file is still in storage, and answers 404 if not."""
+
+    max_metadata_file_bytes: Annotated[int, size()] = 2 * _GIB
+    """Larger metadata files are not read."""
+
+    plan_task_ttl: Annotated[Duration, duration(floor=_MINUTE)] = Duration(600_000)
+    """How long a scan plan is kept. Less than a minute counts as a minute."""
+
+    plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 128
+    """File scan tasks in one plan task."""
+
+
+class StoreSettings(Group, frozen=True, kw_only=True):
+    """The SQL store."""
+
+    url: Annotated[str | None, text(secret=True)] = None
+    """SQLAlchemy URL, as `postgresql+psycopg://user@host/database`. Default: SQLite in the data folder."""
+
+    pool_size: Annotated[int, integer(minimum=1, maximum=1000)] = 40
+    """Most connections of a process. Fewer than `gateway.threads` makes requests wait for each other."""
+
+    timeout_ms: Annotated[int, integer(minimum=1)] = 10_000
+    """How long a statement or a connection may take before the answer is 503."""
+
+
+class S3Settings(Group, frozen=True, kw_only=True):
+    """The S3 service that the catalog itself reads from and writes to."""
+
+    endpoint: Annotated[str | None, text()] = None
+    """URL of an S3-compatible service. Default: AWS."""
+
+    path_style_access: Annotated[bool, boolean()] = False
+    """Bucket in the path instead of in the host name."""
+
+    access_key_id: Annotated[str | None, text()] = None
+    """Access key. Default: the standard AWS sources (environment, web identity, instance role)."""
+
+    secret_access_key: Annotated[str | None, text(secret=True)] = None
+    """Secret of the access key."""
+
+    session_token: Annotated[str | None, text(secret=True)] = None
+    """Token of a temporary access key."""
+
+
+class AwsSettings(Group, frozen=True, kw_only=True):
+    """Access to AWS and what speaks its protocols."""
+
+    region: Annotated[str | None, text()] = None
+    """Region of the buckets. Default: `AWS_REGION`, else `us-east-1`."""
+
+    s3: S3Settings = S3Settings()
+    """The S3 service."""
+
+
+class StorageSettings(Group, frozen=True, kw_only=True):
+    """Object storage and the local disk."""
+
+    allowed_locations: Annotated[tuple[str, ...], text_list()] = ()
+    """Locations that the default catalog may use beside its own. Nothing outside is read or written."""
+
+    aws: AwsSettings = AwsSettings()
+    """S3."""
+
+    connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
+    """How long a connection may take."""
+
+    request_timeout_ms: Annotated[int, integer(minimum=1)] = 30_000
+    """How long one call to storage may take."""
+
+    max_retries: Annotated[int, integer(maximum=100)] = 3
+    """Retries of a call that failed for a passing reason."""
+
+    fsync: Annotated[bool, boolean()] = True
+    """Local files are on disk before a commit is answered. Off is for tests that can lose them."""
+
+
+class CacheSettings(Group, frozen=True, kw_only=True):
+    """Memory for what never changes."""
+
+    metadata_bytes: Annotated[int, size()] = 512 * _MIB
+    """Table metadata documents that a worker keeps, by their location."""
+
+
+class OidcSettings(Group, frozen=True, kw_only=True):
+    """Validation of bearer tokens in `auth-mode=oidc`."""
+
+    issuer: Annotated[str | None, text()] = None
+    """Accepted issuer (`iss`). Its discovery document names the keys if neither of the next two is set."""
+
+    jwks_url: Annotated[str | None, text()] = None
+    """Where the issuer publishes its keys."""
+
+    public_key: Annotated[str | None, text()] = None
+    """The one key of the issuer, in PEM."""
+
+    audience: Annotated[str | None, text()] = None
+    """Accepted audience (`aud`). Default: any."""
+
+    principal_claim: Annotated[str, text()] = "sub"
+    """Claim that names the principal."""
+
+    leeway_s: Annotated[int, integer(maximum=3_600)] = 30
+    """Clock difference to the issuer that is tolerated, in seconds."""
+
+
+class PurgeSettings(Group, frozen=True, kw_only=True):
+    """Deletion of the files of tables that were dropped with purge."""
+
+    enabled: Annotated[bool, boolean()] = True
+    """The service works on the purge queue. Off leaves it to other processes."""
+
+    poll_interval_ms: Annotated[int, integer(minimum=10)] = 2_000
+    """How often an idle worker looks for jobs."""
+
+    batch_size: Annotated[int, integer(minimum=1, maximum=1000)] = 1000
+    """Files in one call to storage."""
+
+    lease_ms: Annotated[int, integer(minimum=1_000)] = 60_000
+    """How long a worker owns a job without renewing."""
+
+    max_attempts: Annotated[int, integer(minimum=1)] = 10
+    """Tries of a job before it is set aside for an operator."""
+
+    workers: Annotated[int, integer(minimum=1, maximum=64)] = 2
+    """Jobs that one process works on at a time."""
+
+
+class LogSettings(Group, frozen=True, kw_only=True):
+    """Logs, on standard error."""
+
+    level: Annotated[str, choice("debug", "info", "warning", "error")] = "info"
+    """Least level that is written."""
+
+    json: Annotated[bool, boolean()] = False
+    """One JSON object a line instead of text."""
+
+
+class Settings(Group, frozen=True, kw_only=True):
+    """All settings of a process."""
+
+    data_dir: Annotated[str, text()] = ".floecat"
+    """Folder of everything that lives on the local disk by default."""
+
+    gateway: GatewaySettings = GatewaySettings()
+    """The REST service."""
+
+    store: StoreSettings = StoreSettings()
+    """The SQL store."""
+
+    storage: StorageSettings = StorageSettings()
+    """Object storage and the local disk."""
+
+    cache: CacheSettings = CacheSettings()
+    """Memory for what never changes."""
+
+    oidc: OidcSettings = OidcSettings()
+    """Validation of bearer tokens."""
+
+    purge: PurgeSettings = PurgeSettings()
+    """Deletion of files of dropped tables."""
+
+    log: LogSettings = LogSettings()
+    """Logs."""
+
+    @property
+    def data_path(self) -> Path:
+        """The data folder, absolute."""
+        return Path(self.data_dir).expanduser().absolute()
+
+    @property
+    def embedded_store(self) -> Path | None:
+        """The file of the SQLite store in the data folder; None if the URL of a store is set."""
+        return None if self.store.url else self.data_path / "floecat.db"
+
+    @property
+    def store_url(self) -> str:
+        """The URL of the store: the one that is set, else SQLite in the data folder."""
+        return self.store.url or f"sqlite:///{quote(str(self.embedded_store))}"
+
+    @property
+    def warehouse_location(self) -> str:
+        """Storage location of the default catalog: the one that is set, else a folder as `file://` URI."""
+        return self.gateway.default_warehouse_path or (self.data_path / "warehouse").as_uri()
+
+
+def _mask(secret: bool, value: object) -> str:
+    return "'***'" if secret and value is not None else repr(value)

@@ -1,0 +1,170 @@
+"""The kinds of value that a setting takes, and how each is read from text and from TOML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from floecat.settings.durations import Duration
+
+__all__ = [
+    "Kind",
+    "boolean",
+    "choice",
+    "duration",
+    "format_size",
+    "identifier",
+    "integer",
+    "size",
+    "text",
+    "text_list",
+]
+
+_SIZE = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB|TiB)?")
+_DIGITS = re.compile(r"-?[0-9]{1,19}")
+_SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a field accepts. Stands in the annotation of the field."""
+
+    expected: str
+    """The accepted values, with their article, as in "an integer of at least 1"."""
+
+    from_value: Callable[[object], Any]
+    """Reads a value of TOML or of the command line; ValueError or TypeError if it is of another kind."""
+
+    from_text: Callable[[str], Any]
+    """Reads an environment variable; ValueError if the text is of another kind."""
+
+    secret: bool = False
+    """Never shown: not in messages, nor in the representation, nor in a dump."""
+
+    aliases: tuple[str, ...] = ()
+    """Other names of the last part of the key."""
+
+
+def text(*, secret: bool = False, aliases: tuple[str, ...] = ()) -> Kind:
+    """Any text that is not empty."""
+    return Kind(expected="text", from_value=_text, from_text=_text, secret=secret, aliases=aliases)
+
+
+def boolean() -> Kind:
+    """True or false."""
+    return Kind(expected="true or false", from_value=_boolean, from_text=lambda raw: _BOOLEANS[raw.lower()])
+
+
+def integer(*, minimum: int = 0, maximum: int | None = None, floor: int | None = None) -> Kind:
+    """A whole number.
+
+    Args:
+        minimum: smaller numbers are refused.
+        maximum: larger numbers are refused.
+        floor: smaller numbers are accepted and count as this one.
+    """
+    bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+
+    def check(value: object) -> int:
+        number = _integer(value)
+        if number < minimum or (maximum is not None and number > maximum):
+            raise ValueError("out of bounds")
+        return number if floor is None else max(number, floor)
+
+    return Kind(expected=f"an integer {bounds}", from_value=check, from_text=lambda raw: check(_digits(raw)))
+
+
+def duration(*, floor: Duration | None = None) -> Kind:
+    """An ISO-8601 duration; one shorter than `floor` counts as `floor`."""
+
+    def read(value: object) -> Duration:
+        parsed = Duration.parse(_text(value))
+        return parsed if floor is None else max(parsed, floor)
+
+    return Kind(expected="an ISO-8601 duration such as PT30M", from_value=read, from_text=read)
+
+
+def size() -> Kind:
+    """A number of bytes: a plain number, or one with KiB, MiB, GiB or TiB."""
+
+    def read(value: object) -> int:
+        return _size(value) if isinstance(value, str) else integer().from_value(value)
+
+    return Kind(expected="a number of bytes such as 67108864 or 64MiB", from_value=read, from_text=_size)
+
+
+def choice(*options: str) -> Kind:
+    """One of a few words."""
+
+    def read(value: object) -> str:
+        if value not in options:
+            raise ValueError("not an option")
+        return str(value)
+
+    return Kind(expected=f"one of {', '.join(options)}", from_value=read, from_text=read)
+
+
+def identifier() -> Kind:
+    """A UUID."""
+    return Kind(expected="a UUID", from_value=lambda value: UUID(_text(value)), from_text=UUID)
+
+
+def text_list() -> Kind:
+    """A list of texts; in the environment one text, its parts separated by commas."""
+
+    def read(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise TypeError("not a list")
+        return tuple(_text(item) for item in value)
+
+    return Kind(
+        expected="a list of texts",
+        from_value=read,
+        from_text=lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()),
+    )
+
+
+def format_size(size_bytes: int) -> str:
+    """The size in the largest unit that divides it."""
+    for unit, factor in reversed(_SIZE_UNITS.items()):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}" if factor > 1 else str(size_bytes)
+    return str(size_bytes)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not text")
+    if not value:
+        raise ValueError("empty")
+    return value
+
+
+def _integer(value: object) -> int:
+    # bool is an int in Python and not in TOML
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("not an integer")
+    return value
+
+
+def _digits(raw: str) -> int:
+    if not _DIGITS.fullmatch(raw):
+        raise ValueError("not digits")
+    return int(raw)
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("not a boolean")
+    return value
+
+
+def _size(value: str) -> int:
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise ValueError("not a size")
+    return int(match[1]) * _SIZE_UNITS[match[2] or "B"]

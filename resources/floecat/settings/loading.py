@@ -1,0 +1,196 @@
+"""Reads settings from their sources and refuses what is unknown or of the wrong kind."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from floecat.errors import SettingsError
+from floecat.settings.fields import ROOT, LeafField, leaf_fields
+from floecat.settings.groups import Group, Settings
+from floecat.settings.rules import check_rules
+
+__all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "load_settings"]
+
+CONFIG_VARIABLE = "FLOECAT_CONFIG"
+"""Environment variable that names the file."""
+
+DEFAULT_FILE = "floecat.toml"
+"""File that is read from the working folder if it is there and no other is named."""
+
+_LONGEST_SHOWN = 80
+
+GroupT = TypeVar("GroupT", bound=Group)
+
+_GIVEN_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),
+    (int, "an integer"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (tuple, "a list"),
+    (dict, "a table"),
+)
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """A value as a source gives it."""
+
+    value: object
+    source: str
+    is_text: bool = False
+
+
+def load_settings(
+    *,
+    config: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Settings:
+    """The settings of this process.
+
+    Args:
+        config: the file. Default: `FLOECAT_CONFIG`, else `floecat.toml` in the working folder if it is there.
+        environ: environment variables. Default: those of the process.
+        overrides: values of the command line by key, as `floecat.gateway.rest-port`.
+
+    Raises:
+        SettingsError: the file cannot be read, or a setting is unknown, has a value of another kind, or
+            contradicts another. The message has one line for each.
+    """
+    environ = os.environ if environ is None else environ
+    problems: list[str] = []
+    given: dict[str, _Given] = {}
+    given |= _from_file(_config_file(config, environ), problems)
+    given |= _from_environment(environ, problems)
+    given |= {key: _Given(value, "command line") for key, value in (overrides or {}).items()}
+    settings = _build(given, problems)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    check_rules(settings)
+    return settings
+
+
+def _config_file(config: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
+    named = config or environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named)
+    default = Path(DEFAULT_FILE)
+    return default if default.is_file() else None
+
+
+def _from_file(path: Path | None, problems: list[str]) -> dict[str, _Given]:
+    if path is None:
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"cannot read {path}: it is not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from error
+    found: dict[str, _Given] = {}
+    for key, value in _flatten(document, ()):
+        if key in found:
+            problems.append(f"{key} ({path}): given twice, with and without the leading {ROOT!r}")
+        found[key] = _Given(value, str(path))
+    return found
+
+
+def _flatten(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        inner = (*path, name)
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, inner)
+        elif value != {}:
+            yield ".".join(inner if inner[0] == ROOT else (ROOT, *inner)), value
+
+
+def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:
+    keys = {
+        key.replace(".", "_").replace("-", "_").upper(): field.key
+        for field in leaf_fields(Settings)
+        for key in field.keys
+    }
+    groups = tuple(f"{ROOT}_{name}_".upper() for name in Settings.__struct_fields__ if _is_group(name))
+    found: dict[str, _Given] = {}
+    for name, value in environ.items():
+        if name in keys:
+            found[keys[name]] = _Given(value, name, is_text=True)
+        elif name.startswith(f"{ROOT.upper()}_") and name != CONFIG_VARIABLE:
+            # Others use the prefix too (Kubernetes does): beyond our groups only a near miss counts.
+            near = difflib.get_close_matches(name, keys, n=1, cutoff=0.6 if name.startswith(groups) else 0.9)
+            if near or name.startswith(groups):
+                problems.append(f"{name}: no such setting{_suggestion(near)}")
+    return found
+
+
+def _is_group(name: str) -> bool:
+    return isinstance(getattr(Settings(), name), Group)
+
+
+def _build(given: Mapping[str, _Given], problems: list[str]) -> Settings:
+    fields = {key: field for field in leaf_fields(Settings) for key in field.keys}
+    values: dict[tuple[str, ...], object] = {}
+    for key, item in given.items():
+        field = fields.get(key)
+        if field is None:
+            problems.append(_unknown(key, item, fields))
+            continue
+        try:
+            values[field.path] = _read(field, item)
+        except (ValueError, TypeError, KeyError):
+            problems.append(_ill_typed(field, item))
+    return _replace(Settings(), (), values)
+
+
+def _read(field: LeafField, item: _Given) -> object:
+    if item.is_text:
+        return field.kind.from_text(str(item.value))
+    return field.kind.from_value(item.value)
+
+
+def _replace(group: GroupT, path: tuple[str, ...], values: Mapping[tuple[str, ...], object]) -> GroupT:
+    changes: dict[str, object] = {}
+    for name in group.__struct_fields__:
+        current, inner = getattr(group, name), (*path, name)
+        if isinstance(current, Group):
+            changes[name] = _replace(current, inner, values)
+        elif inner in values:
+            changes[name] = values[inner]
+    return msgspec.structs.replace(group, **changes)
+
+
+def _unknown(key: str, item: _Given, known: Mapping[str, LeafField]) -> str:
+    below = any(name.startswith(f"{key}.") for name in known)
+    if below:
+        return f"{key} ({item.source}): expected a table, got {_given_kind(item.value)}"
+    return f"{key} ({item.source}): no such setting{_suggestion(difflib.get_close_matches(key, known, n=1))}"
+
+
+def _ill_typed(field: LeafField, item: _Given) -> str:
+    given = _given_kind(item.value)
+    if not field.kind.secret and item.value != "" and isinstance(item.value, str | int | float):
+        given = f"{given} {_shortened(repr(item.value))}"
+    return f"{field.key} ({item.source}): expected {field.kind.expected}, got {given}"
+
+
+def _given_kind(value: object) -> str:
+    if value == "":
+        return "empty text"
+    return next((name for kind, name in _GIVEN_KINDS if isinstance(value, kind)), type(value).__name__)
+
+
+def _shortened(shown: str) -> str:
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
+def _suggestion(near: list[str]) -> str:
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,126 @@
+"""Catalogs, and the numbering of their commits."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.connections import Connection, Row
+from floecat.store.errors import ForeignKeyError
+from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
+from floecat.store.schema import catalogs as _catalogs
+
+__all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "next_commit_versions"]
+
+_SELECT: Final = sa.select(
+    _catalogs.c.id,
+    _catalogs.c.account_id,
+    _catalogs.c.name,
+    _catalogs.c.storage_location,
+    _catalogs.c.allowed_locations,
+    _catalogs.c.properties,
+    _catalogs.c.commit_version,
+    _catalogs.c.created_at_ms,
+    _catalogs.c.updated_at_ms,
+)
+_INSERT: Final = sa.insert(_catalogs)
+_GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
+_BY_NAME: Final = _SELECT.where(
+    _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
+)
+_LIST: Final = _SELECT.where(_catalogs.c.account_id == sa.bindparam("account_id")).order_by(_catalogs.c.name)
+_NUMBER: Final = (
+    sa.update(_catalogs)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+    .values(commit_version=_catalogs.c.commit_version + sa.bindparam("count", type_=sa.BigInteger()))
+    .returning(_catalogs.c.commit_version)
+)
+
+
+class CatalogRow(msgspec.Struct, frozen=True):
+    """A catalog."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    storage_location: str
+    """Root of default locations."""
+    allowed_locations: tuple[str, ...]
+    """Further roots under which tables may lie."""
+    properties: dict[str, str]
+    commit_version: int
+    """Number of the last commit, 0 before the first."""
+    created_at_ms: int
+    updated_at_ms: int
+
+
+def insert(conn: Connection, record: CatalogRow) -> None:
+    """Inserts a catalog.
+
+    Raises:
+        DuplicateKeyError: the account has a catalog of this name.
+        ForeignKeyError: the account does not exist.
+    """
+    values = msgspec.structs.asdict(record)
+    values["allowed_locations"] = encode_texts(record.allowed_locations)
+    values["properties"] = encode_properties(record.properties)
+    conn.change(_INSERT, values)
+
+
+def get(conn: Connection, catalog_id: UUID) -> CatalogRow | None:
+    """The catalog of this id."""
+    row = conn.first(_GET, {"id": catalog_id})
+    return None if row is None else _record(row)
+
+
+def by_name(conn: Connection, account_id: UUID, name: str) -> CatalogRow | None:
+    """The catalog of this name."""
+    row = conn.first(_BY_NAME, {"account_id": account_id, "name": name})
+    return None if row is None else _record(row)
+
+
+def list_all(conn: Connection, account_id: UUID) -> list[CatalogRow]:
+    """All catalogs of an account, ordered by name."""
+    return [_record(row) for row in conn.all(_LIST, {"account_id": account_id})]
+
+
+def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> int:
+    """Takes the next numbers of the commit log.
+
+    The row of the catalog stays locked until the transaction ends, so numbers are in the order of commits and
+    a rolled-back one leaves no gap. Call it late.
+
+    Args:
+        conn: a transaction.
+        catalog_id: whose log.
+        count: how many numbers.
+
+    Returns:
+        The first of them.
+
+    Raises:
+        ForeignKeyError: there is no such catalog.
+    """
+    row = conn.first(_NUMBER, {"catalog_id": catalog_id, "count": count})
+    if row is None:
+        raise ForeignKeyError("commit_log")
+    last: int = row[0]
+    return last - count + 1
+
+
+def _record(row: Row) -> CatalogRow:
+    (id_, account_id, name, storage_location, allowed, properties, version, created, updated) = row
+    return CatalogRow(
+        id=id_,
+        account_id=account_id,
+        name=name,
+        storage_location=storage_location,
+        allowed_locations=decode_texts(allowed),
+        properties=decode_properties(properties),
+        commit_version=version,
+        created_at_ms=created,
+        updated_at_ms=updated,
+    )

@@ -1,0 +1,156 @@
+"""The commit log: every change of a catalog, numbered 1, 2, 3 in the order in which they were committed.
+
+A reader that has seen number n has seen every commit up to n: the numbers are given out under a lock on the
+catalog, which ends with the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.identifiers.namespace import Namespace
+from floecat.store.catalogs import next_commit_versions
+from floecat.store.connections import Connection, Row
+from floecat.store.json_columns import decode_texts, encode_texts
+from floecat.store.schema import catalogs as _catalogs
+from floecat.store.schema import commit_log as _commit_log
+
+__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_metadata_location", "read_after"]
+
+_INSERT: Final = sa.insert(_commit_log)
+_READ_AFTER: Final = (
+    sa.select(
+        _commit_log.c.entry_id,
+        _commit_log.c.kind,
+        _commit_log.c.operation,
+        _commit_log.c.levels,
+        _commit_log.c.name,
+        _commit_log.c.snapshot_id,
+        _commit_log.c.metadata_location,
+        _commit_log.c.previous_metadata_location,
+        _commit_log.c.principal,
+        _commit_log.c.commit_version,
+        _commit_log.c.committed_at_ms,
+    )
+    .where(
+        _commit_log.c.catalog_id == sa.bindparam("catalog_id"),
+        _commit_log.c.commit_version > sa.bindparam("version"),
+    )
+    .order_by(_commit_log.c.commit_version)
+    .limit(sa.bindparam("limit", type_=sa.BigInteger()))
+)
+
+_RECENT: Final = 10_000
+_HAS_METADATA_LOCATION: Final = (
+    sa.select(sa.literal(1))
+    .where(
+        _commit_log.c.catalog_id == sa.bindparam("catalog_id"),
+        _commit_log.c.commit_version
+        > sa.select(_catalogs.c.commit_version - _RECENT)
+        .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+        .scalar_subquery(),
+        _commit_log.c.metadata_location == sa.bindparam("metadata_location"),
+    )
+    .limit(1)
+)
+
+
+class CommitLogEntry(msgspec.Struct, frozen=True):
+    """What one commit did to one table or view."""
+
+    entry_id: UUID
+    kind: str
+    """`table` or `view`."""
+    operation: str
+    """`create`, `commit`, `rename`, `drop` and so on; the services name them."""
+    namespace: Namespace
+    name: str
+    snapshot_id: int | None
+    """Current snapshot after the commit."""
+    metadata_location: str | None
+    previous_metadata_location: str | None
+    principal: str
+
+
+class CommitLogRow(CommitLogEntry, frozen=True, kw_only=True):
+    """An entry of the log as it was committed."""
+
+    commit_version: int
+    committed_at_ms: int
+
+
+def append(conn: Connection, catalog_id: UUID, entries: Sequence[CommitLogEntry], now_ms: int) -> list[int]:
+    """Numbers and appends entries.
+
+    Call it late in the transaction: other commits of the catalog wait for its end.
+
+    Args:
+        conn: a transaction.
+        catalog_id: whose log.
+        entries: at least one.
+        now_ms: time of the commit.
+
+    Returns:
+        Their numbers.
+
+    Raises:
+        ForeignKeyError: there is no such catalog.
+    """
+    first = next_commit_versions(conn, catalog_id, len(entries))
+    numbers = list(range(first, first + len(entries)))
+    conn.change_many(
+        _INSERT,
+        [
+            {
+                "catalog_id": catalog_id,
+                "commit_version": number,
+                "committed_at_ms": now_ms,
+                **_values(entry),
+            }
+            for number, entry in zip(numbers, entries, strict=True)
+        ],
+    )
+    return numbers
+
+
+def read_after(conn: Connection, catalog_id: UUID, version: int, limit: int) -> list[CommitLogRow]:
+    """The commits that follow number `version`, in order."""
+    parameters = {"catalog_id": catalog_id, "version": version, "limit": limit}
+    return [_record(row) for row in conn.all(_READ_AFTER, parameters)]
+
+
+def has_metadata_location(conn: Connection, catalog_id: UUID, metadata_location: str) -> bool:
+    """Whether one of the last 10,000 commits made this metadata location current.
+
+    Asked for a commit of some seconds ago, so that no index has to be kept for it.
+    """
+    parameters = {"catalog_id": catalog_id, "metadata_location": metadata_location}
+    return conn.first(_HAS_METADATA_LOCATION, parameters) is not None
+
+
+def _values(entry: CommitLogEntry) -> dict[str, Any]:
+    values = msgspec.structs.asdict(entry)
+    values["levels"] = encode_texts(values.pop("namespace"))
+    return values
+
+
+def _record(row: Row) -> CommitLogRow:
+    entry_id, kind, operation, levels, name, snapshot_id, location, previous, principal, number, at_ms = row
+    return CommitLogRow(
+        entry_id,
+        kind,
+        operation,
+        decode_texts(levels),
+        name,
+        snapshot_id,
+        location,
+        previous,
+        principal,
+        commit_version=number,
+        committed_at_ms=at_ms,
+    )

@@ -1,0 +1,95 @@
+"""Leases: a name that one owner holds for a time, so that one process at a time does a job.
+
+Times come from the callers' clocks, so a lease should be much longer than these may differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from floecat.store.connections import Connection, PerDialect
+from floecat.store.schema import leases as _leases
+
+__all__ = ["LeaseRow", "acquire", "get", "release", "renew"]
+
+_NEW_VALUES: Final = {
+    name: sa.bindparam(name, type_=_leases.c[name].type)
+    for name in ("owner", "acquired_at_ms", "expires_at_ms")
+}
+_IS_FREE: Final = sa.or_(
+    _leases.c.expires_at_ms <= sa.bindparam("now_ms", type_=sa.BigInteger()),
+    _leases.c.owner == sa.bindparam("owner", type_=sa.Uuid()),
+)
+
+
+def _acquiring(insert: Any) -> sa.Executable:
+    statement: sa.Executable = (
+        insert(_leases)
+        .values(name=sa.bindparam("name"), **_NEW_VALUES)
+        .on_conflict_do_update(index_elements=[_leases.c.name], set_=_NEW_VALUES, where=_IS_FREE)
+    )
+    return statement
+
+
+_ACQUIRE: Final = PerDialect(_acquiring(sqlite.insert), _acquiring(postgresql.insert))
+_HELD: Final = (_leases.c.name == sa.bindparam("lease"), _leases.c.owner == sa.bindparam("holder"))
+_RENEW: Final = sa.update(_leases).where(*_HELD).values(expires_at_ms=sa.bindparam("expires_at_ms"))
+_RELEASE: Final = sa.delete(_leases).where(*_HELD)
+_GET: Final = sa.select(
+    _leases.c.name, _leases.c.owner, _leases.c.acquired_at_ms, _leases.c.expires_at_ms
+).where(_leases.c.name == sa.bindparam("lease"))
+
+
+class LeaseRow(msgspec.Struct, frozen=True):
+    """Who holds a name, and until when."""
+
+    name: str
+    owner: UUID
+    acquired_at_ms: int
+    expires_at_ms: int
+
+
+def acquire(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: int) -> bool:
+    """Takes a lease that is free, expired or already the owner's.
+
+    Returns:
+        Whether the owner holds it now, until `now_ms + duration_ms`.
+    """
+    parameters = {
+        "name": name,
+        "owner": owner,
+        "now_ms": now_ms,
+        "acquired_at_ms": now_ms,
+        "expires_at_ms": now_ms + duration_ms,
+    }
+    return conn.change(_ACQUIRE, parameters) == 1
+
+
+def renew(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: int) -> bool:
+    """Extends a lease. One that expired is extended too, unless somebody took it meanwhile.
+
+    Returns:
+        False if the owner does not hold it any more.
+    """
+    parameters = {"lease": name, "holder": owner, "expires_at_ms": now_ms + duration_ms}
+    return conn.change(_RENEW, parameters) == 1
+
+
+def release(conn: Connection, name: str, owner: UUID) -> bool:
+    """Gives a lease back.
+
+    Returns:
+        False if the owner did not hold it.
+    """
+    return conn.change(_RELEASE, {"lease": name, "holder": owner}) == 1
+
+
+def get(conn: Connection, name: str) -> LeaseRow | None:
+    """The lease of this name, which may have expired; `None` if nobody holds it."""
+    row = conn.first(_GET, {"lease": name})
+    return None if row is None else LeaseRow(*row)

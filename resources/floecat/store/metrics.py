@@ -1,0 +1,80 @@
+"""Metrics reports that clients send, kept for a time."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.connections import Connection
+from floecat.store.schema import metrics_reports as _reports
+from floecat.store.statements import LIMIT
+
+__all__ = ["MetricsReportRow", "delete_before", "insert", "list_for"]
+
+_INSERT: Final = sa.insert(_reports)
+_LIST: Final = (
+    sa.select(
+        _reports.c.id,
+        _reports.c.catalog_id,
+        _reports.c.entry_id,
+        _reports.c.table_name,
+        _reports.c.report_type,
+        _reports.c.snapshot_id,
+        _reports.c.body,
+        _reports.c.received_at_ms,
+        _reports.c.principal,
+    )
+    .where(_reports.c.entry_id == sa.bindparam("entry_id"))
+    .order_by(_reports.c.received_at_ms.desc(), _reports.c.id.desc())
+    .limit(LIMIT)
+)
+_doomed: Final = (
+    sa.select(_reports.c.id)
+    .where(_reports.c.received_at_ms < sa.bindparam("before_ms"))
+    .order_by(_reports.c.received_at_ms)
+    .limit(LIMIT)
+)
+_DELETE_BEFORE: Final = sa.delete(_reports).where(_reports.c.id.in_(_doomed))
+
+
+class MetricsReportRow(msgspec.Struct, frozen=True):
+    """A scan or commit report."""
+
+    id: UUID
+    catalog_id: UUID
+    entry_id: UUID
+    table_name: str
+    """Identifier of the table when the report came."""
+    report_type: str
+    """`scan-report` or `commit-report`."""
+    snapshot_id: int | None
+    body: bytes
+    """The report as JSON, compressed by `floecat.store.documents`."""
+    received_at_ms: int
+    principal: str
+
+
+def insert(conn: Connection, row: MetricsReportRow) -> None:
+    """Inserts a report.
+
+    Raises:
+        ForeignKeyError: there is no such catalog.
+    """
+    conn.change(_INSERT, msgspec.structs.asdict(row))
+
+
+def list_for(conn: Connection, entry_id: UUID, limit: int) -> list[MetricsReportRow]:
+    """The newest reports of a table, newest first; also after it was dropped."""
+    return [MetricsReportRow(*row) for row in conn.all(_LIST, {"entry_id": entry_id, "limit": limit})]
+
+
+def delete_before(conn: Connection, before_ms: int, limit: int) -> int:
+    """Deletes reports that were received before a time, oldest first.
+
+    Returns:
+        How many; fewer than `limit` when none are left.
+    """
+    return conn.change(_DELETE_BEFORE, {"before_ms": before_ms, "limit": limit})

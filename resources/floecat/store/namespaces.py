@@ -1,0 +1,204 @@
+"""Namespaces.
+
+A namespace is found by its physical name, which is unique in a catalog. Foreign keys keep a namespace from
+being removed while a table, a view or a namespace is in it, also by transactions that run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.identifiers.encoding import physical_name
+from floecat.identifiers.namespace import Namespace
+from floecat.store.connections import Connection, Row
+from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
+from floecat.store.schema import entries as _entries
+from floecat.store.schema import namespaces as _namespaces
+from floecat.store.statements import LIMIT, NO_LIMIT
+
+__all__ = [
+    "NamespaceRow",
+    "children",
+    "delete",
+    "exists",
+    "get",
+    "has_content",
+    "insert",
+    "set_properties",
+]
+
+_SELECT: Final = sa.select(
+    _namespaces.c.id,
+    _namespaces.c.catalog_id,
+    _namespaces.c.parent_id,
+    _namespaces.c.physical_name,
+    _namespaces.c.levels,
+    _namespaces.c.properties,
+    _namespaces.c.created_at_ms,
+    _namespaces.c.updated_at_ms,
+)
+_NAMED: Final = (
+    _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
+    _namespaces.c.physical_name == sa.bindparam("physical_name"),
+)
+_GET: Final = _SELECT.where(*_NAMED)
+_GET_FOR_UPDATE: Final = _GET.with_for_update()
+_EXISTS: Final = sa.select(sa.literal(1)).where(*_NAMED)
+_PAGE: Final = (
+    _SELECT.where(
+        _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
+        _namespaces.c.physical_name > sa.bindparam("after"),
+    )
+    .order_by(_namespaces.c.physical_name)
+    .limit(LIMIT)
+)
+_parents: Final = _namespaces.alias("parents")
+_CHILDREN: Final = _PAGE.where(
+    _namespaces.c.parent_id
+    == sa.select(_parents.c.id)
+    .where(
+        _parents.c.catalog_id == sa.bindparam("catalog_id"),
+        _parents.c.physical_name == sa.bindparam("parent"),
+    )
+    .scalar_subquery()
+)
+_ROOTS: Final = _PAGE.where(_namespaces.c.parent_id.is_(None))
+_INSERT: Final = sa.insert(_namespaces)
+_DELETE: Final = sa.delete(_namespaces).where(_namespaces.c.id == sa.bindparam("id"))
+_SET_PROPERTIES: Final = (
+    sa.update(_namespaces)
+    .where(_namespaces.c.id == sa.bindparam("namespace_id"))
+    .values(properties=sa.bindparam("properties"), updated_at_ms=sa.bindparam("updated_at_ms"))
+)
+_HAS_CONTENT: Final = sa.select(
+    sa.or_(
+        sa.exists().where(_entries.c.namespace_id == sa.bindparam("id")),
+        sa.exists().where(_namespaces.c.parent_id == sa.bindparam("id")),
+    )
+)
+
+
+class NamespaceRow(msgspec.Struct, frozen=True):
+    """A namespace."""
+
+    id: UUID
+    catalog_id: UUID
+    parent_id: UUID | None
+    """`None` at the top level."""
+    physical_name: str
+    """`floecat.identifiers.encoding.physical_name` of the levels."""
+    levels: Namespace
+    properties: dict[str, str]
+    created_at_ms: int
+    updated_at_ms: int
+
+
+def get(
+    conn: Connection, catalog_id: UUID, namespace: Namespace, *, for_update: bool = False
+) -> NamespaceRow | None:
+    """The namespace of this name.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        namespace: its levels.
+        for_update: whether to lock the row until the transaction ends, for a change that depends on it.
+    """
+    row = conn.first(
+        _GET_FOR_UPDATE if for_update else _GET,
+        {"catalog_id": catalog_id, "physical_name": physical_name(namespace)},
+    )
+    return None if row is None else _record(row)
+
+
+def exists(conn: Connection, catalog_id: UUID, namespace: Namespace) -> bool:
+    """Whether there is a namespace of this name."""
+    parameters = {"catalog_id": catalog_id, "physical_name": physical_name(namespace)}
+    return conn.first(_EXISTS, parameters) is not None
+
+
+def children(
+    conn: Connection, catalog_id: UUID, parent: Namespace | None, after: str | None, limit: int | None
+) -> list[NamespaceRow]:
+    """Namespaces directly below another one, ordered by physical name.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        parent: `None` for the top level. One that does not exist has no children.
+        after: physical name of the last namespace of the page before.
+        limit: most rows; `None` for all.
+    """
+    parameters = {
+        "catalog_id": catalog_id,
+        "after": after or "",
+        "limit": NO_LIMIT if limit is None else limit,
+    }
+    if parent is None:
+        return [_record(row) for row in conn.all(_ROOTS, parameters)]
+    parameters["parent"] = physical_name(parent)
+    return [_record(row) for row in conn.all(_CHILDREN, parameters)]
+
+
+def insert(conn: Connection, row: NamespaceRow) -> None:
+    """Inserts a namespace.
+
+    Raises:
+        DuplicateKeyError: the catalog has a namespace of this name.
+        ForeignKeyError: the parent does not exist, or no longer.
+    """
+    values = msgspec.structs.asdict(row)
+    values["levels"] = encode_texts(row.levels)
+    values["properties"] = encode_properties(row.properties)
+    conn.change(_INSERT, values)
+
+
+def delete(conn: Connection, namespace_id: UUID) -> bool:
+    """Deletes an empty namespace.
+
+    Returns:
+        False if there is no such namespace.
+
+    Raises:
+        ForeignKeyError: a table, a view or a namespace is in it.
+    """
+    return conn.change(_DELETE, {"id": namespace_id}) == 1
+
+
+def set_properties(conn: Connection, namespace_id: UUID, properties: Mapping[str, str], now_ms: int) -> bool:
+    """Replaces all properties. Read them `for_update` in the same transaction.
+
+    Returns:
+        False if there is no such namespace.
+    """
+    values = {
+        "namespace_id": namespace_id,
+        "properties": encode_properties(properties),
+        "updated_at_ms": now_ms,
+    }
+    return conn.change(_SET_PROPERTIES, values) == 1
+
+
+def has_content(conn: Connection, namespace_id: UUID) -> bool:
+    """Whether a table, a view or a namespace is in it."""
+    row = conn.first(_HAS_CONTENT, {"id": namespace_id})
+    return row is not None and bool(row[0])
+
+
+def _record(row: Row) -> NamespaceRow:
+    (id_, catalog_id, parent_id, physical, levels, properties, created, updated) = row
+    return NamespaceRow(
+        id=id_,
+        catalog_id=catalog_id,
+        parent_id=parent_id,
+        physical_name=physical,
+        levels=decode_texts(levels),
+        properties=decode_properties(properties),
+        created_at_ms=created,
+        updated_at_ms=updated,
+    )

@@ -1,0 +1,84 @@
+"""How a PostgreSQL store is opened.
+
+Three time-outs guard a statement: the server's own for statements and for locks, and a deadline in the client
+for a server that does not answer at all. The driver stays in autocommit: `engine` sends BEGIN and COMMIT.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.abc import PQGen
+
+__all__ = ["SCHEMA", "create_engine"]
+
+RV = TypeVar("RV")
+
+SCHEMA: Final = "floecat"
+"""Where all tables of the store live."""
+
+_MIN_CONNECT_TIMEOUT_S: Final = 2
+_GRACE_S: Final = 2.0
+
+
+class _DeadlineConnection(psycopg.Connection[Any]):
+    """A connection that is closed when the server does not answer in time."""
+
+    deadline_s: float | None = None
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        try:
+            return super().wait(gen, interval, self.deadline_s if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+                # the answer may still come, and would be taken for that of the next query
+                self.pgconn.finish()
+            raise
+
+
+def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any]) -> sa.Engine:
+    """An engine on a database; connects on first use.
+
+    Args:
+        url: `postgresql+psycopg://…`. Its `options` are kept; the time-outs come before them.
+        timeout_s: how long a connection, a lock or a statement may take; `None` for
+            migrations, which may take long.
+        pool: settings of the connection pool.
+    """
+    engine = sa.create_engine(
+        url,
+        connect_args=_connect_args(url, timeout_s),
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        use_native_hstore=False,
+        hide_parameters=True,
+        **pool,
+    )
+
+    def connect(_dialect: object, _record: object, args: Any, parameters: Any) -> _DeadlineConnection:
+        connection = _DeadlineConnection.connect(*args, **parameters)
+        connection.deadline_s = None if timeout_s is None else timeout_s + _GRACE_S
+        return connection
+
+    sa.event.listen(engine, "do_connect", connect)
+    return engine
+
+
+def _connect_args(url: sa.URL, timeout_s: float | None) -> dict[str, Any]:
+    timeout_ms = 0 if timeout_s is None else math.ceil(timeout_s * 1000)
+    options = f"-c search_path={SCHEMA} -c statement_timeout={timeout_ms} -c lock_timeout={timeout_ms}"
+    if timeout_ms:
+        # a process that hangs inside a transaction must not keep its locks for ever
+        options += f" -c idle_in_transaction_session_timeout={6 * timeout_ms}"
+    given = url.query.get("options", "")
+    return {
+        "options": f"{options} {given if isinstance(given, str) else ' '.join(given)}".strip(),
+        "connect_timeout": max(_MIN_CONNECT_TIMEOUT_S, math.ceil(timeout_s or 60)),
+        "application_name": url.query.get("application_name", "floecat"),
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }

@@ -1,0 +1,249 @@
+"""The tables of the store.
+
+Every id is a UUIDv7, every time is in milliseconds since the epoch, JSON is text that only this package
+reads. On PostgreSQL the tables live in the schema `floecat`, which the connection's search path names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+__all__ = [
+    "accounts",
+    "catalogs",
+    "commit_log",
+    "entries",
+    "idempotency_records",
+    "leases",
+    "metadata",
+    "metadata_documents",
+    "metrics_reports",
+    "namespaces",
+    "purge_jobs",
+    "refs",
+    "snapshots",
+    "staged_tables",
+]
+
+metadata: Final = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Names sort by bytes on both databases, whatever the locale of PostgreSQL: pages and prefixes depend on it.
+_Name: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_Integer: Final = sa.BigInteger()
+
+
+def _id(name: str = "id", *arguments: Any, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, sa.Uuid(), *arguments, nullable=False, **options)
+
+
+def _text(name: str, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text(), nullable=options.pop("nullable", False), **options)
+
+
+def _name(name: str, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, _Name, nullable=False, **options)
+
+
+def _integer(name: str, *, nullable: bool = False, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, _Integer, nullable=nullable, **options)
+
+
+accounts: Final = sa.Table(
+    "accounts",
+    metadata,
+    _id(primary_key=True),
+    _integer("created_at_ms"),
+)
+
+catalogs: Final = sa.Table(
+    "catalogs",
+    metadata,
+    _id(primary_key=True),
+    _id("account_id", sa.ForeignKey("accounts.id", ondelete="RESTRICT")),
+    _name("name"),
+    _text("storage_location"),
+    _text("allowed_locations"),
+    _text("properties"),
+    _integer("commit_version"),
+    _integer("created_at_ms"),
+    _integer("updated_at_ms"),
+    sa.UniqueConstraint("account_id", "name"),
+)
+
+namespaces: Final = sa.Table(
+    "namespaces",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="RESTRICT")),
+    sa.Column("parent_id", sa.Uuid(), sa.ForeignKey("namespaces.id", ondelete="RESTRICT"), nullable=True),
+    _name("physical_name"),
+    _text("levels"),
+    _text("properties"),
+    _integer("created_at_ms"),
+    _integer("updated_at_ms"),
+    sa.UniqueConstraint("catalog_id", "physical_name"),
+    # lists children in order; its prefix serves the foreign key
+    sa.Index(None, "parent_id", "catalog_id", "physical_name"),
+)
+
+entries: Final = sa.Table(
+    "entries",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="RESTRICT")),
+    _id("namespace_id", sa.ForeignKey("namespaces.id", ondelete="RESTRICT")),
+    _name("name"),
+    _text("kind"),
+    _text("object_uuid"),
+    _text("location"),
+    _text("metadata_location"),
+    _integer("version"),
+    _integer("format_version"),
+    _integer("created_at_ms"),
+    _integer("updated_at_ms"),
+    sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
+    sa.UniqueConstraint("namespace_id", "name"),
+    sa.Index(None, "namespace_id", "kind", "name"),
+    sa.Index(None, "catalog_id", "object_uuid"),
+)
+
+metadata_documents: Final = sa.Table(
+    "metadata_documents",
+    metadata,
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
+    _text("metadata_location"),
+    _integer("size_bytes"),
+    sa.Column("body", sa.LargeBinary(), nullable=False),
+)
+
+snapshots: Final = sa.Table(
+    "snapshots",
+    metadata,
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
+    _integer("snapshot_id", primary_key=True, autoincrement=False),
+    _integer("parent_snapshot_id", nullable=True),
+    _integer("sequence_number"),
+    _integer("timestamp_ms"),
+    _integer("schema_id", nullable=True),
+    _text("operation", nullable=True),
+    _text("manifest_list", nullable=True),
+)
+
+refs: Final = sa.Table(
+    "refs",
+    metadata,
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
+    _name("name", primary_key=True),
+    _text("type"),
+    _integer("snapshot_id"),
+)
+
+commit_log: Final = sa.Table(
+    "commit_log",
+    metadata,
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), primary_key=True),
+    _integer("commit_version", primary_key=True, autoincrement=False),
+    _id("entry_id"),
+    _text("kind"),
+    _text("operation"),
+    _text("levels"),
+    _text("name"),
+    _integer("snapshot_id", nullable=True),
+    _text("metadata_location", nullable=True),
+    _text("previous_metadata_location", nullable=True),
+    _text("principal"),
+    _integer("committed_at_ms"),
+)
+
+staged_tables: Final = sa.Table(
+    "staged_tables",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE")),
+    _name("namespace"),
+    _name("name"),
+    _name("stage_id"),
+    _text("principal"),
+    sa.Column("body", sa.LargeBinary(), nullable=False),
+    _integer("created_at_ms"),
+    _integer("expires_at_ms", index=True),
+    sa.UniqueConstraint("catalog_id", "namespace", "name", "stage_id"),
+)
+
+idempotency_records: Final = sa.Table(
+    "idempotency_records",
+    metadata,
+    _id("account_id", primary_key=True),
+    _name("principal", primary_key=True),
+    _name("operation", primary_key=True),
+    _name("key", primary_key=True),
+    _text("request_hash"),
+    _id("owner"),
+    sa.Column("outcome", sa.LargeBinary(), nullable=True),
+    _integer("claimed_at_ms"),
+    _integer("expires_at_ms", index=True),
+)
+
+leases: Final = sa.Table(
+    "leases",
+    metadata,
+    _name("name", primary_key=True),
+    _id("owner"),
+    _integer("acquired_at_ms"),
+    _integer("expires_at_ms"),
+)
+
+purge_jobs: Final = sa.Table(
+    "purge_jobs",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), index=True),
+    _id("entry_id"),
+    _text("object_uuid"),
+    _text("identifier"),
+    _text("location"),
+    _text("metadata_location"),
+    _text("state"),
+    _integer("attempts"),
+    _integer("next_attempt_at_ms"),
+    sa.Column("lease_owner", sa.Uuid(), nullable=True),
+    _integer("lease_expires_at_ms", nullable=True),
+    _text("last_error", nullable=True),
+    _integer("deleted_files"),
+    _integer("created_at_ms"),
+    _integer("finished_at_ms", nullable=True),
+    sa.CheckConstraint("state IN ('pending', 'running', 'done', 'dead')", name="state"),
+    # a worker takes the next due job from here, however many are done
+    sa.Index(
+        None,
+        "next_attempt_at_ms",
+        sqlite_where=sa.text("finished_at_ms IS NULL"),
+        postgresql_where=sa.text("finished_at_ms IS NULL"),
+    ),
+    sa.Index(None, "finished_at_ms"),
+)
+
+metrics_reports: Final = sa.Table(
+    "metrics_reports",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), index=True),
+    _id("entry_id"),
+    _text("table_name"),
+    _text("report_type"),
+    _integer("snapshot_id", nullable=True),
+    sa.Column("body", sa.LargeBinary(), nullable=False),
+    _text("principal"),
+    _integer("received_at_ms", index=True),
+    sa.Index(None, "entry_id", "received_at_ms"),
+)

@@ -1,0 +1,113 @@
+"""Snapshots and refs of tables, for those who look for them without reading metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.connections import Connection
+from floecat.store.schema import refs as _refs
+from floecat.store.schema import snapshots as _snapshots
+
+__all__ = [
+    "RefRow",
+    "SnapshotRow",
+    "delete_all",
+    "delete_many",
+    "insert_many",
+    "list_all",
+    "list_refs",
+    "replace_refs",
+]
+
+_INSERT: Final = sa.insert(_snapshots)
+_DELETE: Final = sa.delete(_snapshots).where(
+    _snapshots.c.entry_id == sa.bindparam("of_entry"), _snapshots.c.snapshot_id == sa.bindparam("id")
+)
+_DELETE_ALL: Final = sa.delete(_snapshots).where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
+_LIST: Final = (
+    sa.select(
+        _snapshots.c.snapshot_id,
+        _snapshots.c.parent_snapshot_id,
+        _snapshots.c.sequence_number,
+        _snapshots.c.timestamp_ms,
+        _snapshots.c.schema_id,
+        _snapshots.c.operation,
+        _snapshots.c.manifest_list,
+    )
+    .where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
+    .order_by(_snapshots.c.sequence_number, _snapshots.c.timestamp_ms, _snapshots.c.snapshot_id)
+)
+_INSERT_REFS: Final = sa.insert(_refs)
+_DELETE_REFS: Final = sa.delete(_refs).where(_refs.c.entry_id == sa.bindparam("of_entry"))
+_LIST_REFS: Final = (
+    sa.select(_refs.c.name, _refs.c.type, _refs.c.snapshot_id)
+    .where(_refs.c.entry_id == sa.bindparam("of_entry"))
+    .order_by(_refs.c.name)
+)
+
+
+class SnapshotRow(msgspec.Struct, frozen=True):
+    """A snapshot, with the fields of the table specification."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    schema_id: int | None
+    operation: str | None
+    manifest_list: str | None
+    """`None` for a snapshot of format version 1 that lists its manifests inline."""
+
+
+class RefRow(msgspec.Struct, frozen=True):
+    """A branch or a tag."""
+
+    name: str
+    type: str
+    """`branch` or `tag`."""
+    snapshot_id: int
+
+
+def insert_many(conn: Connection, entry_id: UUID, rows: Iterable[SnapshotRow]) -> None:
+    """Inserts snapshots of a table.
+
+    Raises:
+        DuplicateKeyError: the table has a snapshot of this id.
+        ForeignKeyError: there is no such table.
+    """
+    conn.change_many(_INSERT, [{"entry_id": entry_id, **msgspec.structs.asdict(row)} for row in rows])
+
+
+def delete_many(conn: Connection, entry_id: UUID, snapshot_ids: Iterable[int]) -> None:
+    """Deletes snapshots of a table; ids that it does not have are ignored."""
+    conn.change_many(_DELETE, [{"of_entry": entry_id, "id": snapshot_id} for snapshot_id in snapshot_ids])
+
+
+def delete_all(conn: Connection, entry_id: UUID) -> None:
+    """Deletes every snapshot of a table, for metadata that replaces all there was."""
+    conn.change(_DELETE_ALL, {"of_entry": entry_id})
+
+
+def list_all(conn: Connection, entry_id: UUID) -> list[SnapshotRow]:
+    """Snapshots of a table, ordered by sequence number and time."""
+    return [SnapshotRow(*row) for row in conn.all(_LIST, {"of_entry": entry_id})]
+
+
+def replace_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> None:
+    """Makes these the refs of a table.
+
+    Raises:
+        ForeignKeyError: there is no such table.
+    """
+    conn.change(_DELETE_REFS, {"of_entry": entry_id})
+    conn.change_many(_INSERT_REFS, [{"entry_id": entry_id, **msgspec.structs.asdict(ref)} for ref in refs])
+
+
+def list_refs(conn: Connection, entry_id: UUID) -> list[RefRow]:
+    """Refs of a table, ordered by name."""
+    return [RefRow(*row) for row in conn.all(_LIST_REFS, {"of_entry": entry_id})]

@@ -1,0 +1,459 @@
+"""Entries: tables, and views beside them, so that one constraint keeps names unique over both.
+
+The current metadata document is part of what a look-up by name answers, in one statement. A commit is a
+compare-and-set on `version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.identifiers.encoding import physical_name
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.connections import Connection, PerDialect
+from floecat.store.documents import is_compressed
+from floecat.store.schema import entries as _entries
+from floecat.store.schema import metadata_documents as _documents
+from floecat.store.schema import namespaces as _namespaces
+from floecat.store.statements import LIMIT, NO_LIMIT
+
+__all__ = [
+    "EntryRow",
+    "delete",
+    "document",
+    "find",
+    "get",
+    "insert",
+    "list_names",
+    "load",
+    "load_many",
+    "rename",
+    "scan",
+    "swap",
+    "with_object_uuid",
+]
+
+_ENTRY_COLUMNS: Final = (
+    _entries.c.id,
+    _entries.c.catalog_id,
+    _entries.c.namespace_id,
+    _entries.c.name,
+    _entries.c.kind,
+    _entries.c.object_uuid,
+    _entries.c.location,
+    _entries.c.metadata_location,
+    _entries.c.version,
+    _entries.c.format_version,
+    _entries.c.created_at_ms,
+    _entries.c.updated_at_ms,
+)
+_NAMED: Final = (
+    _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
+    _namespaces.c.physical_name == sa.bindparam("physical_name"),
+    _entries.c.name == sa.bindparam("name"),
+)
+_located: Final = _namespaces.join(_entries, _entries.c.namespace_id == _namespaces.c.id)
+_documented: Final = _located.join(_documents, _documents.c.entry_id == _entries.c.id)
+_FIND: Final = sa.select(*_ENTRY_COLUMNS).select_from(_located).where(*_NAMED)
+
+
+def _unless_known(known_location: sa.ColumnElement[str]) -> sa.ColumnElement[bytes | None]:
+    # a caller that holds the current document is spared its bytes
+    return sa.case((_entries.c.metadata_location == known_location, sa.null()), else_=_documents.c.body)
+
+
+_LOAD: Final = (
+    sa.select(
+        *_ENTRY_COLUMNS,
+        _documents.c.size_bytes,
+        _unless_known(sa.bindparam("known_location", type_=sa.Text())),
+    )
+    .select_from(_documented)
+    .where(*_NAMED)
+)
+
+
+_WANTED_FIELDS: Final = ("catalog_id", "physical_name", "name", "known_location")
+
+
+def _load_wanted(wanted: sa.FromClause, catalog_id: sa.ColumnElement[UUID]) -> sa.Executable:
+    """Entries for names that go in as one parameter, so that one statement serves every length."""
+    return (
+        sa.select(
+            *_ENTRY_COLUMNS,
+            _documents.c.size_bytes,
+            _unless_known(wanted.c.known_location),
+            wanted.c.position,
+        )
+        .select_from(wanted)
+        .join(
+            _namespaces,
+            sa.and_(
+                _namespaces.c.catalog_id == catalog_id,
+                _namespaces.c.physical_name == wanted.c.physical_name,
+            ),
+        )
+        .join(
+            _entries,
+            sa.and_(_entries.c.namespace_id == _namespaces.c.id, _entries.c.name == wanted.c.name),
+        )
+        .join(_documents, _documents.c.entry_id == _entries.c.id)
+    )
+
+
+def _load_many_sqlite() -> sa.Executable:
+    rows = sa.func.json_each(sa.bindparam("wanted", type_=sa.Text())).table_valued("key", "value")
+    wanted = sa.select(
+        rows.c.key.label("position"),
+        *(
+            sa.func.json_extract(rows.c.value, f"$[{index}]", type_=sa.Text()).label(field)
+            for index, field in enumerate(_WANTED_FIELDS)
+        ),
+    ).subquery("wanted")
+    # Without a constant for the catalog the planner has to start from the names, and not from all namespaces.
+    return _load_wanted(wanted, wanted.c.catalog_id)
+
+
+def _load_many_postgresql() -> sa.Executable:
+    array = sa.cast(sa.bindparam("wanted", type_=sa.Text()), sa.JSON())
+    rows = (
+        sa.func.json_array_elements(array)
+        .table_valued(sa.column("value", sa.JSON()), with_ordinality="ordinality")
+        .render_derived()
+    )
+    wanted = sa.select(
+        (rows.c.ordinality - 1).label("position"),
+        *(
+            sa.type_coerce(rows.c.value.op("->>")(sa.literal(index, sa.Integer())), sa.Text()).label(field)
+            for index, field in enumerate(_WANTED_FIELDS)
+        ),
+    ).subquery("wanted")
+    return _load_wanted(wanted, sa.cast(wanted.c.catalog_id, sa.Uuid()))
+
+
+_LOAD_MANY: Final = PerDialect(_load_many_sqlite(), _load_many_postgresql())
+_GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id"))
+_DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
+_LIST: Final = (
+    sa.select(_entries.c.name)
+    .where(
+        _entries.c.namespace_id == sa.bindparam("namespace_id"),
+        _entries.c.kind == sa.bindparam("kind"),
+        _entries.c.name > sa.bindparam("after"),
+    )
+    .order_by(_entries.c.name)
+    .limit(LIMIT)
+)
+_SCAN: Final = (
+    sa.select(*_ENTRY_COLUMNS, _documents.c.size_bytes, _documents.c.body)
+    .select_from(_entries.join(_documents, _documents.c.entry_id == _entries.c.id))
+    .where(_entries.c.kind == sa.bindparam("kind"), _entries.c.id > sa.bindparam("after"))
+    .order_by(_entries.c.id)
+    .limit(LIMIT)
+)
+_FIRST_ID: Final = UUID(int=0)
+_WITH_OBJECT_UUID: Final = (
+    sa.select(*_ENTRY_COLUMNS)
+    .where(
+        _entries.c.catalog_id == sa.bindparam("catalog_id"),
+        _entries.c.object_uuid == sa.bindparam("object_uuid"),
+    )
+    .order_by(_entries.c.id)
+)
+_INSERT: Final = sa.insert(_entries)
+_INSERT_DOCUMENT: Final = sa.insert(_documents)
+_EXPECTED: Final = (
+    _entries.c.id == sa.bindparam("entry_id"),
+    _entries.c.version == sa.bindparam("expected_version"),
+)
+_SWAP: Final = (
+    sa.update(_entries)
+    .where(*_EXPECTED)
+    .values(
+        metadata_location=sa.bindparam("new_metadata_location"),
+        location=sa.bindparam("new_location"),
+        object_uuid=sa.bindparam("new_object_uuid"),
+        format_version=sa.bindparam("new_format_version"),
+        version=_entries.c.version + 1,
+        updated_at_ms=sa.bindparam("now_ms"),
+    )
+)
+_SWAP_DOCUMENT: Final = (
+    sa.update(_documents)
+    .where(_documents.c.entry_id == sa.bindparam("id"))
+    .values(
+        metadata_location=sa.bindparam("new_metadata_location"),
+        size_bytes=sa.bindparam("new_size_bytes"),
+        body=sa.bindparam("new_body"),
+    )
+)
+_RENAME: Final = (
+    sa.update(_entries)
+    .where(*_EXPECTED)
+    .values(
+        namespace_id=sa.bindparam("new_namespace_id"),
+        name=sa.bindparam("new_name"),
+        version=_entries.c.version + 1,
+        updated_at_ms=sa.bindparam("now_ms"),
+    )
+)
+_DELETE: Final = sa.delete(_entries).where(_entries.c.id == sa.bindparam("entry_id"))
+_DELETE_EXPECTED: Final = sa.delete(_entries).where(*_EXPECTED)
+
+
+class EntryRow(msgspec.Struct, frozen=True):
+    """A table or a view."""
+
+    id: UUID
+    catalog_id: UUID
+    namespace_id: UUID
+    name: str
+    kind: str
+    """`table` or `view`."""
+    object_uuid: str
+    """`table-uuid` or `view-uuid` of the metadata."""
+    location: str
+    metadata_location: str
+    version: int
+    """Counts changes of the row; what a compare-and-set compares."""
+    format_version: int
+    created_at_ms: int
+    updated_at_ms: int
+    size_bytes: int | None = None
+    """Size of the metadata document as JSON; `None` where documents were not looked at."""
+    document: bytes | None = None
+    """The metadata document as `floecat.store.documents` compressed it; `None` where it was not asked for."""
+
+
+def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
+    """The entry of this name, of either kind, without its document."""
+    row = conn.first(_FIND, _name_parameters(catalog_id, identifier))
+    return None if row is None else EntryRow(*row)
+
+
+def load(
+    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known_location: str | None
+) -> EntryRow | None:
+    """The entry of this name, of either kind, with its document, in one statement.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        identifier: the name.
+        known_location: metadata location of a document that the caller holds. While that is the current one,
+            `document` is `None`.
+    """
+    parameters = _name_parameters(catalog_id, identifier)
+    parameters["known_location"] = known_location
+    row = conn.first(_LOAD, parameters)
+    return None if row is None else EntryRow(*row)
+
+
+def load_many(
+    conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, str | None]]
+) -> dict[TableIdentifier, EntryRow]:
+    """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
+    names = [
+        (catalog_id.hex, physical_name(identifier.namespace), identifier.name, known)
+        for identifier, known in wanted
+    ]
+    parameters = {"wanted": msgspec.json.encode(names).decode()}
+    return {wanted[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
+
+
+def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
+    """The entry of this id, whatever its name is now, without its document."""
+    row = conn.first(_GET, {"id": entry_id})
+    return None if row is None else EntryRow(*row)
+
+
+def document(conn: Connection, entry_id: UUID) -> bytes | None:
+    """The current metadata document of an entry, compressed; `None` if there is no such entry."""
+    row = conn.first(_DOCUMENT, {"id": entry_id})
+    return None if row is None else row[0]
+
+
+def list_names(
+    conn: Connection, namespace_id: UUID, kind: str, after: str | None, limit: int | None
+) -> list[str]:
+    """Names of the entries of one kind in a namespace, ordered by code points.
+
+    Args:
+        conn: a connection.
+        namespace_id: the namespace.
+        kind: `table` or `view`.
+        after: last name of the page before.
+        limit: most names; `None` for all.
+    """
+    parameters = {
+        "namespace_id": namespace_id,
+        "kind": kind,
+        "after": after or "",
+        "limit": NO_LIMIT if limit is None else limit,
+    }
+    return [row[0] for row in conn.all(_LIST, parameters)]
+
+
+def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
+    """Entries of one kind over all catalogs, ordered by id, with their documents.
+
+    Args:
+        conn: a connection.
+        kind: `table` or `view`.
+        after: id of the last entry of the page before.
+        limit: most entries.
+    """
+    parameters = {"kind": kind, "after": after or _FIRST_ID, "limit": limit}
+    return [EntryRow(*row) for row in conn.all(_SCAN, parameters)]
+
+
+def with_object_uuid(conn: Connection, catalog_id: UUID, object_uuid: str) -> list[EntryRow]:
+    """Entries whose metadata has this UUID: one table that was registered under several names."""
+    parameters = {"catalog_id": catalog_id, "object_uuid": object_uuid}
+    return [EntryRow(*row) for row in conn.all(_WITH_OBJECT_UUID, parameters)]
+
+
+def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) -> None:
+    """Inserts an entry and its document.
+
+    Args:
+        conn: a transaction.
+        row: the entry; its own `document` and `size_bytes` are not looked at.
+        document: the metadata document, compressed by `floecat.store.documents`.
+        size_bytes: its size as JSON.
+
+    Raises:
+        DuplicateKeyError: a table or a view of the namespace has this name.
+        ForeignKeyError: the namespace does not exist, or no longer.
+        ValueError: the document is not compressed.
+    """
+    _check_compressed(document)
+    values = msgspec.structs.asdict(row)
+    del values["document"], values["size_bytes"]
+    conn.change(_INSERT, values)
+    conn.change(
+        _INSERT_DOCUMENT,
+        {
+            "entry_id": row.id,
+            "metadata_location": row.metadata_location,
+            "size_bytes": size_bytes,
+            "body": document,
+        },
+    )
+
+
+def swap(
+    conn: Connection,
+    entry_id: UUID,
+    expected_version: int,
+    *,
+    metadata_location: str,
+    document: bytes,
+    size_bytes: int,
+    location: str,
+    format_version: int,
+    object_uuid: str,
+    now_ms: int,
+) -> bool:
+    """Makes other metadata current, if the entry is as the caller saw it.
+
+    Args:
+        conn: a transaction.
+        entry_id: the entry.
+        expected_version: `version` of the row that the new metadata is based on.
+        metadata_location: file of the new metadata.
+        document: the new metadata, compressed by `floecat.store.documents`.
+        size_bytes: its size as JSON.
+        location: where the table lives now.
+        format_version: of the new metadata.
+        object_uuid: UUID of the table or view; a registration over an entry may bring another one.
+        now_ms: time of the commit.
+
+    Returns:
+        False if the entry was changed or removed meanwhile; nothing is changed then.
+
+    Raises:
+        ValueError: the document is not compressed.
+    """
+    _check_compressed(document)
+    swapped = conn.change(
+        _SWAP,
+        {
+            "entry_id": entry_id,
+            "expected_version": expected_version,
+            "new_metadata_location": metadata_location,
+            "new_location": location,
+            "new_object_uuid": object_uuid,
+            "new_format_version": format_version,
+            "now_ms": now_ms,
+        },
+    )
+    if swapped != 1:
+        return False
+    conn.change(
+        _SWAP_DOCUMENT,
+        {
+            "id": entry_id,
+            "new_metadata_location": metadata_location,
+            "new_size_bytes": size_bytes,
+            "new_body": document,
+        },
+    )
+    return True
+
+
+def rename(
+    conn: Connection, entry_id: UUID, expected_version: int, namespace_id: UUID, name: str, now_ms: int
+) -> bool:
+    """Gives an entry another name, in the same or another namespace of its catalog.
+
+    Returns:
+        False if the entry was changed or removed meanwhile.
+
+    Raises:
+        DuplicateKeyError: a table or a view has the new name.
+        ForeignKeyError: the namespace does not exist, or no longer.
+    """
+    parameters = {
+        "entry_id": entry_id,
+        "expected_version": expected_version,
+        "new_namespace_id": namespace_id,
+        "new_name": name,
+        "now_ms": now_ms,
+    }
+    return conn.change(_RENAME, parameters) == 1
+
+
+def delete(conn: Connection, entry_id: UUID, expected_version: int | None) -> bool:
+    """Deletes an entry with its document, snapshots and refs.
+
+    Args:
+        conn: a transaction.
+        entry_id: the entry.
+        expected_version: `version` that the row must have; `None` for any.
+
+    Returns:
+        False if the entry was changed or removed meanwhile.
+    """
+    if expected_version is None:
+        return conn.change(_DELETE, {"entry_id": entry_id}) == 1
+    parameters = {"entry_id": entry_id, "expected_version": expected_version}
+    return conn.change(_DELETE_EXPECTED, parameters) == 1
+
+
+def _name_parameters(catalog_id: UUID, identifier: TableIdentifier) -> dict[str, Any]:
+    return {
+        "catalog_id": catalog_id,
+        "physical_name": physical_name(identifier.namespace),
+        "name": identifier.name,
+    }
+
+
+def _check_compressed(document: bytes) -> None:
+    if not is_compressed(document):
+        raise ValueError("the document is not compressed")

@@ -1,0 +1,1 @@
+"""Everything that writes table or view metadata: creates, commits, transactions, staging, registration."""

@@ -1,0 +1,213 @@
+"""Creates and commits of tables. A commit of one table is a transaction with one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call, LoadedTable
+from floecat.catalog.entries import Entries
+from floecat.catalog.load_table import TableLoader
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.table_answers import TableAnswers
+from floecat.clock import Clock
+from floecat.errors import BadRequestError
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata_builder import new_table_metadata
+from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.store.engine import Connection, Store
+from floecat.transactions.locations import check_locations, default_location, requested_location
+from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.transactions.prepared import Prepared
+from floecat.transactions.staging import Staging
+from floecat.transactions.table_changes import (
+    TableChange,
+    TableChanges,
+    name_taken,
+    namespace_row,
+    new_table,
+)
+
+__all__ = ["CommitService", "CreateTable"]
+
+# msgspec cannot decode an optional Raw; a field that is left out reads as null
+_NULL = msgspec.Raw(b"null")
+
+SwapFinish: TypeAlias = Callable[[Connection, Sequence[AnyPrepared]], None]
+
+
+class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a table is created from (Iceberg REST specification, `CreateTableRequest`)."""
+
+    name: str
+    schema: msgspec.Raw
+    location: str | None = None
+    partition_spec: msgspec.Raw = _NULL
+    write_order: msgspec.Raw = _NULL
+    stage_create: bool | None = False
+    properties: dict[str, str] | None = None
+
+
+class CommitService:
+    """Writes table metadata."""
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Entries,
+        files: MetadataFiles,
+        loader: TableLoader,
+        answers: TableAnswers,
+        mutations: Mutations,
+        swaps: PointerSwaps,
+        staging: Staging,
+        clock: Clock,
+    ) -> None:
+        """Takes the parts that it puts together."""
+        self._store = store
+        self._entries = entries
+        self._files = files
+        self._loader = loader
+        self._answers = answers
+        self._mutations = mutations
+        self._swaps = swaps
+        self._staging = staging
+        self._clock = clock
+        self._changes = TableChanges(store, clock, staging)
+
+    def create_table(self, call: Call, namespace: Namespace, request: CreateTable) -> LoadedTable:
+        """Creates a table and its first metadata file.
+
+        Raises:
+            BadRequestError: a name or a location is malformed.
+            IllegalArgumentError: schema, spec, order or properties break the specification.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+            LocationNotAllowedError: the table would live outside the allowed locations.
+        """
+        identifier = TableIdentifier(namespace, request.name)
+
+        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            def prepare() -> Sequence[Prepared[TableMetadata]]:
+                namespace_id, metadata = self._initial(call, identifier, request)
+                made = new_table(call, identifier, metadata, namespace_id)
+                self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+                return [made]
+
+            prepared = self._swaps.run(
+                call, [identifier], prepare, lambda conn, made: finish(conn, self._answer(made[0]))
+            )
+            return self._answer(prepared[0])
+
+        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+
+    def stage_table(
+        self, call: Call, namespace: Namespace, request: CreateTable, stage_id: str | None
+    ) -> LoadedTable:
+        """The metadata that a table would be created with. Nothing is published and no file is written.
+
+        Args:
+            call: who asks.
+            namespace: where the table will be.
+            request: what it is created from.
+            stage_id: the client's name for this staging; the same one again gets the same answer.
+
+        Raises:
+            FloecatError: as `create_table`.
+        """
+        identifier = TableIdentifier(namespace, request.name)
+        _, metadata = self._initial(call, identifier, request)
+        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        # folders are no objects; DuckDB writes into them before it commits, and does not make them
+        self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+        staged = self._staging.keep(call, identifier, metadata, stage_id)
+        return self._loader.loaded(staged.to_bytes(), None, staged.location)
+
+    def commit(self, call: Call, change: TableChange, stage_id: str | None = None) -> LoadedTable:
+        """Applies a change to a table and answers its new metadata.
+
+        Raises:
+            NoSuchTableError: the table does not exist, and the change does not create it.
+            CommitFailedError: a requirement does not hold on the newest metadata.
+            IllegalArgumentError: an update breaks the specification.
+            CommitStateUnknownError: the commit may have been applied.
+        """
+
+        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            prepared = self._apply(
+                call, [change], lambda conn, made: finish(conn, self._answer(made[0])), stage_id
+            )
+            return self._answer(prepared[0])
+
+        return self._mutations.run(call, self._answers.of_table(call, change.identifier), work)
+
+    def commit_transaction(self, call: Call, changes: Sequence[TableChange]) -> None:
+        """Applies changes to several tables, all or none; creates among them too.
+
+        Raises:
+            BadRequestError: there is no change, or two for one table.
+            FloecatError: as `commit`, for any of them; then none is applied.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            _check_changes(changes)
+            self._apply(call, changes, lambda conn, _: finish(conn, None))
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def _apply(
+        self, call: Call, changes: Sequence[TableChange], finish: SwapFinish, stage_id: str | None = None
+    ) -> Sequence[AnyPrepared]:
+        identifiers = [change.identifier for change in changes]
+
+        def prepare() -> Sequence[AnyPrepared]:
+            found = self._entries.find_many(call.catalog, identifiers)
+            return [
+                self._changes.prepare(call, change, found.get(change.identifier), stage_id)
+                for change in changes
+            ]
+
+        return self._swaps.run(call, identifiers, prepare, finish)
+
+    def _initial(
+        self, call: Call, identifier: TableIdentifier, request: CreateTable
+    ) -> tuple[UUID, TableMetadata]:
+        check_name(identifier.name, "table name")
+        namespace = namespace_row(self._store, call, identifier.namespace)
+        taken = self._entries.kind_of(call.catalog, identifier)
+        if taken is not None:
+            raise name_taken("table", taken, identifier)
+        table_uuid = uuids.uuid7()
+        location = (
+            requested_location(request.location)
+            if request.location
+            else default_location(call.catalog, namespace.properties, identifier, table_uuid)
+        )
+        metadata = new_table_metadata(
+            schema=request.schema,
+            partition_spec=request.partition_spec,
+            sort_order=request.write_order,
+            location=location,
+            properties=request.properties or {},
+            table_uuid=str(table_uuid),
+            now_ms=self._clock.now_ms(),
+        )
+        return namespace.id, metadata
+
+    def _answer(self, change: AnyPrepared) -> LoadedTable:
+        return self._loader.loaded(change.metadata.to_bytes(), change.metadata_location, change.location)
+
+
+def _check_changes(changes: Sequence[TableChange]) -> None:
+    if not changes:
+        raise BadRequestError("Invalid transaction: table-changes is empty")
+    seen: set[TableIdentifier] = set()
+    for change in changes:
+        if change.identifier in seen:
+            raise BadRequestError(f"Invalid transaction: more than one change for table {change.identifier}")
+        seen.add(change.identifier)

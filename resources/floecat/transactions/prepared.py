@@ -1,0 +1,58 @@
+"""A change of one entry, worked out and not yet made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from floecat.catalog.calls import EntryKind
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.refs import SnapshotRef
+from floecat.iceberg.snapshots import SnapshotSummary
+from floecat.iceberg.views import ViewMetadata
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryRow
+
+__all__ = ["Prepared", "SnapshotChanges"]
+
+V_co = TypeVar("V_co", bound=TableMetadata | ViewMetadata, covariant=True)
+
+
+class SnapshotChanges(msgspec.Struct, frozen=True):
+    """How the snapshot and ref rows of a table follow its metadata."""
+
+    added: Sequence[SnapshotSummary] = ()
+    removed_ids: Sequence[int] = ()
+    refs: Mapping[str, SnapshotRef] | None = None
+    """All refs after the change; `None` when they stay."""
+
+
+class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
+    """The successor of an entry, or a new entry."""
+
+    identifier: TableIdentifier
+    kind: EntryKind
+    operation: str
+    """How the commit log calls it."""
+    metadata: V_co
+    metadata_location: str
+    object_uuid: str
+    location: str
+    format_version: int
+    base: EntryRow | None
+    """The row that is replaced; `None` creates one."""
+    namespace_id: UUID
+    snapshot_id: int | None = None
+    snapshots: SnapshotChanges = SnapshotChanges()
+    writes_file: bool = True
+    """Whether the metadata file is ours to write; a registered one is there already."""
+    obsolete_files: Sequence[str] = ()
+    """Metadata files that fall out of the log, and go once the change is made."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to do."""
+        return self.base is None or self.base.metadata_location != self.metadata_location

@@ -1,0 +1,137 @@
+"""Registration: an entry for metadata that is already in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from floecat.catalog.calls import Call, LoadedTable
+from floecat.catalog.entries import Entries, Entry
+from floecat.catalog.load_table import TableLoader
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.mutations import Finish, Mutations
+from floecat.catalog.table_answers import TableAnswers
+from floecat.errors import BadRequestError
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.views import ViewMetadata
+from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.store.engine import Store
+from floecat.transactions.locations import check_locations
+from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.transactions.prepared import Prepared, SnapshotChanges
+from floecat.transactions.table_changes import name_taken, namespace_row
+
+__all__ = ["RegisterService", "check_metadata_location"]
+
+
+class RegisterService:
+    """Registers tables, also over existing ones."""
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Entries,
+        files: MetadataFiles,
+        loader: TableLoader,
+        answers: TableAnswers,
+        mutations: Mutations,
+        swaps: PointerSwaps,
+    ) -> None:
+        """Takes the parts that it puts together."""
+        self._store = store
+        self._entries = entries
+        self._files = files
+        self._loader = loader
+        self._answers = answers
+        self._mutations = mutations
+        self._swaps = swaps
+
+    def register_table(
+        self, call: Call, namespace: Namespace, name: str, metadata_location: str, *, overwrite: bool = False
+    ) -> LoadedTable:
+        """Makes a table of a metadata file.
+
+        Args:
+            call: who asks.
+            namespace: where the table will be.
+            name: its name.
+            metadata_location: absolute URI of the metadata file.
+            overwrite: whether an existing table is pointed at the file. It keeps its identity in the catalog;
+                snapshots that it shares with the file stay, others come and go.
+
+        Raises:
+            BadRequestError: a name or the location is malformed.
+            FileMissingError: there is no such file.
+            InvalidMetadataError: the file is not table metadata.
+            LocationNotAllowedError: the file or the table lies outside the allowed locations.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
+        """
+        identifier = TableIdentifier(namespace, name)
+
+        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            def prepare() -> Sequence[AnyPrepared]:
+                return [self._prepare(call, identifier, metadata_location, overwrite)]
+
+            prepared = self._swaps.run(
+                call, [identifier], prepare, lambda conn, made: finish(conn, self._answer(made[0]))
+            )
+            return self._answer(prepared[0])
+
+        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+
+    def _prepare(
+        self, call: Call, identifier: TableIdentifier, metadata_location: str, overwrite: bool
+    ) -> Prepared[TableMetadata]:
+        check_name(identifier.name, "table name")
+        namespace = namespace_row(self._store, call, identifier.namespace)
+        entry = self._entries.find_many(call.catalog, [identifier]).get(identifier)
+        if entry is not None and (entry.row.kind == "view" or not overwrite):
+            raise name_taken("table", entry.row.kind, identifier)
+        check_metadata_location(metadata_location)
+        metadata = TableMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        return Prepared(
+            identifier=identifier,
+            kind="table",
+            operation="register",
+            metadata=metadata,
+            metadata_location=metadata_location,
+            object_uuid=metadata.table_uuid,
+            location=metadata.location,
+            format_version=metadata.format_version,
+            base=entry.row if entry is not None else None,
+            namespace_id=namespace.id,
+            snapshot_id=metadata.current_snapshot_id,
+            snapshots=_snapshot_changes(entry, metadata),
+            writes_file=False,
+        )
+
+    def _answer(self, change: AnyPrepared) -> LoadedTable:
+        return self._loader.loaded(change.metadata.to_bytes(), change.metadata_location, change.location)
+
+
+def check_metadata_location(location: str) -> None:
+    """Refuses a location that cannot name a metadata file.
+
+    Raises:
+        BadRequestError: it is empty or names a folder.
+    """
+    if not location.strip() or location.endswith("/"):
+        raise BadRequestError("Invalid metadata-location: must name a metadata file")
+
+
+def _snapshot_changes(
+    entry: Entry[TableMetadata] | Entry[ViewMetadata] | None, metadata: TableMetadata
+) -> SnapshotChanges:
+    before = entry.document.parsed() if entry is not None else None
+    known = (
+        {snapshot.snapshot_id for snapshot in before.snapshots}
+        if isinstance(before, TableMetadata)
+        else frozenset()
+    )
+    now = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    return SnapshotChanges(
+        added=[snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in known],
+        removed_ids=sorted(known - now),
+        refs=metadata.refs,
+    )

@@ -1,0 +1,139 @@
+"""The rows that a commit writes, inside its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.snapshots import SnapshotSummary
+from floecat.iceberg.views import ViewMetadata
+from floecat.store import commit_log, snapshots, tables
+from floecat.store.documents import Piece, compress_pieces
+from floecat.store.engine import Connection
+from floecat.store.snapshots import RefRow, SnapshotRow
+from floecat.transactions.prepared import Prepared, SnapshotChanges
+
+__all__ = ["PointerMovedError", "write_rows"]
+
+
+class PointerMovedError(Exception):
+    """Somebody else changed an entry first; the transaction is rolled back."""
+
+
+def write_rows(
+    conn: Connection,
+    call: Call,
+    changes: Sequence[Prepared[TableMetadata] | Prepared[ViewMetadata]],
+    now_ms: int,
+) -> None:
+    """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
+
+    Raises:
+        PointerMovedError: a compare-and-set failed.
+        DuplicateKeyError: a name is taken.
+        ForeignKeyError: the namespace of a new entry is gone.
+    """
+    # one order over all transactions, so that they never wait for each other in a circle
+    ordered = sorted(changes, key=lambda change: (change.base is None, str(change.identifier)))
+    ordered.sort(key=lambda change: change.base.id.bytes if change.base else b"\xff" * 16)
+    entries = [_write_row(conn, call, change, now_ms) for change in ordered]
+    if entries:
+        commit_log.append(conn, call.catalog.id, entries, now_ms)
+
+
+def _write_row(
+    conn: Connection, call: Call, change: Prepared[TableMetadata] | Prepared[ViewMetadata], now_ms: int
+) -> commit_log.CommitLogEntry:
+    if change.base is None:
+        entry_id = _insert(conn, call, change, now_ms)
+    else:
+        entry_id = change.base.id
+        _swap(conn, change.base, change, now_ms)
+    _write_history(conn, entry_id, change.snapshots)
+    return commit_log.CommitLogEntry(
+        entry_id=entry_id,
+        kind=change.kind,
+        operation=change.operation,
+        namespace=change.identifier.namespace,
+        name=change.identifier.name,
+        snapshot_id=change.snapshot_id,
+        metadata_location=change.metadata_location,
+        previous_metadata_location=change.base.metadata_location if change.base else None,
+        principal=call.principal.name,
+    )
+
+
+def _pieces(metadata: TableMetadata | ViewMetadata) -> Sequence[Piece]:
+    return metadata.pieces() if isinstance(metadata, TableMetadata) else [metadata.to_bytes()]
+
+
+def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges) -> None:
+    if changes.removed_ids:
+        snapshots.delete_many(conn, entry_id, changes.removed_ids)
+    if changes.added:
+        snapshots.insert_many(conn, entry_id, [_snapshot_row(summary) for summary in changes.added])
+    if changes.refs is not None:
+        refs = [RefRow(name, ref.type, ref.snapshot_id) for name, ref in changes.refs.items()]
+        snapshots.replace_refs(conn, entry_id, refs)
+
+
+def _snapshot_row(summary: SnapshotSummary) -> SnapshotRow:
+    return SnapshotRow(
+        snapshot_id=summary.snapshot_id,
+        parent_snapshot_id=summary.parent_snapshot_id,
+        sequence_number=summary.sequence_number,
+        timestamp_ms=summary.timestamp_ms,
+        schema_id=summary.schema_id,
+        operation=summary.operation,
+        manifest_list=summary.manifest_list,
+    )
+
+
+def _insert(
+    conn: Connection,
+    call: Call,
+    change: Prepared[TableMetadata] | Prepared[ViewMetadata],
+    now_ms: int,
+) -> UUID:
+    row = tables.EntryRow(
+        id=uuids.uuid7(),
+        catalog_id=call.catalog.id,
+        namespace_id=change.namespace_id,
+        name=change.identifier.name,
+        kind=change.kind,
+        object_uuid=change.object_uuid,
+        location=change.location,
+        metadata_location=change.metadata_location,
+        version=0,
+        format_version=change.format_version,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+    )
+    tables.insert(conn, row, compress_pieces(_pieces(change.metadata)), change.metadata.size_bytes)
+    return row.id
+
+
+def _swap(
+    conn: Connection,
+    base: tables.EntryRow,
+    change: Prepared[TableMetadata] | Prepared[ViewMetadata],
+    now_ms: int,
+) -> None:
+    swapped = tables.swap(
+        conn,
+        base.id,
+        base.version,
+        metadata_location=change.metadata_location,
+        document=compress_pieces(_pieces(change.metadata)),
+        size_bytes=change.metadata.size_bytes,
+        location=change.location,
+        format_version=change.format_version,
+        object_uuid=change.object_uuid,
+        now_ms=now_ms,
+    )
+    if not swapped:
+        raise PointerMovedError

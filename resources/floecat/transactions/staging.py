@@ -1,0 +1,90 @@
+"""Staged tables: metadata that a client has been given and has not committed yet.
+
+They are kept in the store with a time to live, so that any replica can complete them, and without secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call
+from floecat.clock import Clock
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata_builder import apply_updates
+from floecat.iceberg.updates import AddSchema, RemoveProperties, TableUpdate
+from floecat.identifiers.encoding import physical_name
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import staged_tables
+from floecat.store.documents import compress, decompress
+from floecat.store.engine import Store
+
+__all__ = ["Staging"]
+
+_SECRET = re.compile(r"secret|token|password|credential|access-key|private-key", re.IGNORECASE)
+
+
+class Staging:
+    """Keeps staged tables and finds them again."""
+
+    def __init__(self, store: Store, clock: Clock, *, ttl_ms: int) -> None:
+        """Takes the store, the clock and how long a staged table lives."""
+        self._store = store
+        self._clock = clock
+        self._ttl_ms = ttl_ms
+
+    def keep(
+        self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, stage_id: str | None
+    ) -> TableMetadata:
+        """Keeps a staged table; the same stage id again answers what was kept first.
+
+        Returns:
+            The metadata that is staged under the id.
+        """
+        now_ms = self._clock.now_ms()
+        row = staged_tables.StagedTableRow(
+            id=uuids.uuid7(),
+            catalog_id=call.catalog.id,
+            namespace=physical_name(identifier.namespace),
+            name=identifier.name,
+            stage_id=stage_id or str(uuids.uuid7()),
+            principal=call.principal.name,
+            body=compress(_without_secrets(metadata, now_ms).to_bytes()),
+            created_at_ms=now_ms,
+            expires_at_ms=now_ms + self._ttl_ms,
+        )
+        kept = self._store.run(lambda conn: staged_tables.insert(conn, row, now_ms))
+        return metadata if kept.id == row.id else TableMetadata.parse(decompress(kept.body))
+
+    def base_of(
+        self, call: Call, identifier: TableIdentifier, updates: Sequence[TableUpdate], stage_id: str | None
+    ) -> TableMetadata | None:
+        """The staged table that updates complete, or `None` when they bring everything themselves.
+
+        Clients send all of the metadata again with the commit. One that sends only what it changed since
+        staging is completed from the store: by its stage id, or by name when only one is staged.
+        """
+        if any(isinstance(update, AddSchema) for update in updates):
+            return None
+        with self._store.read() as conn:
+            rows = staged_tables.find(
+                conn,
+                call.catalog.id,
+                physical_name(identifier.namespace),
+                identifier.name,
+                self._clock.now_ms(),
+            )
+        chosen = [row for row in rows if row.stage_id == stage_id] if stage_id else rows
+        if not chosen:
+            chosen = rows
+        return TableMetadata.parse(decompress(chosen[0].body)) if len(chosen) == 1 else None
+
+
+def _without_secrets(metadata: TableMetadata, now_ms: int) -> TableMetadata:
+    secrets = frozenset(key for key in metadata.properties if _SECRET.search(key))
+    if not secrets:
+        return metadata
+    removal = RemoveProperties(removals=secrets)
+    return apply_updates(metadata, [removal], now_ms=now_ms, base_metadata_location=None).metadata

@@ -1,0 +1,227 @@
+"""Creation, replacement and registration of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call, LoadedView
+from floecat.catalog.entries import Entries
+from floecat.catalog.entry_changes import missing_view
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.mutations import Finish, Mutations
+from floecat.catalog.storage_config import StorageConfig
+from floecat.catalog.table_answers import ViewAnswer
+from floecat.clock import Clock
+from floecat.iceberg.locations import metadata_version
+from floecat.iceberg.view_builder import (
+    apply_view_updates,
+    check_view_requirements,
+    new_view_metadata,
+    view_metadata_file_location,
+)
+from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
+from floecat.iceberg.views import ViewMetadata
+from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.store.engine import Store
+from floecat.store.namespaces import NamespaceRow
+from floecat.transactions.locations import check_locations, default_location, requested_location
+from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.transactions.prepared import Prepared
+from floecat.transactions.register import check_metadata_location
+from floecat.transactions.table_changes import name_taken, namespace_row
+
+__all__ = ["CreateView", "ViewCommitService"]
+
+
+class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a view is created from (Iceberg REST specification, `CreateViewRequest`)."""
+
+    name: str
+    schema: msgspec.Raw
+    view_version: msgspec.Raw
+    properties: dict[str, str]
+    location: str | None = None
+
+
+class ViewCommitService:
+    """Writes view metadata."""
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Entries,
+        files: MetadataFiles,
+        mutations: Mutations,
+        swaps: PointerSwaps,
+        config: StorageConfig,
+        clock: Clock,
+    ) -> None:
+        """Takes the parts that it puts together."""
+        self._store = store
+        self._entries = entries
+        self._files = files
+        self._mutations = mutations
+        self._swaps = swaps
+        self._config = config
+        self._clock = clock
+
+    def create(self, call: Call, namespace: Namespace, request: CreateView) -> LoadedView:
+        """Creates a view.
+
+        Raises:
+            BadRequestError: a name or a location is malformed.
+            IllegalArgumentError: schema or version break the view specification.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+            LocationNotAllowedError: the view would live outside the allowed locations.
+        """
+        identifier = TableIdentifier(namespace, request.name)
+
+        def prepare() -> Prepared[ViewMetadata]:
+            row = self._free_name(call, identifier)
+            view_uuid = uuids.uuid7()
+            location = (
+                requested_location(request.location)
+                if request.location
+                else default_location(call.catalog, row.properties, identifier, view_uuid)
+            )
+            metadata = new_view_metadata(
+                schema=request.schema,
+                view_version=request.view_version,
+                properties=request.properties,
+                location=location,
+                view_uuid=str(view_uuid),
+                now_ms=self._clock.now_ms(),
+            )
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            file = view_metadata_file_location(metadata, 0, uuids.uuid7())
+            return _new_view(identifier, metadata, file, row.id, "create", writes_file=True)
+
+        return self._run(call, identifier, prepare)
+
+    def replace(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        requirements: Sequence[ViewRequirement],
+        updates: Sequence[ViewUpdate],
+    ) -> LoadedView:
+        """Applies updates to a view.
+
+        Raises:
+            NoSuchViewError: the view does not exist.
+            CommitFailedError: a requirement does not hold on the newest metadata.
+            IllegalArgumentError: an update breaks the view specification.
+            CommitStateUnknownError: the commit may have been applied.
+        """
+
+        def prepare() -> Prepared[ViewMetadata]:
+            entry = self._entries.find_view(call.catalog, identifier)
+            if entry is None:
+                raise missing_view(identifier)
+            base = entry.document.parsed()
+            check_view_requirements(requirements, base)
+            applied = apply_view_updates(base, updates, now_ms=self._clock.now_ms())
+            metadata = applied.metadata
+            location = entry.row.metadata_location
+            if applied.changed:
+                check_locations(
+                    call.catalog.allowed,
+                    metadata.location,
+                    metadata.properties,
+                    base.properties,
+                    base.location,
+                )
+                version = metadata_version(location) + 1
+                location = view_metadata_file_location(metadata, version, uuids.uuid7())
+            return Prepared(
+                identifier=identifier,
+                kind="view",
+                operation="commit",
+                metadata=metadata,
+                metadata_location=location,
+                object_uuid=entry.row.object_uuid,
+                location=metadata.location,
+                format_version=metadata.format_version,
+                base=entry.row,
+                namespace_id=entry.row.namespace_id,
+            )
+
+        return self._run(call, identifier, prepare)
+
+    def register(self, call: Call, namespace: Namespace, name: str, metadata_location: str) -> LoadedView:
+        """Makes a view of a metadata file.
+
+        Raises:
+            BadRequestError: a name or the location is malformed.
+            FileMissingError: there is no such file.
+            InvalidMetadataError: the file is not view metadata.
+            LocationNotAllowedError: the file or the view lies outside the allowed locations.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+        """
+        identifier = TableIdentifier(namespace, name)
+
+        def prepare() -> Prepared[ViewMetadata]:
+            row = self._free_name(call, identifier)
+            check_metadata_location(metadata_location)
+            metadata = ViewMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
+
+        return self._run(call, identifier, prepare)
+
+    def _run(
+        self, call: Call, identifier: TableIdentifier, prepare: Callable[[], Prepared[ViewMetadata]]
+    ) -> LoadedView:
+        def work(finish: Finish[LoadedView]) -> LoadedView:
+            prepared = self._swaps.run(
+                call,
+                [identifier],
+                lambda: [prepare()],
+                lambda conn, made: finish(conn, self._answer(made[0])),
+            )
+            return self._answer(prepared[0])
+
+        return self._mutations.run(call, ViewAnswer(), work)
+
+    def _free_name(self, call: Call, identifier: TableIdentifier) -> NamespaceRow:
+        check_name(identifier.name, "view name")
+        row = namespace_row(self._store, call, identifier.namespace)
+        taken = self._entries.kind_of(call.catalog, identifier)
+        if taken is not None:
+            raise name_taken("view", taken, identifier)
+        return row
+
+    def _answer(self, change: AnyPrepared) -> LoadedView:
+        return LoadedView(
+            change.metadata.to_bytes(), change.metadata_location, self._config.of(change.location)
+        )
+
+
+def _new_view(
+    identifier: TableIdentifier,
+    metadata: ViewMetadata,
+    metadata_location: str,
+    namespace_id: UUID,
+    operation: str,
+    *,
+    writes_file: bool,
+) -> Prepared[ViewMetadata]:
+    return Prepared(
+        identifier=identifier,
+        kind="view",
+        operation=operation,
+        metadata=metadata,
+        metadata_location=metadata_location,
+        object_uuid=metadata.view_uuid,
+        location=metadata.location,
+        format_version=metadata.format_version,
+        base=None,
+        namespace_id=namespace_id,
+        writes_file=writes_file,
+    )

@@ -1,0 +1,198 @@
+"""What only the local disk can do wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    FileMissingError,
+    ForbiddenError,
+    LocationNotAllowedError,
+    StorageUnavailableError,
+)
+from floecat.fileio.local import LocalFileIO, local_failure
+from floecat.fileio.locations import AllowedLocations, normalize_location
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_bytes(b"secret")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def files(root: Path) -> LocalFileIO:
+    return LocalFileIO([str(root)])
+
+
+def test_the_spellings_of_a_path_are_one_file(root: Path, files: LocalFileIO) -> None:
+    files.write_new(f"{root}/a/b", b"x")
+    for spelling in (f"file:{root}/a/b", f"file://{root}/a/b", f"FILE://localhost{root}//a//b"):
+        assert files.read(spelling) == b"x"
+
+
+def test_paths_outside_the_roots_are_refused(root: Path, files: LocalFileIO) -> None:
+    neighbour = root.with_name("root2")
+    neighbour.mkdir()
+    for folder in (neighbour, root.parent / "outside"):
+        with pytest.raises(LocationNotAllowedError):
+            files.read(f"{folder}/secret")
+        with pytest.raises(LocationNotAllowedError):
+            files.write_new(f"{folder}/new", b"")
+        with pytest.raises(LocationNotAllowedError):
+            files.list(str(folder))
+        assert [failure.location for failure in files.delete_many([f"{folder}/secret"]).failures] == [
+            f"{folder}/secret"
+        ]
+    assert (root.parent / "outside" / "secret").exists()
+
+
+def test_links_that_lead_outside_are_refused(root: Path, files: LocalFileIO) -> None:
+    (root / "folder").symlink_to(root.parent / "outside")
+    (root / "file").symlink_to(root.parent / "outside" / "secret")
+    (root / "chain").symlink_to(root / "folder")
+    for path in ("folder/secret", "file", "chain/secret"):
+        for call in (files.read, files.exists, files.delete):
+            with pytest.raises(LocationNotAllowedError, match="leads outside"):
+                call(f"{root}/{path}")
+    with pytest.raises(LocationNotAllowedError):
+        files.write_new(f"{root}/folder/new", b"")
+    with pytest.raises(LocationNotAllowedError):
+        files.make_directory(f"{root}/folder/new/folder")
+    assert os.listdir(root.parent / "outside") == ["secret"]
+
+
+def test_links_that_lead_outside_are_refused_by_the_allowed_locations_too(root: Path) -> None:
+    (root / "folder").symlink_to(root.parent / "outside")
+    allowed = AllowedLocations([str(root), "s3://bucket/x"])
+    assert str(allowed.check(f"{root}/a")) == f"file://{root}/a"
+    assert str(allowed.check("s3a://bucket/x/y")) == "s3://bucket/x/y"
+    with pytest.raises(LocationNotAllowedError, match="leads outside"):
+        allowed.check(f"{root}/folder/secret")
+
+
+def test_a_listing_follows_no_links(root: Path, files: LocalFileIO) -> None:
+    (root / "folder").symlink_to(root.parent / "outside")
+    (root / "file").symlink_to(root.parent / "outside" / "secret")
+    (root / "loop").symlink_to(root)
+    (root / "real").write_bytes(b"")
+    assert [entry.location for entry in files.list(str(root))] == [f"file://{root}/real"]
+
+
+def test_a_root_may_itself_be_a_link(root: Path) -> None:
+    link = root.with_name("link")
+    link.symlink_to(root)
+    files = LocalFileIO([str(link)])
+    files.write_new(f"{link}/t/a", b"x")
+    assert files.read(f"{link}/t/a") == b"x"
+    assert [entry.location for entry in files.list(f"{link}/t")] == [f"file://{link}/t/a"]
+    assert (root / "t" / "a").read_bytes() == b"x"
+
+
+def test_links_inside_the_roots_are_followed_and_deleted_themselves(root: Path, files: LocalFileIO) -> None:
+    (root / "target").write_bytes(b"x")
+    (root / "link").symlink_to(root / "target")
+    assert files.read(f"{root}/link") == b"x"
+    with pytest.raises(AlreadyExistsError):
+        files.write_new(f"{root}/link", b"y")
+    files.delete(f"{root}/link")
+    assert os.listdir(root) == ["target"]
+
+
+def test_a_dangling_link_is_not_written_through(root: Path, files: LocalFileIO) -> None:
+    (root / "link").symlink_to(root / "target")
+    with pytest.raises(AlreadyExistsError):
+        files.write_new(f"{root}/link", b"y")
+    assert not (root / "target").exists()
+
+
+def test_without_roots_callers_check(root: Path) -> None:
+    files = LocalFileIO(fsync=False)
+    files.write_new(f"{root}/a", b"x")
+    assert files.read(f"{root}/a") == b"x"
+
+
+def test_a_pipe_does_not_hold_the_reader(root: Path, files: LocalFileIO) -> None:
+    os.mkfifo(root / "pipe")
+    with pytest.raises(FileMissingError):
+        files.read(f"{root}/pipe")
+    assert not files.exists(f"{root}/pipe")
+
+
+def test_a_failed_write_leaves_nothing_behind(root: Path, files: LocalFileIO) -> None:
+    (root / "taken").mkdir()
+    with pytest.raises(AlreadyExistsError):
+        files.write_new(f"{root}/taken", b"x")
+    assert os.listdir(root) == ["taken"]
+    assert os.listdir(root / "taken") == []
+
+
+def test_a_file_is_no_folder(root: Path, files: LocalFileIO) -> None:
+    (root / "file").write_bytes(b"")
+    with pytest.raises(BadRequestError, match="No file can have the location"):
+        files.write_new(f"{root}/file/below", b"")
+    with pytest.raises(BadRequestError, match="No file can have the location"):
+        files.make_directory(f"{root}/file/below/deep")
+    with pytest.raises(BadRequestError, match="is a folder"):
+        files.delete(str(root))
+    files.delete(f"{root}/file/below")
+    assert not files.exists(f"{root}/file/below")
+
+
+def test_a_name_that_is_too_long(root: Path, files: LocalFileIO) -> None:
+    with pytest.raises(BadRequestError):
+        files.write_new(f"{root}/{'x' * 300}", b"")
+    assert os.listdir(root) == []
+
+
+def test_other_schemes_are_not_local(files: LocalFileIO) -> None:
+    with pytest.raises(LocationNotAllowedError):
+        files.read("s3://bucket/key")
+    with pytest.raises(BadRequestError, match="not on the local disk"):
+        LocalFileIO().read("s3://bucket/key")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "text"),
+    [
+        (errno.ENOSPC, StorageUnavailableError, "no space left"),
+        (errno.EDQUOT, StorageUnavailableError, "no space left"),
+        (errno.EACCES, ForbiddenError, "refuses access"),
+        (errno.EROFS, ForbiddenError, "refuses access"),
+        (errno.EIO, StorageUnavailableError, "failed (EIO)"),
+        (errno.ESTALE, StorageUnavailableError, "failed (ESTALE)"),
+    ],
+)
+def test_failures_of_the_system_name_the_location_only(number: int, kind: type[Exception], text: str) -> None:
+    failure = local_failure(OSError(number, "internal", "/internal/path"), normalize_location("/w/t/1.json"))
+    assert type(failure) is kind
+    assert text in failure.message
+    assert "file:///w/t/1.json" in failure.message
+    assert "internal" not in failure.message
+
+
+def test_a_write_that_ends_half_way_leaves_nothing_behind(root: Path) -> None:
+    # A process that may write files of 1,000 bytes only is a disk that is full for the rest.
+    script = f"""
+import resource
+from floecat.errors import StorageUnavailableError
+from floecat.fileio.local import LocalFileIO
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    LocalFileIO().write_new("{root}/new/file", b"x" * 2000)
+except StorageUnavailableError as error:
+    print(error.message)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told == f"Storage failed (EFBIG) at file://{root}/new/file\n"
+    assert os.listdir(root / "new") == []

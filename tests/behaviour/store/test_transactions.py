@@ -1,0 +1,297 @@
+"""Connections and transactions: what is applied, what is not, and which error says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+import uuid_utils.compat as uuids
+
+from floecat.errors import BadRequestError, StoreUnavailableError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import accounts, catalogs, leases, namespaces, tables
+from floecat.store.catalogs import CatalogRow
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import (
+    DuplicateKeyError,
+    ForeignKeyError,
+    StoreFaultError,
+    TransactionConflictError,
+)
+from floecat.store.namespaces import NamespaceRow
+from floecat.store.snapshots import SnapshotRow, insert_many
+from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, at_once
+
+
+class Oops(Exception):
+    pass
+
+
+def test_a_block_that_ends_is_committed(store: Store) -> None:
+    catalog = add_catalog(store)
+    with store.read() as conn:
+        assert catalogs.get(conn, catalog.id) == catalog
+
+
+def test_a_block_that_raises_is_rolled_back(store: Store) -> None:
+    account_id = uuids.uuid7()
+    with pytest.raises(Oops), store.write() as conn:
+        accounts.ensure(conn, account_id, NOW_MS)
+        raise Oops
+    with store.read() as conn:
+        assert accounts.list_all(conn) == []
+
+
+def test_nothing_is_seen_before_the_commit(store: Store) -> None:
+    account_id = uuids.uuid7()
+    with store.write() as conn:
+        accounts.ensure(conn, account_id, NOW_MS)
+        with store.read() as other:
+            assert accounts.list_all(other) == []
+        assert [row.id for row in accounts.list_all(conn)] == [account_id]
+
+
+def test_an_error_that_was_swallowed_rolls_back(store: Store, catalog: CatalogRow) -> None:
+    account_id = uuids.uuid7()
+    with pytest.raises(StoreFaultError), store.write() as conn:
+        accounts.ensure(conn, account_id, NOW_MS)
+        with pytest.raises(DuplicateKeyError):
+            catalogs.insert(conn, catalog)
+    with store.read() as conn:
+        assert account_id not in [row.id for row in accounts.list_all(conn)]
+    with store.write() as conn:  # the connection is as good as new
+        assert accounts.ensure(conn, account_id, NOW_MS)
+
+
+def test_a_read_connection_takes_no_change(store: Store) -> None:
+    with store.read() as conn, pytest.raises(RuntimeError, match=r"Store\.write"):
+        accounts.ensure(conn, uuids.uuid7(), NOW_MS)
+
+
+def test_one_transaction_per_thread(store: Store) -> None:
+    with store.write(), pytest.raises(RuntimeError, match="transaction open"), store.write():
+        pass
+    store.run(accounts.list_all)
+
+
+def test_errors_name_the_table(store: Store, catalog: CatalogRow, backend: str) -> None:
+    with pytest.raises(DuplicateKeyError) as duplicate, store.write() as conn:
+        catalogs.insert(conn, catalog)
+    assert duplicate.value.table == "catalogs"
+    with pytest.raises(ForeignKeyError) as missing, store.write() as conn:
+        insert_many(conn, uuids.uuid7(), [SnapshotRow(1, None, 1, 1, None, None, None)])
+    assert missing.value.table == ("snapshots" if backend == "postgresql" else None)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "half \udfff"])
+def test_text_that_is_not_unicode_is_refused(store: Store, namespace: NamespaceRow, name: str) -> None:
+    identifier = TableIdentifier(namespace.levels, name)
+    with store.read() as conn, pytest.raises(BadRequestError):
+        tables.find(conn, namespace.catalog_id, identifier)
+    with pytest.raises(BadRequestError), store.write() as conn:
+        leases.acquire(conn, name, uuids.uuid7(), NOW_MS, 1)
+
+
+def test_numbers_beyond_64_bits_are_refused(store: Store, namespace: NamespaceRow) -> None:
+    row = add_entry(store, namespace, "t")
+    with pytest.raises(BadRequestError), store.write() as conn:
+        insert_many(conn, row.id, [SnapshotRow(2**63, None, 1, 1, None, None, None)])
+    with store.write() as conn:
+        insert_many(conn, row.id, [SnapshotRow(2**63 - 1, -(2**63), 1, 1, None, None, None)])
+
+
+def test_messages_hold_no_values(store: Store, catalog: CatalogRow) -> None:
+    with pytest.raises(DuplicateKeyError) as error, store.write() as conn:
+        catalogs.insert(conn, catalog)
+    seen = error.value
+    assert catalog.name not in str(seen)
+    assert seen.__cause__ is None
+    assert seen.__suppress_context__
+
+
+def test_all_connections_in_use(url: str) -> None:
+    small = Store.open(url, pool_size=1, timeout_s=0.3)
+    with small.read() as conn:
+        accounts.list_all(conn)
+        with ThreadPoolExecutor(1) as threads:
+            refused = threads.submit(small.ping)
+            with pytest.raises(StoreUnavailableError, match="in use"):
+                refused.result(timeout=30)
+            refused = threads.submit(small.run, accounts.list_all)
+            with pytest.raises(StoreUnavailableError):
+                refused.result(timeout=30)
+    small.ping()
+    small.run(accounts.list_all)
+    small.close()
+
+
+@pytest.fixture
+def impatient(url: str) -> Iterator[Store]:
+    """A second process on the same store."""
+    store = Store.open(url, timeout_s=0.4)
+    yield store
+    store.close()
+
+
+def test_a_lock_that_does_not_come(store: Store, impatient: Store, namespace: NamespaceRow) -> None:
+    with store.write() as conn:
+        namespaces.get(conn, namespace.catalog_id, namespace.levels, for_update=True)
+        started = time.monotonic()
+        with ThreadPoolExecutor(1) as threads:
+            refused = threads.submit(
+                impatient.run, lambda other: namespaces.set_properties(other, namespace.id, {"a": "1"}, 1)
+            )
+            with pytest.raises(StoreUnavailableError):
+                refused.result(timeout=30)
+        assert 0.3 < time.monotonic() - started < 5
+        with store.read() as other:  # reads do not wait for writers
+            assert namespaces.get(other, namespace.catalog_id, namespace.levels) == namespace
+    impatient.run(lambda conn: namespaces.set_properties(conn, namespace.id, {"a": "1"}, 1))
+
+
+def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None:
+    def work(number: int) -> int:
+        return store.run(lambda conn: catalogs.next_commit_versions(conn, catalog.id, 1))
+
+    numbers = [number for each in range(5) for number in at_once(8, work)]
+    assert sorted(numbers) == list(range(1, 41))
+
+
+def test_a_conflict_is_run_again(store: Store) -> None:
+    account_id = uuids.uuid7()
+    attempts = []
+
+    def work(conn: Connection) -> str:
+        attempts.append(accounts.ensure(conn, account_id, NOW_MS))
+        if len(attempts) < 3:
+            raise TransactionConflictError("planted")
+        return "done"
+
+    assert store.run(work) == "done"
+    assert attempts == [True, True, True]  # the first two were rolled back
+
+
+def test_conflicts_without_end(store: Store) -> None:
+    attempts = []
+
+    def work(conn: Connection) -> None:
+        attempts.append(conn)
+        raise TransactionConflictError("planted")
+
+    with pytest.raises(StoreUnavailableError):
+        store.run(work)
+    assert 3 <= len(attempts) <= 20
+
+
+def test_transactions_that_wait_for_each_other(store: Store, catalog: CatalogRow) -> None:
+    rows = [add_namespace(store, catalog.id, name) for name in ("a", "b")]
+    met = threading.Barrier(2)
+    attempts = []
+
+    def work(number: int) -> None:
+        first, second = rows if number == 0 else reversed(rows)
+
+        def change(conn: Connection) -> None:
+            attempts.append(number)
+            namespaces.set_properties(conn, first.id, {"by": str(number)}, NOW_MS)
+            if len(attempts) <= 2:
+                try:
+                    met.wait(timeout=0.5)  # on SQLite only one comes this far
+                except threading.BrokenBarrierError:
+                    pass
+            namespaces.set_properties(conn, second.id, {"by": str(number)}, NOW_MS)
+
+        store.run(change)
+
+    at_once(2, work)
+    with store.read() as conn:
+        owners = {row.properties["by"] for row in namespaces.children(conn, catalog.id, None, None, None)}
+    assert len(owners) == 1
+
+
+def test_statements_are_counted(store: Store, catalog: CatalogRow) -> None:
+    with store.count_statements() as counter:
+        with store.read() as conn:
+            catalogs.get(conn, catalog.id)
+            catalogs.list_all(conn, catalog.account_id)
+        with store.write() as conn:
+            accounts.ensure(conn, catalog.account_id, NOW_MS)
+        at_once(2, lambda _: store.ping())  # other threads have contexts of their own
+    assert (counter.statements, counter.transactions, counter.total) == (3, 1, 5)
+    store.ping()
+    assert counter.total == 5
+
+
+def test_a_prepared_query_gives_what_an_ordinary_one_does(store: Store, namespace: NamespaceRow) -> None:
+    row = add_entry(store, namespace, "t")
+    identifier = TableIdentifier(namespace.levels, "t")
+    with store.read() as conn:
+        prepared = tables.load(conn, namespace.catalog_id, identifier, None)
+        many = tables.load_many(conn, namespace.catalog_id, [(identifier, None)])
+    with store.write() as conn:
+        assert tables.load(conn, namespace.catalog_id, identifier, None) == prepared
+        assert (
+            tables.load_many(conn, namespace.catalog_id, [(identifier, None)])
+            == many
+            == {identifier: prepared}
+        )
+    assert prepared is not None
+    assert prepared.id == row.id
+
+
+_FORK = """
+import os, sys
+import uuid_utils.compat as uuids
+from floecat.store import accounts
+from floecat.store.engine import Store
+
+store = Store.open(sys.argv[1])
+ours, theirs = uuids.uuid7(), uuids.uuid7()
+with store.write() as conn:
+    accounts.ensure(conn, ours, 1)
+    child = os.fork()
+    if child == 0:
+        store.ping()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+child = os.fork()
+if child == 0:
+    with store.write() as conn:
+        accounts.ensure(conn, theirs, 2)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+with store.read() as conn:
+    found = {row.id for row in accounts.list_all(conn)}
+assert {ours, theirs} <= found, found
+"""
+
+
+def test_a_fork_opens_connections_of_its_own(store: Store, url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _FORK, url], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_store_without_tables(empty_url: str) -> None:
+    bare = Store.open(empty_url)
+    bare.ping()
+    with bare.read() as conn, pytest.raises(StoreFaultError, match="floecat db upgrade"):
+        accounts.list_all(conn)
+    with pytest.raises(StoreFaultError, match="floecat db upgrade"), bare.write() as conn:
+        accounts.ensure(conn, uuids.uuid7(), 1)
+    bare.close()
+
+
+def test_a_query_is_made_once(store: Store) -> None:
+    with store.read() as conn:
+        accounts.list_all(conn)
+        before = len(store._queries._queries)
+        for _ in range(3):
+            accounts.list_all(conn)
+    assert len(store._queries._queries) == before
+    assert isinstance(store._engine, sa.Engine)

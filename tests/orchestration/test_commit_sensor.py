@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from floecat.errors import BadRequestError
+from floecat.events.catalog_events import CatalogEvents
+from floecat.events.commit_cursor import CommitCursor
+from floecat_assets.defs.catalog import sensors
+
+Event = dg.AssetMaterialization | dg.AssetObservation
+
+
+def value(event: Event, key: str) -> Any:
+    return event.metadata[key].value
+
+
+def told(events: list[Event]) -> list[tuple[str, str, int]]:
+    return [
+        (type(event).__name__, value(event, "floecat/operation"), value(event, "floecat/commit_version"))
+        for event in events
+    ]
+
+
+def test_a_new_table_gets_its_partition_one_tick_before_its_first_event(lakehouse, follower):
+    table = lakehouse.create("orders")
+    partition = lakehouse.entry_id(table)
+
+    first = follower.evaluate()
+    assert first.asset_events == []
+    assert [request.partition_keys for request in first.dynamic_partitions_requests] == [[partition]]
+    follower.tick()
+
+    (event,) = follower.tick()
+    assert event.partition == partition
+    assert event.asset_key == dg.AssetKey(["catalog", "tables"])
+    assert follower.instance.get_dynamic_partitions("tables") == [partition]
+
+
+def test_a_commit_is_told_with_what_the_table_looks_like(lakehouse, follower):
+    table = lakehouse.create("orders")
+    snapshot_id = lakehouse.append(table, "42")
+    created, appended = follower.ticks(2)
+
+    assert isinstance(appended, dg.AssetMaterialization)
+    assert appended.description == "commit: floecat.sales.orders"
+    assert appended.metadata["dagster/column_schema"].value == dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                "id",
+                "long",
+                description="row key",
+                constraints=dg.TableColumnConstraints(nullable=False, other=["identifier field"]),
+                tags={"floecat/field_id": "1"},
+            ),
+            dg.TableColumn("price", "decimal(9, 2)", tags={"floecat/field_id": "2"}),
+            dg.TableColumn("tags", "list<string>", tags={"floecat/field_id": "3"}),
+        ]
+    )
+    location = lakehouse.metadata_file(table)
+    plain = {key: item.value for key, item in appended.metadata.items() if key != "dagster/column_schema"}
+    assert plain == {
+        "dagster/table_name": "floecat.sales.orders",
+        "dagster/storage_kind": "iceberg",
+        "dagster/uri": location.parent.parent.as_uri(),
+        "dagster/row_count": 42,
+        "floecat/catalog_id": str(lakehouse.call().catalog.id),
+        "floecat/commit_version": 2,
+        "floecat/committed_at": pytest.approx(location.stat().st_mtime, abs=60),
+        "floecat/format_version": 2,
+        "floecat/metadata_location": location.as_uri(),
+        "floecat/operation": "commit",
+        "floecat/principal": "ada",
+        "floecat/sequence_number": 1,
+        "floecat/snapshot_id": str(snapshot_id),
+        "floecat/snapshot_operation": "append",
+    }
+    assert appended.tags == {"dagster/data_version": str(snapshot_id)}
+    assert value(created, "dagster/row_count") == 0
+    assert "floecat/snapshot_id" not in created.metadata
+
+
+def test_commits_of_one_table_in_one_tick_are_all_told_in_order(lakehouse, follower):
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    for total in range(1, 6):
+        lakehouse.append(table, str(total))
+    events = follower.tick()
+    assert [value(event, "dagster/row_count") for event in events] == [1, 2, 3, 4, 5]
+    assert [value(event, "floecat/sequence_number") for event in events] == [1, 2, 3, 4, 5]
+    assert follower.tick() == []
+
+
+@pytest.mark.parametrize("total", [None, "many", "-1", ""])
+def test_a_snapshot_without_a_row_count_is_told_without_one(lakehouse, follower, total):
+    table = lakehouse.create("orders")
+    lakehouse.append(table, total)
+    _, appended = follower.ticks(2)
+    assert "dagster/row_count" not in appended.metadata
+    assert "dagster/column_schema" in appended.metadata
+
+
+def test_schema_changes_are_seen_commit_by_commit(lakehouse, follower):
+    table = lakehouse.create("orders")
+    lakehouse.commit(
+        table,
+        {
+            "action": "add-schema",
+            "schema": {
+                "type": "struct",
+                "fields": [
+                    {"id": 1, "name": "id", "type": "long", "required": True},
+                    {
+                        "id": 5,
+                        "name": "place",
+                        "required": False,
+                        "type": {
+                            "type": "map",
+                            "key-id": 6,
+                            "key": "string",
+                            "value-id": 7,
+                            "value-required": True,
+                            "value": {
+                                "type": "struct",
+                                "fields": [{"id": 8, "name": "x", "type": "double", "required": True}],
+                            },
+                        },
+                    },
+                ],
+            },
+        },
+        {"action": "set-current-schema", "schema-id": -1},
+    )
+    created, changed = follower.ticks(2)
+    assert [column.name for column in value(created, "dagster/column_schema").columns] == [
+        "id",
+        "price",
+        "tags",
+    ]
+    assert [column.type for column in value(changed, "dagster/column_schema").columns] == [
+        "long",
+        "map<string, struct<x: double>>",
+    ]
+
+
+def test_a_rename_is_observed_and_keeps_the_partition(lakehouse, follower):
+    table = lakehouse.create("orders")
+    partition = lakehouse.entry_id(table)
+    follower.ticks(2)
+    lakehouse.kernel.tables.rename(lakehouse.call(), table, table._replace(name="bookings"))
+    lakehouse.append(table._replace(name="bookings"), "7")
+    events = follower.tick()
+    assert told(events) == [("AssetObservation", "rename", 2), ("AssetMaterialization", "commit", 3)]
+    assert {event.partition for event in events} == {partition}
+    assert value(events[0], "dagster/table_name") == "floecat.sales.bookings"
+    assert follower.instance.get_dynamic_partitions("tables") == [partition]
+
+
+def test_a_dropped_table_is_observed_and_loses_its_partition(lakehouse, follower):
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    (event,) = follower.tick()
+    assert told([event]) == [("AssetObservation", "drop", 2)]
+    assert follower.instance.get_dynamic_partitions("tables") == []
+
+
+def test_a_table_that_lived_between_two_ticks_is_told_whole(lakehouse, follower):
+    table = lakehouse.create("orders")
+    lakehouse.append(table, "1")
+    lakehouse.kernel.tables.unregister(lakehouse.call(), table)
+    assert told(follower.ticks(3)) == [
+        ("AssetMaterialization", "create", 1),
+        ("AssetMaterialization", "commit", 2),
+        ("AssetObservation", "unregister", 3),
+    ]
+    assert follower.instance.get_dynamic_partitions("tables") == []
+
+
+def test_a_new_table_under_an_old_name_is_another_partition(lakehouse, follower):
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    lakehouse.create("orders")
+    again = lakehouse.entry_id(table)
+    events = follower.ticks(3)
+    assert told(events) == [("AssetObservation", "drop", 2), ("AssetMaterialization", "create", 3)]
+    assert events[1].partition == again
+    assert follower.instance.get_dynamic_partitions("tables") == [again]
+
+
+def test_many_commits_take_several_ticks_and_none_is_missed_or_doubled(lakehouse, follower, monkeypatch):
+    monkeypatch.setattr(sensors, "COMMITS_PER_TICK", 7)
+    for number in range(6):
+        table = lakehouse.create(f"t{number}")
+        for total in range(3):
+            lakehouse.append(table, str(total))
+    events: list[Event] = []
+    for _ in range(30):
+        result = follower.evaluate()
+        if isinstance(result, dg.SkipReason):
+            break
+        assert len(result.asset_events) <= 7
+        events += follower.tick()
+    assert [value(event, "floecat/commit_version") for event in events] == list(range(1, 25))
+    assert follower.evaluate() == dg.SkipReason("No commits to report")
+
+
+def test_two_catalogs_are_followed_apart_and_a_busy_one_leaves_room(lakehouse, follower, monkeypatch):
+    monkeypatch.setattr(sensors, "COMMITS_PER_TICK", 6)
+    busy = lakehouse.create("busy", catalog="north")
+    for total in range(20):
+        lakehouse.append(busy, str(total), catalog="north")
+    quiet = lakehouse.create("quiet", catalog="south")
+    lakehouse.append(quiet, "1", catalog="south")
+    north, south = (str(lakehouse.call(name).catalog.id) for name in ("north", "south"))
+
+    events = follower.ticks(2)
+    assert [
+        value(event, "floecat/commit_version")
+        for event in events
+        if value(event, "floecat/catalog_id") == south
+    ] == [1, 2]
+    assert json.loads(follower.cursor) == {"version": 1, "catalogs": {north: 4, south: 2}}
+
+    events += follower.ticks(10)
+    assert json.loads(follower.cursor) == {"version": 1, "catalogs": {north: 21, south: 2}}
+    assert len(events) == 23
+
+
+def test_a_catalog_that_is_added_later_is_followed_from_its_first_commit(lakehouse, follower):
+    lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.create("events", catalog="later")
+    (event,) = follower.ticks(2)
+    assert value(event, "dagster/table_name") == "later.sales.events"
+    assert value(event, "floecat/commit_version") == 1
+
+
+def test_a_restart_goes_on_from_the_stored_cursor(lakehouse, follower):
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.append(table, "1")
+    restarted = type(follower)(follower.instance)
+    restarted.cursor = follower.cursor
+    assert told(restarted.tick()) == [("AssetMaterialization", "commit", 2)]
+
+
+@pytest.mark.parametrize("stored", [1, 3, 4])
+def test_a_tick_that_was_cut_short_doubles_nothing(lakehouse, follower, stored):
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    for total in range(3):
+        lakehouse.append(table, str(total))
+    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+
+    cut = follower.evaluate()
+    for event in cut.asset_events[:stored]:  # the daemon died here, before partitions and cursor
+        follower.instance.report_runless_asset_event(event)
+    lakehouse.create("another")
+
+    assert [version for _, _, version in told(follower.ticks(3))] == [*range(2 + stored, 6), 6]
+    assert len(follower.instance.get_dynamic_partitions("tables")) == 1
+    records = follower.instance.fetch_materializations(cut.asset_events[0].asset_key, limit=100).records
+    assert len(records) == 5
+
+
+def test_an_earlier_commit_whose_file_is_lost_is_told_without_schema(lakehouse, follower):
+    table = lakehouse.create("orders")
+    lost = lakehouse.metadata_file(table)
+    lakehouse.append(table, "1")
+    lost.unlink()
+    created, appended = follower.ticks(2)
+    assert "dagster/column_schema" not in created.metadata
+    assert lost.name in value(created, "floecat/undescribed")
+    assert value(created, "floecat/metadata_location") == lost.as_uri()
+    assert value(appended, "dagster/row_count") == 1
+
+
+def test_an_earlier_commit_whose_file_is_broken_is_told_without_schema(lakehouse, follower):
+    table = lakehouse.create("orders")
+    broken = lakehouse.metadata_file(table)
+    lakehouse.append(table, "1")
+    broken.write_text('{"format-version": 2, "password": "hunter2"')
+    created, appended = follower.ticks(2)
+    assert "hunter2" not in value(created, "floecat/undescribed")
+    assert "dagster/column_schema" in appended.metadata
+
+
+def test_an_earlier_commit_is_read_from_a_compressed_file_too(lakehouse, follower):
+    table = lakehouse.create("orders")
+    codec = {"write.metadata.compression-codec": "gzip"}
+    lakehouse.commit(table, {"action": "set-properties", "updates": codec})
+    assert lakehouse.metadata_file(table).name.endswith(".gz.metadata.json")
+    lakehouse.append(table, "1")
+    events = follower.ticks(2)
+    assert ["dagster/column_schema" in event.metadata for event in events] == [True, True, True]
+
+
+def test_an_idle_tick_costs_two_statements(lakehouse, follower):
+    lakehouse.create("orders")
+    lakehouse.create("events", catalog="other")
+    follower.ticks(2)
+    kernel = lakehouse.kernel
+    events = CatalogEvents(kernel.store, kernel.metadata_files)
+    with kernel.store.count_statements() as counter:
+        batch = events.after(CommitCursor.parse(follower.cursor), limit=10)
+    assert batch.events == ()
+    assert counter.total == 2
+
+
+def test_a_lost_file_of_the_current_metadata_does_not_matter(lakehouse, follower):
+    table = lakehouse.create("orders")
+    lakehouse.metadata_file(table).unlink()
+    (created,) = follower.ticks(2)
+    assert "dagster/column_schema" in created.metadata
+
+
+def test_views_are_passed_over(lakehouse, follower):
+    lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.create_view("recent")
+    lakehouse.create("more")
+    (event,) = follower.ticks(2)
+    assert value(event, "floecat/commit_version") == 3
+
+
+def test_with_the_store_away_the_tick_is_skipped_and_the_cursor_kept(lakehouse, follower, monkeypatch):
+    lakehouse.create("orders")
+    follower.ticks(2)
+    cursor = follower.cursor
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"postgresql+psycopg://floecat:hunter2@127.0.0.1:{nobody.getsockname()[1]}/floecat"
+        with monkeypatch.context() as away:
+            away.setenv("FLOECAT_STORE_URL", url)
+            result = follower.evaluate()
+    assert isinstance(result, dg.SkipReason)
+    assert result.skip_message.startswith("Nothing was read, the cursor stays: ")
+    assert "hunter2" not in result.skip_message
+    assert follower.cursor == cursor
+    lakehouse.create("more")
+    assert len(follower.ticks(2)) == 1
+
+
+@pytest.mark.parametrize("cursor", ["17", "{}", '{"version":2,"catalogs":{}}'])
+def test_a_cursor_that_is_none_fails_the_tick(lakehouse, follower, cursor):
+    follower.cursor = cursor
+    with pytest.raises(BadRequestError, match="cursor"):
+        follower.evaluate()
+
+
+def test_a_log_that_ends_before_the_cursor_is_told(lakehouse, follower):
+    lakehouse.create("orders")
+    follower.ticks(2)
+    lakehouse.create("events", catalog="other")
+    catalog_id = str(lakehouse.call().catalog.id)
+    follower.cursor = ahead = json.dumps({"version": 1, "catalogs": {catalog_id: 50}})
+    (event,) = follower.ticks(2)
+    assert value(event, "dagster/table_name") == "other.sales.events"
+    result = follower.evaluate()
+    assert isinstance(result, dg.SkipReason)
+    assert "the cursor is ahead of the commit log of catalog floecat," in result.skip_message
+    assert json.loads(follower.cursor)["catalogs"][catalog_id] == json.loads(ahead)["catalogs"][catalog_id]

@@ -1,0 +1,212 @@
+"""The real service for tests: `floecat serve` in a process of its own, on a free port, with its own data folder.
+
+`start_catalog` gives a test as many services as it wants; `catalog_server` is one for all tests of a session.
+The log of every service that runs is shown with a test that fails.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+__all__ = [
+    "CatalogServer",
+    "catalog_server",
+    "postgres_environment",
+    "pytest_runtest_makereport",
+    "s3_environment",
+    "start_catalog",
+]
+
+_READY_S = 60.0
+_STOP_S = 40.0
+_ATTEMPTS = 3
+_TAIL_LINES = 60
+
+_running: set[CatalogServer] = set()
+
+
+class CatalogServer:
+    """One service. Its data folder outlives `kill`, `stop` and `restart`, and so does its port."""
+
+    def __init__(self, data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Describes a service.
+
+        Args:
+            data_dir: everything that it keeps on local disk.
+            environment: settings, as `FLOECAT_GATEWAY_WORKERS`; nothing else of that name is inherited.
+        """
+        self.data_dir = data_dir
+        self.environment = dict(environment or {})
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base_url(self) -> str:
+        """Where it answers, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def warehouse(self) -> str:
+        """The name of its catalog."""
+        return self.environment.get("FLOECAT_GATEWAY_DEFAULT_PREFIX", "floecat")
+
+    @property
+    def pid(self) -> int:
+        """Its process, which leads a group of its own."""
+        if self._process is None:
+            raise RuntimeError("The service was not started")
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        """Its output, of all its lives."""
+        return self.data_dir / "serve.log"
+
+    def start(self) -> Self:
+        """Starts it and waits until it is ready.
+
+        Raises:
+            RuntimeError: it ended, or did not answer in time; with the end of its log.
+        """
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._spawn()
+            if self._wait_ready():
+                _running.add(self)
+                return self
+            self.kill()
+            # Somebody else may have taken the port since it was found to be free.
+            if attempt < _ATTEMPTS and "is in use" in self.log_tail():
+                self.port = _free_port()
+                continue
+            break
+        raise RuntimeError(f"The service did not start:\n{self.log_tail()}")
+
+    def stop(self) -> int:
+        """Asks it to end, as an operator would, and returns its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """Ends it at once, as a crash would; whatever it was doing stays half done."""
+        return self._end(signal.SIGKILL)
+
+    def restart(self) -> Self:
+        """Stops it and starts it again on the same port and data."""
+        self.stop()
+        return self.start()
+
+    def log_tail(self, lines: int = _TAIL_LINES) -> str:
+        """The last lines that it wrote."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _spawn(self) -> None:
+        command = [sys.executable, "-m", "floecat_rest", "serve", "--data-dir", str(self.data_dir)]
+        command += ["--host", "127.0.0.1", "--rest-port", str(self.port)]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLOECAT_")}
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.data_dir,
+                env=inherited | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _wait_ready(self) -> bool:
+        deadline = time.monotonic() + _READY_S
+        while self._process is not None and self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                if httpx.get(f"{self.base_url}/health/ready", timeout=5).status_code == 200:
+                    return True
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        return False
+
+    def _end(self, number: signal.Signals) -> int:
+        _running.discard(self)
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        if process.poll() is None:
+            # The whole group: workers of a supervisor would outlive it.
+            os.killpg(process.pid, number)
+        try:
+            return process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.wait()
+
+
+@pytest.fixture
+def start_catalog(tmp_path: Path) -> Iterator[Callable[..., CatalogServer]]:
+    """Starts services in folders of the test; called as `start_catalog(FLOECAT_GATEWAY_WORKERS="2")`.
+
+    With `data_dir` two services share a folder, and so a store.
+    """
+    started: list[CatalogServer] = []
+
+    def start(*, data_dir: Path | None = None, **environment: str) -> CatalogServer:
+        folder = data_dir or tmp_path / f"catalog-{len(started)}"
+        started.append(CatalogServer(folder, environment))
+        return started[-1].start()
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    """One service on SQLite and local disk for all tests of the session that leave others alone."""
+    server = CatalogServer(tmp_path_factory.mktemp("catalog")).start()
+    yield server
+    server.stop()
+
+
+def postgres_environment(url: str) -> dict[str, str]:
+    """Settings of a service with its store on PostgreSQL."""
+    return {"FLOECAT_STORE_URL": url}
+
+
+def s3_environment(endpoint: str, bucket: str, access_key_id: str, secret_access_key: str) -> dict[str, str]:
+    """Settings of a service with its warehouse on S3."""
+    return {
+        "FLOECAT_GATEWAY_DEFAULT_WAREHOUSE_PATH": f"s3://{bucket}/warehouse",
+        "FLOECAT_STORAGE_AWS_REGION": "us-east-1",
+        "FLOECAT_STORAGE_AWS_S3_ENDPOINT": endpoint,
+        "FLOECAT_STORAGE_AWS_S3_PATH_STYLE_ACCESS": "true",
+        "FLOECAT_STORAGE_AWS_S3_ACCESS_KEY_ID": access_key_id,
+        "FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY": secret_access_key,
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """Adds the end of the log of every running service to the report of a failed test."""
+    report = yield
+    if report.failed:
+        for server in sorted(_running, key=lambda each: each.port):
+            report.sections.append((f"log of {server.base_url}", server.log_tail()))
+    return report
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+
+class Issuer:
+    """An identity provider: a discovery document and a key set, served over HTTP."""
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        self.keys: list[dict[str, object]] = []
+        self.fetches: list[str] = []
+        self.broken = False
+
+    @property
+    def jwks_url(self) -> str:
+        return f"{self.url}/keys"
+
+    def publish(self, *keys: RSAKey | ECKey | OKPKey) -> None:
+        self.keys = [key.as_dict(private=False) for key in keys]
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        self.fetches.append(path)
+        if self.broken:
+            return 500, b"no"
+        if path == "/keys":
+            return 200, json.dumps({"keys": self.keys}).encode()
+        if path == "/.well-known/openid-configuration":
+            return 200, json.dumps({"issuer": self.url, "jwks_uri": self.jwks_url}).encode()
+        return 404, b""
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = found.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found = Issuer(server)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield found
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def rsa_key() -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": "rsa-1"})

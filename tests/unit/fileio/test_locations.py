@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from floecat.errors import BadRequestError, LocationNotAllowedError
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+
+
+@pytest.mark.parametrize(
+    ("location", "normalized"),
+    [
+        ("s3://b/t", "s3://b/t"),
+        ("s3://b/t/", "s3://b/t"),
+        ("s3a://b/t", "s3://b/t"),
+        ("S3N://b/t", "s3://b/t"),
+        ("s3://b", "s3://b"),
+        ("s3://b/", "s3://b"),
+        ("s3://b/a%20b/p=1/ü", "s3://b/a%20b/p=1/ü"),
+        ("s3://b/..a/b..", "s3://b/..a/b.."),
+        ("gs://b/t", "gs://b/t"),
+        ("abfs://c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
+        ("WASBS://C@A.blob.core.windows.net/T/", "abfss://c@a.dfs.core.windows.net/T"),
+        ("/w/t", "file:///w/t"),
+        ("file:/w/t", "file:///w/t"),
+        ("file:///w/t/", "file:///w/t"),
+        ("FILE://localhost/w/t", "file:///w/t"),
+        ("/w//t", "file:///w/t"),
+        ("//w/t", "file:///w/t"),
+        ("/", "file:///"),
+        ("file:///", "file:///"),
+    ],
+)
+def test_spellings(location: str, normalized: str) -> None:
+    assert str(normalize_location(location)) == normalized
+    assert str(normalize_location(normalized)) == normalized
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "",
+        "t",
+        "spark-warehouse/t",
+        "./t",
+        "file:t",
+        "file://host/t",
+        "s3:/b/t",
+        "s3:b/t",
+        "s3://",
+        "s3:///t",
+        "s3://-b/t",
+        "s3://b c/t",
+        "s3://b:9000/t",
+        "abfss://c/t",
+        "abfss://c@a/t",
+        "http://h/t",
+        "ftp://h/t",
+        "hdfs://n/t",
+        "C:\\t",
+        "C:/t",
+        "s3://b/a//t",
+        "s3://b//t",
+        "s3://b/t//",
+        "s3://b/./t",
+        "s3://b/../t",
+        "s3://b/t/..",
+        "/w/../t",
+        "/w/./t",
+        "file:///..",
+        "s3://b/%2e%2e/t",
+        "s3://b/%2E./t",
+        "s3://b/%252e%252e/t",
+        "s3://b/a%2F..%2Ft",
+        "s3://b/a%5c..%5Ct",
+        "s3://b/a\\t",
+        "/w\\t",
+        "s3://b/a\x00",
+        "s3://b/a\nb",
+        "s3://b/a\x7f",
+        "s3://b/a\x85",
+        "s3://b/\ud800",
+        "s3://b/t?versionId=1",
+        "s3://b/t#x",
+        "/w/t?x",
+    ],
+)
+def test_what_could_lead_elsewhere_is_refused(location: str) -> None:
+    with pytest.raises(BadRequestError, match="Invalid location"):
+        normalize_location(location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://AKIA:hunter2@b/t",
+        "s3://hunter2@b/t",
+        "http://me:hunter2@host/t",
+        "hunter2@b",
+        "abfss://x:hunter2@c@a.dfs.core.windows.net/t",
+        "s3://b/../t?X-Amz-Signature=hunter2",
+        "s3://b/t#hunter2",
+    ],
+)
+def test_credentials_are_refused_and_not_repeated(location: str) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        normalize_location(location)
+    assert "hunter2" not in raised.value.message
+
+
+def test_a_message_names_the_location_and_the_reason() -> None:
+    with pytest.raises(BadRequestError) as raised:
+        normalize_location("hdfs://n/t")
+    assert raised.value.message == (
+        "Invalid location 'hdfs://n/t': the scheme must be one of "
+        "abfs, abfss, file, gs, s3, s3a, s3n, wasb, wasbs"
+    )
+
+
+def test_parts() -> None:
+    assert normalize_location("s3a://b/t/1") == Location("s3", "b", "/t/1")
+    assert normalize_location("s3a://b/t/1").key == "t/1"
+    assert normalize_location("s3://b/").key == ""
+
+
+@pytest.mark.parametrize(
+    ("root", "location", "contained"),
+    [
+        ("s3://b/a", "s3://b/a", True),
+        ("s3://b/a", "s3://b/a/", True),
+        ("s3://b/a", "s3://b/a/b/c", True),
+        ("s3://b/a/", "s3a://b/a/b", True),
+        ("s3://b/a", "s3://b/ab", False),
+        ("s3://b/a", "s3://b", False),
+        ("s3://b/a", "s3://b/A/x", False),
+        ("s3://b", "s3://b/anything", True),
+        ("s3://b", "s3://bb/anything", False),
+        ("s3://b/a", "gs://b/a", False),
+        ("/", "/w", True),
+        ("file:/w", "/w/t", True),
+        ("/w", "/w2", False),
+        ("wasbs://c@a.blob.core.windows.net/t", "abfs://c@a.dfs.core.windows.net/t/1", True),
+    ],
+)
+def test_containment_ends_at_a_separator(root: str, location: str, contained: bool) -> None:
+    assert normalize_location(root).contains(normalize_location(location)) is contained
+    if contained:
+        assert AllowedLocations([root]).check(location) == normalize_location(location)
+    else:
+        with pytest.raises(LocationNotAllowedError, match="not within the allowed locations"):
+            AllowedLocations([root]).check(location)
+
+
+def test_without_roots_nothing_is_allowed() -> None:
+    with pytest.raises(LocationNotAllowedError):
+        AllowedLocations([]).check("s3://b/t")
+
+
+def test_a_malformed_location_is_malformed_before_it_is_forbidden() -> None:
+    with pytest.raises(BadRequestError):
+        AllowedLocations(["s3://b"]).check("s3://b/../c")
+    with pytest.raises(BadRequestError):
+        AllowedLocations(["s3://b/../c"])
+
+
+def test_roots_are_normalized_and_not_repeated() -> None:
+    roots = AllowedLocations(["s3a://b/a/", "s3://b/a", "/w"]).roots
+    assert [str(root) for root in roots] == ["s3://b/a", "file:///w"]
+
+
+SEGMENT = st.text("ab.%2eE-_ =+@ü", min_size=1, max_size=6)
+
+
+@given(st.sampled_from(["s3://b", "gs://b", "file://"]), st.lists(SEGMENT, min_size=1, max_size=5))
+def test_what_is_accepted_keeps_its_key(root: str, segments: list[str]) -> None:
+    location = f"{root}/{'/'.join(segments)}"
+    try:
+        normalized = normalize_location(location)
+    except BadRequestError:
+        assert any(set(segment) <= set(".%2eE5") for segment in segments)
+        return
+    assert str(normalized) == location
+    assert normalized.key == "/".join(segments)
+    assert not {".", ".."} & set(segments)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from floecat.purge.location_set import LocationSet, file_key
+
+
+def test_a_location_is_added_once() -> None:
+    with LocationSet() as seen:
+        assert seen.add("s3://b/a")
+        assert not seen.add("s3://b/a")
+        assert seen.add("s3://b/A")
+        assert "s3://b/a" in seen
+        assert "s3://b/b" not in seen
+        assert len(seen) == 2
+
+
+@pytest.mark.parametrize("alias", ["s3a://b/t/f", "s3n://b/t/f", "S3://b/t/f", "s3://b/t/f/"])
+def test_aliases_of_object_storage_are_one_file(alias: str) -> None:
+    assert file_key(alias) == file_key("s3://b/t/f")
+
+
+@pytest.mark.parametrize("other", ["gs://b/t/f", "s3://b2/t/f", "s3://b/t/f2", "s3://b/t/%66", "s3://b/t//f"])
+def test_other_files_differ(other: str) -> None:
+    assert file_key(other) != file_key("s3://b/t/f")
+
+
+def test_local_aliases_are_one_file(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    real = str(tmp_path / "real" / "f")
+    for alias in (f"file://{real}", f"file:{real}", str(tmp_path / "link" / "f"), real.replace("/f", "//f")):
+        assert file_key(alias) == file_key(real)
+
+
+def test_malformed_locations_are_only_like_themselves() -> None:
+    with LocationSet() as seen:
+        assert seen.add("relative/path")
+        assert not seen.add("relative/path")
+        assert seen.add("other/path")
+        assert seen.add("s3://b/\ud800")
+
+
+def test_holds_more_than_its_memory() -> None:
+    with LocationSet() as seen:
+        for number in range(20_000):
+            seen.add(f"s3://b/t/{number}")
+        assert len(seen) == 20_000
+        assert all(f"s3://b/t/{number}" in seen for number in range(0, 20_000, 997))

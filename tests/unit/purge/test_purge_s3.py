@@ -1,0 +1,86 @@
+"""The purge of tables in object storage, where aliases of a scheme name the same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.opening import open_fileio
+from floecat.purge.live_tables import SharedFiles
+from floecat.purge.purger import Purger, PurgeTarget
+from tests.services.s3 import S3Server
+from tests.unit.purge.table_files import FakeLiveTables, TableFiles
+
+pytestmark = pytest.mark.s3
+
+
+class Bucket(NamedTuple):
+    name: str
+    files: FileIO
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, s3_bucket: str) -> Bucket:
+    files = open_fileio(
+        ObjectStoreOptions(
+            region=s3_server.region,
+            endpoint=s3_server.endpoint,
+            path_style_access=True,
+            access_key_id=s3_server.access_key_id,
+            secret_access_key=s3_server.secret_access_key,
+        )
+    )
+    return Bucket(s3_bucket, files)
+
+
+def keys(server: S3Server, bucket: str) -> Iterator[str]:
+    for item in server.client().list_objects_v2(Bucket=bucket).get("Contents", []):
+        yield item["Key"]
+
+
+def new_purger(bucket: Bucket, live: FakeLiveTables) -> Purger:
+    metadata_files = MetadataFiles(bucket.files, max_bytes=1 << 20)
+    return Purger(bucket.files, metadata_files, SharedFiles(bucket.files, live), batch_size=7)
+
+
+def test_a_table_of_mixed_schemes_goes_whole(
+    s3_server: S3Server, bucket: Bucket, live: FakeLiveTables
+) -> None:
+    table = TableFiles(bucket.files, f"s3a://{bucket.name}/ns/test")
+    table.append(count=10)
+    table.location = f"s3://{bucket.name}/ns/test"
+    table.append(count=10)
+    table.add_statistics()
+    table.commit()
+    neighbour = TableFiles(bucket.files, f"s3n://{bucket.name}/ns/test2")
+    neighbour.append()
+    neighbour.commit()
+    live.register(neighbour)
+    allowed = AllowedLocations([f"s3://{bucket.name}"])
+    report = new_purger(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed))
+    assert report.counts.deleted == len(table.written)
+    left = sorted(keys(s3_server, bucket.name))
+    assert left == sorted(location.split("/", 3)[3] for location in neighbour.written)
+
+
+def test_a_file_shared_under_another_scheme_stays(
+    s3_server: S3Server, bucket: Bucket, live: FakeLiveTables
+) -> None:
+    table = TableFiles(bucket.files, f"s3a://{bucket.name}/ns/t")
+    table.append(count=3)
+    table.commit()
+    shared = next(location for location in table.written if location.endswith(".parquet"))
+    other = TableFiles(bucket.files, f"s3://{bucket.name}/ns/other")
+    other.append(shared.replace("s3a:", "s3:"))
+    other.commit()
+    live.register(other)
+    allowed = AllowedLocations([f"s3://{bucket.name}/ns"])
+    new_purger(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed))
+    assert table.remaining() == [shared]
+    assert other.remaining() == other.written

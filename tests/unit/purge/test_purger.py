@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.errors import InvalidMetadataError, LocationNotAllowedError
+from floecat.fileio.base import DeleteOutcome, FileIO
+from floecat.fileio.local import LocalFileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
+from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
+from tests.unit.iceberg.manifest_bytes import entry
+from tests.unit.purge.table_files import FakeLiveTables, TableFiles
+
+
+def target(table: TableFiles, allowed: AllowedLocations) -> PurgeTarget:
+    return PurgeTarget(table.table_uuid, table.metadata_location, allowed)
+
+
+def full_table(files: FileIO, location: str) -> TableFiles:
+    table = TableFiles(files, location)
+    for _ in range(3):
+        table.append(count=4)
+        table.commit()
+    table.add_statistics()
+    deletes = table.write(table.path("data/deletes.parquet"))
+    vectors = table.write(table.path("data/dv.puffin"))
+    table.append(
+        table.write(table.path("more/a.parquet")),
+        manifest=table.manifest(entry(deletes, content=1), entry(vectors, content=1, file_format="PUFFIN")),
+    )
+    table.files.delete(table.path("more/a.parquet"))
+    table.commit()
+    return table
+
+
+@pytest.fixture
+def table(files: FileIO, warehouse: str) -> TableFiles:
+    return full_table(files, f"{warehouse}/ns/test")
+
+
+def test_everything_reachable_goes(table: TableFiles, purger: Purger, allowed: AllowedLocations) -> None:
+    report = purger.purge(target(table, allowed))
+    assert table.remaining() == []
+    assert report.note is None
+    assert report.counts.complete
+    assert report.counts.deleted == len(table.written) - 1
+
+
+def test_data_outside_the_table_location_goes_too(
+    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(table.write(f"{warehouse}/elsewhere/a.parquet"))
+    table.commit(f"{warehouse}/meta/root.metadata.json")
+    purger.purge(target(table, allowed))
+    assert table.remaining() == []
+
+
+def test_the_neighbour_with_the_longer_name_stays(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    purger: Purger,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+) -> None:
+    neighbour = full_table(files, f"{warehouse}/ns/test2")
+    live.register(neighbour)
+    before = neighbour.remaining()
+    purger.purge(target(table, allowed))
+    assert table.remaining() == []
+    assert neighbour.remaining() == before
+
+
+@pytest.mark.parametrize(("dropped", "kept"), [("ns/t", "ns/t/inner"), ("ns/t/inner", "ns/t"), ("t", "t")])
+def test_tables_inside_each_other(
+    files: FileIO,
+    warehouse: str,
+    purger: Purger,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+    dropped: str,
+    kept: str,
+) -> None:
+    first = TableFiles(files, f"{warehouse}/{dropped}")
+    second = TableFiles(files, f"{warehouse}/{kept}")
+    first.append(first.write(first.path("data/first.parquet")), manifest=None)
+    second._numbers = iter(range(100, 200))  # type: ignore[assignment]
+    second.append(second.write(second.path("data/second.parquet")))
+    first.commit()
+    second.commit()
+    live.register(second)
+    before = second.remaining()
+    purger.purge(target(first, allowed))
+    assert first.remaining() == []
+    assert second.remaining() == before
+
+
+def test_what_another_entry_of_the_same_table_reaches_stays(
+    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    """An entry registered from an older metadata file keeps just what that file reaches."""
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(count=2)
+    old = table.commit()
+    needed = table.remaining()
+    live.register(table, metadata_location=old)
+    table.append(count=2)
+    table.commit()
+    report = purger.purge(target(table, allowed))
+    assert table.remaining() == needed
+    assert report.counts.shared == len(needed)
+    assert report.counts.deleted == len(table.written) - len(needed)
+
+
+def test_files_that_two_tables_added_stay_for_the_other(
+    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    """Only the manifests of the live table tell that it needs the files."""
+    source = TableFiles(files, f"{warehouse}/source")
+    source.append(count=3)
+    source.commit()
+    data = [location for location in source.written if location.endswith(".parquet")]
+    copy = TableFiles(files, f"{warehouse}/copy")
+    copy.append(data[0], data[1])
+    copy.commit()
+    live.register(copy)
+    purger.purge(target(source, allowed))
+    assert source.remaining() == data[:2]
+    assert copy.remaining() == copy.written
+
+
+def test_files_of_a_third_place_stay_for_the_other(
+    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    landing = f"{warehouse}/landing/day=1/a.parquet"
+    files.write_new(landing, b"x")
+    tables = [TableFiles(files, f"{warehouse}/t{number}") for number in range(2)]
+    for table in tables:
+        table.append(landing)
+        table.commit()
+    row = live.register(tables[1])
+    purger.purge(target(tables[0], allowed))
+    assert files.exists(landing)
+    live.drop(row)
+    purger.purge(target(tables[1], allowed))
+    assert not files.exists(landing)
+
+
+def test_a_table_cannot_name_files_of_another_as_its_own(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    purger: Purger,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+) -> None:
+    live.register(table)
+    before = table.remaining()
+    hostile = TableFiles(files, f"{warehouse}/hostile")
+    hostile.append(*before)
+    hostile.commit()
+    purger.purge(target(hostile, allowed))
+    assert table.remaining() == before
+    assert hostile.remaining() == []
+
+
+def test_local_aliases_of_shared_files_count(
+    files: FileIO, tmp_path: Path, warehouse: str, purger: Purger, live: FakeLiveTables
+) -> None:
+    os.symlink(tmp_path / "warehouse", tmp_path / "link")
+    allowed = AllowedLocations([warehouse, (tmp_path / "link").as_uri()])
+    table = TableFiles(files, f"{warehouse}/t")
+    shared = table.write(table.path("data/a.parquet"))
+    table.append(shared)
+    table.commit()
+    other = TableFiles(files, f"{tmp_path.as_uri()}/link/other")
+    other.append(f"{tmp_path}/link/t/data/a.parquet")
+    other.commit()
+    live.register(other)
+    purger.purge(target(table, allowed))
+    assert table.remaining() == [shared]
+
+
+def test_gc_enabled_false_keeps_everything(
+    table: TableFiles, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table.properties["gc.enabled"] = "FALSE"
+    table.commit()
+    before = table.remaining()
+    report = purger.purge(target(table, allowed))
+    assert table.remaining() == before
+    assert report.counts.deleted == 0
+    assert report.note == "gc.enabled is false: all files stay"
+
+
+def test_files_outside_the_allowed_locations_stay(
+    files: FileIO, tmp_path: Path, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    outside = (tmp_path / "outside.parquet").as_uri()
+    files.write_new(outside, b"x")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "a.parquet").touch()
+    (tmp_path / "warehouse" / "link").symlink_to(tmp_path / "linked")
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(outside, f"{warehouse}/link/a.parquet", "relative/path", f"{warehouse}/../outside.parquet")
+    table.commit()
+    report = purger.purge(target(table, allowed))
+    assert files.exists(outside)
+    assert (tmp_path / "linked" / "a.parquet").exists()
+    assert table.remaining() == []
+    assert report.counts.outside == 4
+
+
+def test_a_root_outside_the_allowed_locations_is_not_read(
+    files: FileIO, tmp_path: Path, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{tmp_path.as_uri()}/elsewhere")
+    table.append()
+    table.commit()
+    with pytest.raises(LocationNotAllowedError):
+        purger.purge(target(table, allowed))
+    assert table.remaining() == table.written
+
+
+def test_a_root_that_is_gone_means_done(
+    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+) -> None:
+    files.delete(table.metadata_location)
+    assert purger.purge(target(table, allowed)).note == "the metadata file is gone"
+
+
+def test_metadata_of_another_table_deletes_nothing(
+    table: TableFiles, purger: Purger, allowed: AllowedLocations
+) -> None:
+    before = table.remaining()
+    other = PurgeTarget("00000000-0000-0000-0000-000000000000", table.metadata_location, allowed)
+    assert purger.purge(other).note == "the metadata file belongs to another table"
+    assert table.remaining() == before
+
+
+def test_a_broken_root_is_an_error(
+    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    files.write_new(f"{warehouse}/t/root.metadata.json", b"{")
+    with pytest.raises(InvalidMetadataError):
+        purger.purge(PurgeTarget("u", f"{warehouse}/t/root.metadata.json", allowed))
+
+
+def test_missing_manifests_do_not_stop_a_purge(
+    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+) -> None:
+    manifest = next(location for location in table.written if os.path.basename(location).startswith("m"))
+    lost = [location for location in table.written if "/data/1-" in location]
+    files.delete(manifest)
+    report = purger.purge(target(table, allowed))
+    assert report.note == "1 manifests or manifest lists were gone before"
+    assert set(table.remaining()) <= set(lost)
+
+
+def test_an_unreadable_manifest_keeps_the_way_to_it(
+    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    broken = table.manifest(data=b"broken")
+    table.append(manifest=broken)
+    unnamed = [location for location in table.written if location.endswith(".parquet")]
+    table.append()
+    table.commit()
+    with pytest.raises(PurgeIncompleteError, match="Cannot read manifest") as caught:
+        purger.purge(target(table, allowed))
+    way = [broken, table.snapshots[0]["manifest-list"], table.metadata_location]
+    assert sorted(table.remaining()) == sorted([*way, *unnamed])
+    assert caught.value.counts.waiting == 3
+
+
+def test_an_unreadable_neighbour_stops_everything(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    purger: Purger,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+) -> None:
+    before = table.remaining()
+    neighbour = TableFiles(files, f"{warehouse}/ns/test/inner")
+    neighbour.append(manifest=neighbour.manifest(data=b"broken"))
+    neighbour.commit()
+    live.register(neighbour, location=f"{warehouse}/ns")
+    with pytest.raises(SharedFilesUnknownError):
+        purger.purge(target(table, allowed))
+    assert table.remaining() == before
+
+
+def test_an_unreadable_table_far_away_stops_nothing(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    purger: Purger,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+) -> None:
+    other = TableFiles(files, f"{warehouse}/far/away")
+    other.append(manifest=other.manifest(data=b"broken"))
+    other.commit()
+    live.register(other)
+    live.register(other, document=b"{", table_uuid="u")
+    live.register(other, document=json.dumps(json.loads(other.document()) | {"snapshots": 3}).encode())
+    purger.purge(target(table, allowed))
+    assert table.remaining() == []
+
+
+class StoppingFileIO(LocalFileIO):
+    """The local disk of a process that dies at a given bulk delete."""
+
+    dies_at = 0
+
+    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        self.dies_at -= 1
+        if self.dies_at == 0:
+            raise KeyboardInterrupt
+        return super().delete_many(locations)
+
+
+@pytest.mark.parametrize("dies_at", range(1, 9))
+def test_a_second_run_finishes_what_a_crash_left(
+    warehouse: str, live: FakeLiveTables, allowed: AllowedLocations, dies_at: int
+) -> None:
+    files = StoppingFileIO(fsync=False)
+    table = full_table(files, f"{warehouse}/t")
+    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=5)
+    files.dies_at = dies_at
+    with pytest.raises(KeyboardInterrupt):
+        purger.purge(target(table, allowed))
+    assert files.exists(table.metadata_location)
+    purger.purge(target(table, allowed))
+    assert table.remaining() == []
+
+
+def test_a_parent_waits_for_its_leaves(
+    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    stuck = table.path("data/stuck.parquet")
+    files.make_directory(stuck)
+    manifest = table.manifest(stuck, table.write(table.path("data/a.parquet")))
+    table.append(manifest=manifest)
+    unnamed = [location for location in table.written if location.endswith("-0.parquet")]
+    table.append()
+    table.commit()
+    with pytest.raises(PurgeIncompleteError, match="1 files could not be deleted") as caught:
+        purger.purge(target(table, allowed))
+    way = [manifest, table.snapshots[0]["manifest-list"], table.metadata_location]
+    assert sorted(table.remaining()) == sorted([*way, *unnamed])
+    assert (caught.value.counts.failed, caught.value.counts.waiting) == (1, 3)
+    Path(stuck.removeprefix("file://")).rmdir()
+    purger.purge(target(table, allowed))
+    assert table.remaining() == unnamed
+
+
+def test_batches_are_full(
+    files: FileIO, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    batches: list[int] = []
+
+    class CountingFileIO(LocalFileIO):
+        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+            listed = list(locations)
+            batches.append(len(listed))
+            return super().delete_many(listed)
+
+    counting = CountingFileIO(fsync=False)
+    table = TableFiles(counting, f"{warehouse}/t")
+    table.append(count=95)
+    table.commit()
+    purger = Purger(
+        counting, MetadataFiles(counting, max_bytes=1 << 20), SharedFiles(counting, live), batch_size=30
+    )
+    purger.purge(target(table, allowed))
+    assert batches[:3] == [30, 30, 30]
+    assert sum(batches) == 98
+    assert batches[-1] == 1
+
+
+def test_the_lease_is_asked_before_every_batch(
+    table: TableFiles, purger: Purger, allowed: AllowedLocations
+) -> None:
+    asked = 0
+
+    def before_batch() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise PermissionError
+
+    with pytest.raises(PermissionError):
+        purger.purge(target(table, allowed), before_batch)
+    assert table.metadata_location in table.remaining()

@@ -1,0 +1,457 @@
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+import uuid_utils.compat as uuids
+
+from floecat.catalog.metadata_files import MetadataFiles
+from floecat.errors import StorageUnavailableError
+from floecat.fileio.base import DeleteOutcome, FileIO
+from floecat.fileio.local import LocalFileIO
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.purge.backoff import Backoff
+from floecat.purge.job_lease import JobLease, LeaseLostError
+from floecat.purge.live_tables import SharedFiles, StoredTables
+from floecat.purge.purger import Purger
+from floecat.purge.requests import purge_job_for
+from floecat.purge.worker import Drained, PurgeQueue, PurgeWorker
+from floecat.store import accounts, catalogs, namespaces, purge_jobs, tables
+from floecat.store.documents import compress
+from floecat.store.engine import Store
+from floecat.store.purge_jobs import PurgeJobRow
+from tests.unit.purge.table_files import TableFiles
+
+NOW_MS = 1_700_000_000_000
+LEASE_MS = 60_000
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Catalog:
+    """A catalog with one namespace, and tables in it."""
+
+    def __init__(self, store: Store, warehouse: str) -> None:
+        self.store = store
+        self.id = uuids.uuid7()
+        self.namespace_id = uuids.uuid7()
+        account_id = uuids.uuid7()
+        with store.write() as conn:
+            accounts.ensure(conn, account_id, NOW_MS)
+            catalogs.insert(
+                conn,
+                catalogs.CatalogRow(self.id, account_id, str(self.id), warehouse, (), {}, 0, NOW_MS, NOW_MS),
+            )
+            namespaces.insert(
+                conn,
+                namespaces.NamespaceRow(
+                    id=self.namespace_id,
+                    catalog_id=self.id,
+                    parent_id=None,
+                    physical_name="ns",
+                    levels=("ns",),
+                    properties={},
+                    created_at_ms=NOW_MS,
+                    updated_at_ms=NOW_MS,
+                ),
+            )
+
+    def register(self, table: TableFiles, name: str) -> tables.EntryRow:
+        row = tables.EntryRow(
+            id=uuids.uuid7(),
+            catalog_id=self.id,
+            namespace_id=self.namespace_id,
+            name=name,
+            kind="table",
+            object_uuid=table.table_uuid,
+            location=table.location,
+            metadata_location=table.metadata_location,
+            version=1,
+            format_version=2,
+            created_at_ms=NOW_MS,
+            updated_at_ms=NOW_MS,
+        )
+        document = table.document()
+        with self.store.write() as conn:
+            tables.insert(conn, row, compress(document), len(document))
+        return row
+
+    def drop(self, row: tables.EntryRow, now_ms: int = NOW_MS) -> PurgeJobRow:
+        job = purge_job_for(row, TableIdentifier(("ns",), row.name), now_ms)
+        with self.store.write() as conn:
+            assert tables.delete(conn, row.id, row.version)
+            purge_jobs.insert(conn, job)
+        return job
+
+    def dropped(self, table: TableFiles) -> PurgeJobRow:
+        return self.drop(self.register(table, f"t{uuid.uuid4().hex}"))
+
+    def job(self, job: PurgeJobRow) -> PurgeJobRow:
+        with self.store.read() as conn:
+            found = purge_jobs.get(conn, job.id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
+    opened.upgrade()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def catalog(store: Store, warehouse: str) -> Catalog:
+    return Catalog(store, warehouse)
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+def new_queue(
+    store: Store, files: FileIO, clock: SetClock, *, max_attempts: int = 3, lease_ms: int = LEASE_MS
+) -> PurgeQueue:
+    purger = Purger(
+        files,
+        MetadataFiles(files, max_bytes=1 << 20),
+        SharedFiles(files, StoredTables(store)),
+        batch_size=5,
+    )
+    backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
+    return PurgeQueue(store, purger, clock, lease_ms=lease_ms, max_attempts=max_attempts, backoff=backoff)
+
+
+@pytest.fixture
+def queue(store: Store, files: FileIO, clock: SetClock) -> PurgeQueue:
+    return new_queue(store, files, clock)
+
+
+def new_table(files: FileIO, location: str, count: int = 7) -> TableFiles:
+    table = TableFiles(files, location)
+    table.append(count=count)
+    table.commit()
+    return table
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+# jobs
+
+
+def test_a_job_holds_what_a_worker_needs(catalog: Catalog, files: FileIO, warehouse: str) -> None:
+    table = new_table(files, f"{warehouse}/t")
+    row = catalog.register(table, "orders")
+    job = catalog.job(catalog.drop(row))
+    assert (job.catalog_id, job.entry_id, job.object_uuid) == (catalog.id, row.id, table.table_uuid)
+    assert (job.identifier, job.location) == ("ns.orders", table.location)
+    assert job.metadata_location == table.metadata_location
+    assert (job.state, job.attempts, job.next_attempt_at_ms) == ("pending", 0, NOW_MS)
+
+
+def test_due_jobs_are_done(catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue) -> None:
+    dropped = [new_table(files, f"{warehouse}/t{number}") for number in range(3)]
+    jobs = [catalog.dropped(table) for table in dropped]
+    assert queue.drain_once() == Drained(done=3)
+    assert all(table.remaining() == [] for table in dropped)
+    for job in map(catalog.job, jobs):
+        assert (job.state, job.deleted_files, job.finished_at_ms) == ("done", 10, NOW_MS)
+    assert queue.drain_once() == Drained()
+
+
+def test_no_more_than_asked_for(catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue) -> None:
+    for number in range(3):
+        catalog.dropped(new_table(files, f"{warehouse}/t{number}"))
+    assert queue.drain_once(max_jobs=2) == Drained(done=2)
+
+
+def test_tables_of_the_store_keep_their_files(
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue
+) -> None:
+    table = new_table(files, f"{warehouse}/t")
+    row = catalog.register(table, "first")
+    other = Catalog(store, warehouse)
+    again = other.register(table, "second")
+    catalog.drop(row)
+    assert queue.drain_once() == Drained(done=1)
+    assert table.remaining() == table.written
+    other.drop(again)
+    assert queue.drain_once() == Drained(done=1)
+    assert table.remaining() == []
+
+
+def test_every_page_of_tables_is_looked_at(
+    catalog: Catalog, files: FileIO, store: Store, warehouse: str
+) -> None:
+    rows = [catalog.register(new_table(files, f"{warehouse}/t{n}", 1), f"t{n}") for n in range(120)]
+    live = StoredTables(store)
+    assert [table.entry_id for table in live] == [row.id for row in rows]
+    first = next(iter(live))
+    catalog.drop(rows[0])
+    assert live.document(first) is None
+
+
+# failures
+
+
+class FailingFileIO(LocalFileIO):
+    """The local disk with bulk deletes that fail as told."""
+
+    failure: BaseException | None = None
+
+    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        if self.failure is not None:
+            raise self.failure
+        return super().delete_many(locations)
+
+
+def test_a_failed_job_is_tried_again_later_and_given_up_in_the_end(
+    catalog: Catalog, store: Store, clock: SetClock, warehouse: str
+) -> None:
+    files = FailingFileIO(fsync=False)
+    files.failure = StorageUnavailableError("storage is away")
+    queue = new_queue(store, files, clock)
+    table = new_table(files, f"{warehouse}/t")
+    job = catalog.dropped(table)
+    waits = []
+    for expected in (Drained(failed=1), Drained(failed=1), Drained(dead=1)):
+        assert queue.drain_once() == expected
+        assert queue.drain_once() == Drained()
+        waits.append(catalog.job(job).next_attempt_at_ms - clock.ms)
+        clock.ms = max(clock.ms, catalog.job(job).next_attempt_at_ms)
+    assert waits[:2] == [1000, 2000]
+    dead = catalog.job(job)
+    assert (dead.state, dead.attempts, dead.last_error) == ("dead", 3, "storage is away")
+    assert table.remaining() == table.written
+    files.failure = None
+    with store.write() as conn:
+        assert purge_jobs.retry(conn, job.id, clock.ms)
+    assert queue.drain_once() == Drained(done=1)
+    assert table.remaining() == []
+
+
+def test_an_unexpected_error_keeps_its_text_to_itself(
+    catalog: Catalog, store: Store, clock: SetClock, warehouse: str
+) -> None:
+    files = FailingFileIO(fsync=False)
+    files.failure = RuntimeError("secret-access-key=SECRET")
+    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+    assert new_queue(store, files, clock).drain_once() == Drained(failed=1)
+    assert catalog.job(job).last_error == "internal error: RuntimeError"
+
+
+def test_files_that_cannot_be_deleted_are_tried_again(
+    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue, clock: SetClock
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    stuck = table.path("data/stuck.parquet")
+    files.make_directory(stuck)
+    table.append(stuck, table.write(table.path("data/a.parquet")))
+    table.commit()
+    job = catalog.dropped(table)
+    assert queue.drain_once() == Drained(failed=1)
+    failed = catalog.job(job)
+    assert failed.deleted_files == 1
+    assert failed.last_error is not None
+    assert "could not be deleted" in failed.last_error
+    Path(stuck.removeprefix("file://")).rmdir()
+    clock.ms = failed.next_attempt_at_ms
+    assert queue.drain_once() == Drained(done=1)
+    assert table.remaining() == []
+    assert catalog.job(job).deleted_files == 6
+
+
+def test_a_job_whose_workers_die_is_given_up(
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue, clock: SetClock
+) -> None:
+    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+    for _ in range(3):
+        with store.write() as conn:
+            assert purge_jobs.claim_due(conn, uuids.uuid7(), clock.ms, LEASE_MS, 1)
+        assert queue.drain_once() == Drained()
+        clock.ms += LEASE_MS
+    assert queue.drain_once() == Drained(dead=1)
+    assert catalog.job(job).last_error == "gave up after 3 attempts"
+
+
+# several workers
+
+
+def test_a_job_that_was_taken_over_is_left_alone(
+    catalog: Catalog, store: Store, clock: SetClock, warehouse: str
+) -> None:
+    """A worker that slept through its lease deletes nothing more and does not finish the job."""
+    lease_ms = 300
+    other = uuids.uuid7()
+
+    class SleepingFileIO(LocalFileIO):
+        batches = 0
+
+        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+            self.batches += 1
+            if self.batches == 1:
+                clock.ms += lease_ms
+                with store.write() as conn:
+                    assert purge_jobs.claim_due(conn, other, clock.ms, LEASE_MS, 1)
+                time.sleep(2 * lease_ms / 1000)
+            return super().delete_many(locations)
+
+    files = SleepingFileIO(fsync=False)
+    table = new_table(files, f"{warehouse}/t", count=20)
+    job = catalog.dropped(table)
+    assert new_queue(store, files, clock, lease_ms=lease_ms).drain_once() == Drained(lost=1)
+    assert files.batches == 1
+    assert files.exists(table.metadata_location)
+    held = catalog.job(job)
+    assert (held.state, held.lease_owner) == ("running", other)
+
+
+def test_a_lease_is_renewed_while_it_is_held(
+    catalog: Catalog, files: FileIO, store: Store, warehouse: str
+) -> None:
+    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+    owner = uuids.uuid7()
+    clock = SetClock()
+    with store.write() as conn:
+        purge_jobs.claim_due(conn, owner, clock.ms, 300, 1)
+    with JobLease(store, clock, job.id, owner, 300, time.monotonic()) as lease:
+        clock.ms += 200
+        wait_for(lambda: catalog.job(job).lease_expires_at_ms == NOW_MS + 500)
+        time.sleep(0.5)
+        lease.check()
+        with store.write() as conn:
+            purge_jobs.finish(conn, job.id, owner, deleted_files=0, now_ms=clock.ms)
+        with pytest.raises(LeaseLostError):
+            wait_for(lambda: lease.check() is not None)
+
+
+def test_a_lease_ends_by_itself(catalog: Catalog, files: FileIO, store: Store, warehouse: str) -> None:
+    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+    lease = JobLease(store, SetClock(), job.id, uuids.uuid7(), 1000, time.monotonic() - 1)
+    with pytest.raises(LeaseLostError):
+        lease.check()
+
+
+def test_many_workers_do_every_job_once(
+    catalog: Catalog, store: Store, files: FileIO, clock: SetClock, warehouse: str
+) -> None:
+    dropped = [new_table(files, f"{warehouse}/t{number}", 2) for number in range(24)]
+    jobs = [catalog.dropped(table) for table in dropped]
+    results: list[Drained] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(new_queue(store, files, clock).drain_once()))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(result.done for result in results) == 24
+    assert sum(result.total for result in results) == 24
+    assert all(catalog.job(job).attempts == 1 for job in jobs)
+    assert all(table.remaining() == [] for table in dropped)
+
+
+# the threads of a service
+
+
+def test_a_running_worker_takes_jobs_as_they_come(
+    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue
+) -> None:
+    worker = PurgeWorker(queue, threads=2, poll_interval_ms=10)
+    worker.start()
+    try:
+        for number in range(3):
+            job = catalog.dropped(new_table(files, f"{warehouse}/t{number}"))
+            wait_for(lambda job=job: catalog.job(job).state == "done")  # type: ignore[misc]
+    finally:
+        worker.stop()
+
+
+def test_an_idle_worker_can_be_woken(
+    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue
+) -> None:
+    worker = PurgeWorker(queue, poll_interval_ms=600_000)
+    worker.start()
+    try:
+        time.sleep(0.1)
+        job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+        worker.wake()
+        wait_for(lambda: catalog.job(job).state == "done")
+    finally:
+        worker.stop()
+
+
+def test_stopping_gives_the_job_back_at_once(
+    catalog: Catalog, store: Store, clock: SetClock, warehouse: str
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    class SlowFileIO(LocalFileIO):
+        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+            entered.set()
+            go_on.wait(20)
+            return super().delete_many(locations)
+
+    files = SlowFileIO(fsync=False)
+    table = new_table(files, f"{warehouse}/t", count=30)
+    job = catalog.dropped(table)
+    worker = PurgeWorker(new_queue(store, files, clock), poll_interval_ms=10)
+    worker.start()
+    assert entered.wait(20)
+    stopper = threading.Thread(target=worker.stop)
+    stopper.start()
+    time.sleep(0.05)
+    go_on.set()
+    stopper.join()
+    given_back = catalog.job(job)
+    assert (given_back.state, given_back.next_attempt_at_ms) == ("pending", clock.ms)
+    assert len(table.remaining()) == len(table.written) - 5
+
+
+def test_a_worker_that_was_never_started_stops(queue: PurgeQueue) -> None:
+    PurgeWorker(queue).stop()
+
+
+def test_a_store_that_is_away_does_not_end_the_worker(
+    catalog: Catalog, files: FileIO, warehouse: str, clock: SetClock, store: Store
+) -> None:
+    class Flaky(PurgeQueue):
+        failures = 3
+
+        def drain_once(self, **arguments: object) -> Drained:  # type: ignore[override]
+            self.failures -= 1
+            if self.failures >= 0:
+                raise (StorageUnavailableError("away") if self.failures else RuntimeError("odd"))
+            return super().drain_once()
+
+    purger = Purger(
+        files,
+        MetadataFiles(files, max_bytes=1 << 20),
+        SharedFiles(files, StoredTables(store)),
+        batch_size=5,
+    )
+    worker = PurgeWorker(Flaky(store, purger, clock, lease_ms=LEASE_MS, max_attempts=3), poll_interval_ms=10)
+    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
+    worker.start()
+    try:
+        wait_for(lambda: catalog.job(job).state == "done")
+    finally:
+        worker.stop()

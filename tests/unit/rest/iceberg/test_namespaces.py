@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+
+def test_a_namespace_from_creation_to_removal(client):
+    body = {"namespace": ["life", "cycle"], "properties": {"owner": "me"}}
+    assert client.post("/v1/namespaces", json=body).json() == body
+    path = "/v1/namespaces/life%1Fcycle"
+    changed = client.post(f"{path}/properties", json={"removals": ["owner", "none"], "updates": {"a": "b"}})
+    assert changed.json() == {"updated": ["a"], "removed": ["owner"], "missing": ["none"]}
+    assert client.get(path).json()["properties"] == {"a": "b"}
+    assert client.head(path).status_code == 204
+    assert client.delete("/v1/namespaces/life").status_code == 409
+    answer = client.delete(path)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert client.head(path).status_code == 404
+
+
+def test_a_property_that_is_set_and_removed_is_422(client, namespace):
+    answer = client.post(
+        f"/v1/namespaces/{namespace}/properties", json={"removals": ["a"], "updates": {"a": "b"}}
+    )
+    assert answer.status_code == 422
+    assert answer.json()["error"]["type"] == "UnprocessableEntityException"
+
+
+def test_nulls_that_clients_send_for_nothing_are_taken(client):
+    assert client.post("/v1/namespaces", json={"namespace": ["nulls"], "properties": None}).status_code == 200
+    path = "/v1/namespaces/nulls/properties"
+    assert client.post(path, json={"removals": None, "updates": {"a": "b"}}).status_code == 200

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from floecat.errors import BadRequestError
+from floecat_rest.bodies import canonical_json, check_media_type, decode_body
+from floecat_rest.errors import UnsupportedMediaTypeError
+
+
+class Body(msgspec.Struct, rename="kebab"):
+    table_name: str
+    schema: msgspec.Raw = msgspec.Raw(b"null")
+    numbers: list[int] = []
+
+
+def test_unknown_fields_are_ignored_and_raw_parts_stay_as_they_are():
+    body = decode_body(b'{"table-name":"t","schema":{"a": 1.50},"later":[1]}', Body)
+    assert body.table_name == "t"
+    assert bytes(body.schema) == b'{"a": 1.50}'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "a JSON body is needed"),
+        (b"{", "truncated"),
+        (b"\xef\xbb\xbf{}", "malformed"),
+        (b'{"table-name":null}', r"got `null` - at `\$.table-name`"),
+        (b'{"table-name":"t","numbers":[1,"secret"]}', r"got `str` - at `\$.numbers\[1\]`"),
+        (b"{}", "missing required field `table-name`"),
+        (b"[]", "got `array`"),
+        (b'{"table-name":"t"} x', "trailing"),
+        (b'{"table-name":"t","numbers":[1e999]}', "out of range"),
+        (b'{"table-name":"t","numbers":[' + b"9" * 5000 + b"]}", "out of range"),
+        (b'{"table-name":"\xff"}', "not UTF-8"),
+        (b'{"table-name":"t","schema":"\xff"}', "not UTF-8"),
+        (b'{"table-name":"\\ud800"}', "Malformed request"),
+        (b'{"table-name":"t","schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
+        (b'{"table-name":"t","x":' + b'{"a":' * 100_000, "too deeply"),
+    ],
+)
+def test_what_cannot_be_read_is_a_bad_request(body, message):
+    with pytest.raises(BadRequestError, match=message) as refused:
+        decode_body(body, Body)
+    assert "secret" not in refused.value.message
+    assert len(refused.value.message) < 400
+
+
+def test_a_long_unknown_tag_is_not_repeated_in_full():
+    class Tagged(msgspec.Struct, tag_field="action", tag="known"):
+        pass
+
+    with pytest.raises(BadRequestError) as refused:
+        decode_body(b'{"action":"%b"}' % (b"x" * 100_000), Tagged)
+    assert len(refused.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [None, "", "application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"],
+)
+def test_json_and_nothing_are_taken_as_media_types(content_type):
+    check_media_type(content_type)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/xml", "text/plain", "application/x-www-form-urlencoded", "json"]
+)
+def test_other_media_types_are_refused(content_type):
+    with pytest.raises(UnsupportedMediaTypeError):
+        check_media_type(content_type)
+
+
+def test_equal_requests_have_equal_canonical_forms():
+    assert canonical_json(b'{"b": [1, {"d":1,"c":2}], "a":"\\u00e9"}') == canonical_json(
+        '{"a":"é","b":[1,{"c":2,"d":1}]}'.encode()
+    )
+    assert canonical_json(b"[1,2]") != canonical_json(b"[2,1]")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_its_own_canonical_form(body):
+    assert canonical_json(body) == body

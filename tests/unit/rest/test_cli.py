@@ -1,0 +1,275 @@
+"""The `floecat` command as a user meets it: real processes, their output and exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import floecat
+
+COMMANDS = (
+    "",
+    "up",
+    "serve",
+    "db",
+    "db upgrade",
+    "catalog",
+    "catalog create",
+    "catalog list",
+    "demo",
+    "docs",
+    "docs settings",
+    "version",
+)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("FLOECAT_", "DAGSTER_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "floecat_rest", *arguments]
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@contextmanager
+def running(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command(*arguments),
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+def stop(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    return output
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        try:
+            get(port, "/health/ready")
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def one_error(result: subprocess.CompletedProcess[str], code: int) -> str:
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    assert re.fullmatch(r"error: .+\n", result.stderr), result.stderr
+    return result.stderr.removeprefix("error: ").strip()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help(name: str) -> None:
+    result = run(*name.split(), "-h" if name == "up" else "--help")
+    assert result.returncode == 0
+    assert "Usage: floecat" in result.stdout
+    assert result.stderr == ""
+
+
+def test_version() -> None:
+    assert run("version").stdout == f"floecat {floecat.__version__}\n"
+
+
+def test_unknown_option_is_a_usage_error() -> None:
+    result = run("serve", "--prot", "1")
+    assert result.returncode == 2
+    assert "No such option" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["up", "serve", "db upgrade", "catalog list", "demo"])
+def test_unknown_setting_stops_every_command(name: str) -> None:
+    result = run(*name.split(), FLOECAT_GATEWAY_REST_PROT="1")
+    assert one_error(result, 2) == (
+        "FLOECAT_GATEWAY_REST_PROT: no such setting; did you mean FLOECAT_GATEWAY_REST_PORT?"
+    )
+    assert not Path(".floecat").exists()
+
+
+def test_ill_typed_option_names_the_setting() -> None:
+    assert one_error(run("serve", "--workers", "0"), 2) == (
+        "floecat.gateway.workers (command line): expected an integer from 1 to 256, got an integer 0"
+    )
+
+
+def test_missing_file_of_settings() -> None:
+    assert (
+        one_error(run("serve", "--config", "no.toml"), 2) == "cannot read no.toml: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize("name", ["up", "serve"])
+def test_port_in_use(name: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        message = one_error(run(name, "--rest-port", str(port)), 2)
+    assert message == f"port {port} of 127.0.0.1 is in use; choose another with --rest-port"
+
+
+@pytest.mark.parametrize("name", ["up", "serve"])
+def test_dev_mode_refuses_to_serve_others(name: str) -> None:
+    message = one_error(run(name, "--host", "0.0.0.0"), 2)
+    assert "auth-mode=dev asks for no login" in message
+    assert "floecat.gateway.dev-allow-remote=true" in message
+
+
+def test_host_that_is_not_of_this_machine() -> None:
+    result = run("serve", "--host", "192.0.2.1", FLOECAT_GATEWAY_DEV_ALLOW_REMOTE="true")
+    assert one_error(result, 2).startswith("cannot listen on port 9200 of 192.0.2.1: ")
+
+
+@pytest.mark.parametrize("name", ["serve", "catalog list"])
+def test_store_without_schema(name: str, tmp_path: Path) -> None:
+    result = run(*name.split(), FLOECAT_STORE_URL=f"sqlite:///{tmp_path / 'other.db'}")
+    assert "floecat db upgrade" in one_error(result, 2)
+
+
+def test_store_that_is_away() -> None:
+    url = f"postgresql+psycopg://me:hunter2@127.0.0.1:{free_port()}/floecat"
+    message = one_error(run("db", "upgrade", FLOECAT_STORE_URL=url), 1)
+    assert "hunter2" not in message
+
+
+def test_data_folder_that_cannot_be_made() -> None:
+    Path("file").write_text("", encoding="utf-8")
+    assert "file" in one_error(run("db", "upgrade", "--data-dir", "file/data"), 1)
+
+
+def test_catalogs_are_created_and_listed() -> None:
+    assert run("db", "upgrade").returncode == 0
+    assert run("db", "upgrade").stdout == "The store is up to date.\n"
+    created = run(
+        "catalog", "create", "lake", "--location", "s3://bucket/lake", "--allowed-location", "s3://other"
+    )
+    assert (created.returncode, created.stdout) == (0, "Created catalog lake at s3://bucket/lake\n")
+    assert one_error(run("catalog", "create", "lake"), 1) == "Catalog already exists: lake"
+    assert "Invalid catalog name" in one_error(run("catalog", "create", "a/b"), 1)
+    assert run("catalog", "create", "near").returncode == 0
+    warehouse = (Path.cwd() / ".floecat" / "warehouse").as_uri()
+    listed = [line.split() for line in run("catalog", "list").stdout.splitlines()[1:]]
+    assert listed == [
+        ["floecat", warehouse],
+        ["lake", "s3://bucket/lake"],
+        ["near", f"{warehouse}-near"],
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_serve_until_a_signal(number: signal.Signals, workers: str) -> None:
+    port = free_port()
+    with running("serve", "--rest-port", str(port), "--data-dir", "data", "--workers", workers) as process:
+        wait_until_ready(process, port)
+        config = msgspec.json.decode(get(port, "/v1/config?warehouse=floecat"))
+        assert config["defaults"]["prefix"] == "floecat"
+        assert get(port, "/health/live")
+        output = stop(process, number)
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+    assert is_free(port)
+    assert Path("data/floecat.db").is_file()
+
+
+def test_up_without_dagster_until_a_signal() -> None:
+    port = free_port()
+    with running("up", "--no-dagster", "--rest-port", str(port)) as process:
+        lines = iter(process.stdout or ())
+        seen = []
+        for line in lines:
+            seen.append(line)
+            if "Ctrl-C" in line:
+                break
+        assert f"http://127.0.0.1:{port}" in "".join(seen)
+        namespaces = msgspec.json.decode(get(port, "/v1/floecat/namespaces"))["namespaces"]
+        assert namespaces == [["demo"]]
+        process.send_signal(signal.SIGINT)
+        assert "Stopped." in "".join(lines)
+        assert process.wait(60) == 0
+    assert is_free(port)
+
+
+def test_demo_data_is_written_once() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with running("serve", "--rest-port", str(port)) as process:
+        wait_until_ready(process, port)
+        assert run("demo", "--url", url).returncode == 0
+        first = get(port, "/v1/floecat/namespaces/demo/tables/trips")
+        assert run("demo", "--url", url).returncode == 0
+        assert get(port, "/v1/floecat/namespaces/demo/tables/trips") == first
+        metadata = msgspec.json.decode(first)["metadata"]
+        assert [snapshot["summary"]["operation"] for snapshot in metadata["snapshots"]][:3] == ["append"] * 3
+        assert set(metadata["refs"]) == {"main", "first-day"}
+        assert len(metadata["partition-specs"][0]["fields"]) == 1
+        tables = msgspec.json.decode(get(port, "/v1/floecat/namespaces/demo/tables"))["identifiers"]
+        assert {table["name"] for table in tables} == {"cities", "trips"}
+        views = msgspec.json.decode(get(port, "/v1/floecat/namespaces/demo/views"))["identifiers"]
+        assert {view["name"] for view in views} == {"trips_by_city"}
+        assert get(port, "/v1/floecat/namespaces/demo%1Farchive/tables/months")
+
+
+def test_demo_data_needs_a_service() -> None:
+    message = one_error(run("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
+    assert "Connection refused" in message

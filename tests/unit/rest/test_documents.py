@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+
+import pytest
+
+from floecat_rest.documents import Documents, GzipCache, accepts_gzip
+from tests.unit.rest.asgi import ask, http_scope
+
+SMALL = b'{"format-version":2,"x":"\xc3\xa9"}'
+LARGE = json.dumps({"snapshots": [{"snapshot-id": number} for number in range(40_000)]}).encode()
+LOCATION = "s3://bucket/t/metadata/1.json"
+
+
+def send(response):
+    return asyncio.run(ask(response, http_scope("/")))
+
+
+@pytest.fixture
+def cache():
+    return GzipCache(1 << 20)
+
+
+@pytest.fixture
+def documents(cache):
+    return Documents(cache)
+
+
+def test_the_stored_bytes_are_sent_untouched(documents):
+    answer = send(documents.answer(SMALL, LOCATION, None, config={"s3.region": "x"}, etag='W/"1"'))
+    assert answer.body == b'{"metadata-location":"%b","metadata":%b,"config":{"s3.region":"x"}}' % (
+        LOCATION.encode(),
+        SMALL,
+    )
+    assert answer.headers == {
+        "content-type": "application/json",
+        "content-length": str(len(answer.body)),
+        "etag": 'W/"1"',
+        "vary": "Accept-Encoding",
+    }
+
+
+def test_a_commit_answers_without_config(documents):
+    assert json.loads(send(documents.answer(SMALL, LOCATION, None)).body) == {
+        "metadata-location": LOCATION,
+        "metadata": json.loads(SMALL),
+    }
+
+
+def test_a_staged_table_has_no_location_and_no_tag(documents):
+    answer = send(documents.answer(SMALL, None, None, config={}))
+    assert json.loads(answer.body)["metadata-location"] is None
+    assert "etag" not in answer.headers
+
+
+def test_a_small_answer_is_one_message_and_a_large_one_is_not_copied(documents):
+    assert len(send(documents.answer(SMALL, LOCATION, None)).bodies) == 1
+    prefix, document, suffix = send(documents.answer(LARGE, LOCATION, None)).bodies
+    assert document is LARGE
+    assert len(prefix) + len(suffix) < 100
+
+
+def test_gzip_when_asked_for(documents):
+    plain = send(documents.answer(LARGE, LOCATION, None, config={}))
+    packed = send(documents.answer(LARGE, LOCATION, "br, gzip", config={}))
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == "Accept-Encoding"
+    assert int(packed.headers["content-length"]) == len(packed.body) < len(plain.body) / 4
+    assert gzip.decompress(packed.body) == plain.body
+
+
+def test_a_tiny_document_is_not_compressed(documents):
+    assert "content-encoding" not in send(documents.answer(SMALL, LOCATION, "gzip")).headers
+
+
+def test_a_document_is_compressed_once(documents):
+    first, second = (send(documents.answer(LARGE, LOCATION, "gzip")).bodies[0] for _ in range(2))
+    assert first is second
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"mode": "refs"},
+        {"config": {"s3.region": "elsewhere"}},
+        {"metadata_location": "s3://bucket/t/metadata/2.json"},
+    ],
+)
+def test_compressed_answers_are_not_mixed_up(documents, other):
+    same = {"metadata": LARGE, "metadata_location": LOCATION, "accept_encoding": "gzip", "config": {}}
+    one, two = send(documents.answer(**same)), send(documents.answer(**same | other))
+    assert one.bodies[0] is not two.bodies[0]
+    assert (
+        gzip.decompress(two.body) == send(documents.answer(**same | other | {"accept_encoding": None})).body
+    )
+
+
+def test_a_staged_table_is_not_kept(documents):
+    one, two = (send(documents.answer(LARGE, None, "gzip")) for _ in range(2))
+    assert one.bodies[0] is not two.bodies[0]
+
+
+def test_304_has_no_body(documents):
+    answer = send(documents.not_modified('W/"1"'))
+    assert answer == (304, {"etag": 'W/"1"', "vary": "Accept-Encoding"}, [b""])
+
+
+def test_the_cache_keeps_what_was_used_last_within_its_budget():
+    cache = GzipCache(100)
+    for key in range(4):
+        cache.put(key, bytes(25))
+    assert cache.get(0) is not None
+    cache.put("new", bytes(25))
+    assert [cache.get(key) is not None for key in (0, 1, 2, 3, "new")] == [True, False, True, True, True]
+
+
+def test_the_cache_counts_a_replaced_answer_once():
+    cache = GzipCache(100)
+    for _ in range(10):
+        cache.put("same", bytes(25))
+    cache.put("other", bytes(25))
+    assert cache.get("same") is not None
+
+
+def test_one_large_answer_does_not_empty_the_cache():
+    cache = GzipCache(100)
+    cache.put("small", bytes(20))
+    cache.put("large", bytes(90))
+    assert cache.get("small") is not None
+    assert cache.get("large") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        (None, False),
+        ("", False),
+        ("gzip", True),
+        ("GZIP", True),
+        ("deflate, gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, *", False),
+        ("*", True),
+        ("identity", False),
+        ("br", False),
+        ("gzip;q=x", False),
+    ],
+)
+def test_accept_encoding(header, accepted):
+    assert accepts_gzip(header) is accepted

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+
+from floecat import errors
+from floecat_rest.errors import (
+    ERROR_KINDS,
+    ErrorModel,
+    UnsupportedMediaTypeError,
+    describe_error,
+    encode_error,
+)
+
+# What the Java client's error handlers look for, and what the specification shows.
+KNOWN_TYPES = {
+    "AlreadyExistsException",
+    "BadRequestException",
+    "CommitFailedException",
+    "CommitStateUnknownException",
+    "ConflictException",
+    "ForbiddenException",
+    "IllegalArgumentException",
+    "NamespaceNotEmptyException",
+    "NoSuchFunctionException",
+    "NoSuchNamespaceException",
+    "NoSuchTableException",
+    "NoSuchViewException",
+    "NoSuchWarehouseException",
+    "NotAuthorizedException",
+    "NotFoundException",
+    "ServiceUnavailableException",
+    "UnprocessableEntityException",
+    "UnsupportedOperationException",
+}
+
+RAISED = [
+    kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.FloecatError)
+]
+
+
+@pytest.mark.parametrize("kind", [*RAISED, UnsupportedMediaTypeError])
+def test_every_error_of_the_kernel_has_a_kind(kind):
+    described, _ = describe_error(kind("the text"), "id-1")
+    if kind in {errors.FloecatError, errors.SettingsError}:
+        assert (described.code, described.type) == (500, "InternalServerError")
+        assert "the text" not in described.message
+    else:
+        assert described.message == "the text"
+        assert described.type in KNOWN_TYPES
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (errors.CommitFailedError("x"), 409, "CommitFailedException"),
+        (errors.IdempotencyConflictError("x"), 409, "ConflictException"),
+        (errors.CommitStateUnknownError("x"), 500, "CommitStateUnknownException"),
+        (errors.InvalidMetadataError("x"), 400, "IllegalArgumentException"),
+        (errors.LocationNotAllowedError("x"), 403, "ForbiddenException"),
+        (errors.FileMissingError("x"), 404, "NotFoundException"),
+        (errors.PayloadTooLargeError("x"), 413, "BadRequestException"),
+        (NotFoundException(), 404, "NotFoundException"),
+        (HTTPException("x", status_code=418), 418, "BadRequestException"),
+        (ValueError("secret"), 500, "InternalServerError"),
+    ],
+)
+def test_status_and_type(error, code, kind):
+    described, _ = describe_error(error, "id-1")
+    assert (described.code, described.type) == (code, kind)
+
+
+def test_all_kinds_are_errors_with_a_body():
+    assert all(400 <= kind.status < 600 for kind in ERROR_KINDS.values())
+
+
+def test_an_unexpected_error_names_the_request_and_not_its_cause():
+    described, _ = describe_error(RuntimeError("postgresql://user:secret@host"), "id-1")
+    assert "id-1" in described.message
+    assert "secret" not in described.message
+
+
+def test_headers_that_tell_clients_what_to_do():
+    assert describe_error(errors.NotAuthorizedError("x"), "")[1] == {"WWW-Authenticate": "Bearer"}
+    assert describe_error(errors.StoreUnavailableError("x", retry_after_s=7), "")[1] == {"Retry-After": "7"}
+    assert describe_error(MethodNotAllowedException(headers={"allow": "GET"}), "")[1] == {"allow": "GET"}
+
+
+def test_text_that_json_cannot_carry_is_replaced():
+    body = json.loads(encode_error(ErrorModel("name \ud800", "BadRequestException", 400)))
+    assert body == {"error": {"message": "name ?", "type": "BadRequestException", "code": 400}}

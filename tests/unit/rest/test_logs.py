@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from floecat.settings import LogSettings
+from floecat_rest.logs import JsonFormatter, configure_logging
+
+
+def test_a_record_is_one_json_object():
+    try:
+        raise ValueError("why")
+    except ValueError:
+        record = logging.LogRecord(
+            "floecat.x", logging.ERROR, "", 0, "failed: %s\nnext", ("a",), sys.exc_info()
+        )
+    text = JsonFormatter().format(record)
+    line = json.loads(text)
+    assert "\n" not in text
+    assert (line["level"], line["logger"], line["message"]) == ("error", "floecat.x", "failed: a\nnext")
+    assert line["at"].endswith("+00:00")
+    assert "ValueError: why" in line["exception"]
+
+
+def test_the_level_is_set():
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        configure_logging(LogSettings(level="warning", json=True))
+        assert root.level == logging.WARNING
+        assert isinstance(root.handlers[0].formatter, JsonFormatter)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

@@ -1,0 +1,115 @@
+"""What is served, held against the pinned specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from floecat_rest.app import CONTROLLERS
+from floecat_rest.iceberg.endpoints import served_endpoints
+from floecat_rest.requests import CatalogRequest
+
+PINNED = Path(__file__).parents[3] / "resources" / "openapi" / "rest-catalog-open-api.yaml"
+
+# The operations of later parts of the product. They move out of here when they are served.
+NOT_SERVED = {
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
+}
+REFUSED = {"POST /v1/oauth/tokens"}
+METHODS = {"get", "head", "post", "put", "delete", "patch"}
+
+
+@pytest.fixture(scope="module")
+def specified():
+    document = yaml.load(PINNED.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if method in METHODS
+    }
+
+
+@pytest.fixture(scope="module")
+def routes():
+    app = Litestar(CONTROLLERS, request_class=CatalogRequest)
+    return [route for route in app.routes if isinstance(route, HTTPRoute)]
+
+
+@pytest.fixture(scope="module")
+def handlers(routes):
+    return {
+        f"{method} {route.path.replace(':str', '')}": handler
+        for route in routes
+        if route.path.startswith("/v1/")
+        for handler in route.route_handlers
+        for method in handler.http_methods
+        if method != "OPTIONS"
+    }
+
+
+def test_all_of_the_specification_is_served_or_named_here(specified, handlers):
+    assert set(handlers) == set(specified) - NOT_SERVED
+
+
+def test_the_endpoints_are_what_is_served(routes, handlers):
+    endpoints = served_endpoints(routes)
+    assert len(endpoints) == len(set(endpoints))
+    assert set(endpoints) == set(handlers) - REFUSED
+
+
+def test_operations_have_the_names_of_the_specification(specified, handlers):
+    for endpoint, handler in handlers.items():
+        assert handler.operation_id == specified[endpoint]["operationId"]
+
+
+def test_operations_succeed_with_the_status_of_the_specification(specified, handlers):
+    for endpoint in set(handlers) - REFUSED:
+        successes = {
+            int(status) for status in specified[endpoint]["responses"] if str(status).startswith("2")
+        }
+        assert {handlers[endpoint].status_code} == successes, endpoint
+
+
+def test_operations_that_touch_the_store_run_in_threads(handlers):
+    for endpoint in set(handlers) - REFUSED:
+        assert handlers[endpoint].sync_to_thread is True, endpoint
+
+
+def test_every_listed_endpoint_is_routed(client):
+    listed = client.get("/v1/config").json()["endpoints"]
+    for endpoint in listed:
+        method, template = endpoint.split(" ")
+        path = template.replace("{prefix}", "floecat").replace("{", "some-").replace("}", "")
+        answer = client.request(method, path, content=b"!" if method == "POST" else None)
+        assert answer.status_code not in {405, 500}, endpoint
+        if answer.status_code == 404 and method != "HEAD":
+            assert answer.json()["error"]["type"] != "NotFoundException", endpoint
+
+
+def test_no_unlisted_operation_is_routed(client, specified):
+    for endpoint in NOT_SERVED:
+        method, template = endpoint.split(" ")
+        path = template.replace("{prefix}", "floecat").replace("{", "some-").replace("}", "")
+        assert client.request(method, path).json()["error"]["type"] == "NotFoundException"
+
+
+def test_the_documentation_describes_the_operations(client, handlers):
+    document = client.get("/schema/openapi.json").json()
+    described = {
+        f"{method.upper()} {path}"
+        for path, operations in document["paths"].items()
+        for method in operations
+        if path.startswith("/v1/")
+    }
+    assert described == set(handlers)
+    assert client.get("/schema").status_code == 200

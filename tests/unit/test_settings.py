@@ -1,0 +1,325 @@
+"""Settings: sources and their order, what is refused and how it is said, what is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from floecat.errors import SettingsError
+from floecat.settings import Duration, Settings, describe, dump, load_settings
+
+
+def write_config(folder: Path, text: str) -> Path:
+    path = folder / "floecat.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(**sources: object) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(**{"environ": {}, **sources})  # type: ignore[arg-type]
+    return caught.value.message
+
+
+@pytest.fixture(autouse=True)
+def empty_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_defaults_are_those_of_the_structs() -> None:
+    assert load_settings(environ={}) == Settings()
+
+
+def test_seed_names_and_defaults() -> None:
+    rows = {row.key: row.default for row in describe()}
+    assert rows["floecat.gateway.default-account-id"] == "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
+    assert rows["floecat.gateway.plan-task-ttl"] == "PT10M"
+    assert rows["floecat.gateway.plan-task-files-per-task"] == "128"
+    assert rows["floecat.gateway.idempotency-key-lifetime"] == "PT30M"
+    assert rows["floecat.gateway.stage-ttl-seconds"] == "900"
+    confirm = "floecat.gateway.commit.confirm"
+    assert [rows[f"{confirm}.{name}"] for name in ("max-attempts", "initial-sleep-ms", "max-sleep-ms")] == [
+        "6",
+        "25",
+        "200",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "floecat.gateway.rest-port = 9300",
+        "[floecat.gateway]\nrest-port = 9300",
+        "[gateway]\nrest-port = 9300",
+        "gateway = { rest-port = 9300 }",
+    ],
+)
+def test_file_takes_every_way_to_write_a_table(tmp_path: Path, text: str) -> None:
+    assert load_settings(config=write_config(tmp_path, text), environ={}).gateway.rest_port == 9300
+
+
+def test_each_source_beats_the_one_before(tmp_path: Path) -> None:
+    file = write_config(tmp_path, '[gateway]\nhost = "127.0.0.2"\nrest-port = 1\nworkers = 2\nthreads = 3')
+    settings = load_settings(
+        config=file,
+        environ={"FLOECAT_GATEWAY_REST_PORT": "2", "FLOECAT_GATEWAY_WORKERS": "4"},
+        overrides={"floecat.gateway.workers": 8},
+    ).gateway
+    assert (settings.host, settings.rest_port, settings.workers, settings.threads) == ("127.0.0.2", 2, 8, 3)
+
+
+def test_file_is_found_in_the_working_folder_or_by_variable(tmp_path: Path) -> None:
+    write_config(tmp_path, 'data-dir = "here"')
+    other = tmp_path / "other.toml"
+    other.write_text('data-dir = "there"', encoding="utf-8")
+    assert load_settings(environ={}).data_dir == "here"
+    assert load_settings(environ={"FLOECAT_CONFIG": str(other)}).data_dir == "there"
+    assert (
+        load_settings(config=tmp_path / "floecat.toml", environ={"FLOECAT_CONFIG": str(other)}).data_dir
+        == "here"
+    )
+
+
+def test_values_of_every_kind_from_file_and_environment(tmp_path: Path) -> None:
+    file = write_config(
+        tmp_path,
+        """
+        [floecat.gateway]
+        verify-metadata-file = true
+        plan-task-ttl = "PT1H30M"
+        max-request-body-bytes = "1MiB"
+        [floecat.storage]
+        allowed-locations = ["s3://a", "file:///b"]
+        """,
+    )
+    settings = load_settings(
+        config=file,
+        environ={
+            "FLOECAT_GATEWAY_DEFAULT_ACCOUNT_ID": "00000000-0000-7000-8000-000000000001",
+            "FLOECAT_GATEWAY_MAX_METADATA_FILE_BYTES": "1024",
+            "FLOECAT_STORAGE_FSYNC": "FALSE",
+            "FLOECAT_STORAGE_AWS_S3_PATH_STYLE_ACCESS": "true",
+        },
+    )
+    assert settings.gateway.verify_metadata_file is True
+    assert settings.gateway.plan_task_ttl == Duration(5_400_000)
+    assert settings.gateway.max_request_body_bytes == 1 << 20
+    assert settings.gateway.max_metadata_file_bytes == 1024
+    assert settings.gateway.default_account_id == UUID("00000000-0000-7000-8000-000000000001")
+    assert settings.storage.allowed_locations == ("s3://a", "file:///b")
+    assert settings.storage.fsync is False
+    assert settings.storage.aws.s3.path_style_access is True
+
+
+def test_list_in_the_environment_is_separated_by_commas() -> None:
+    settings = load_settings(environ={"FLOECAT_STORAGE_ALLOWED_LOCATIONS": "s3://a, s3://b/c"})
+    assert settings.storage.allowed_locations == ("s3://a", "s3://b/c")
+
+
+def test_seed_alias_of_the_authorization_header(tmp_path: Path) -> None:
+    file = write_config(tmp_path, 'floecat.gateway.authHeader = "x-token"')
+    assert load_settings(config=file, environ={}).gateway.auth_header == "x-token"
+    assert load_settings(environ={"FLOECAT_GATEWAY_AUTHHEADER": "x-token"}).gateway.auth_header == "x-token"
+
+
+def test_floors_raise_what_is_below_them() -> None:
+    settings = load_settings(
+        environ={"FLOECAT_GATEWAY_STAGE_TTL_SECONDS": "5", "FLOECAT_GATEWAY_PLAN_TASK_TTL": "PT1S"}
+    )
+    assert settings.gateway.stage_ttl_seconds == 60
+    assert settings.gateway.plan_task_ttl == Duration(60_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("FLOECAT_GATEWAY_PLAN_TASK_TLL", "; did you mean FLOECAT_GATEWAY_PLAN_TASK_TTL?"),
+        ("FLOECAT_GATWAY_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
+        ("FLOECAT_LOG_TO_A_QUEUE_OF_MINE_PLEASE", ""),
+    ],
+)
+def test_unknown_variable_is_refused(name: str, near: str) -> None:
+    assert refusal(environ={name: "secret-value"}) == f"{name}: no such setting{near}"
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    others = {"FLOECAT_PORT": "tcp://10.0.0.1:9200", "FLOECAT_SERVICE_HOST": "10.0.0.1", "FLOECATX": "1"}
+    assert load_settings(environ=others) == Settings()
+
+
+def test_unknown_key_of_a_file_is_refused(tmp_path: Path) -> None:
+    file = write_config(tmp_path, "[floecat.gateway]\nrest_port = 1\n[floecat.gateway.host]\nname = 'x'")
+    assert refusal(config=file).splitlines() == [
+        f"floecat.gateway.rest_port ({file}): no such setting; did you mean floecat.gateway.rest-port?",
+        f"floecat.gateway.host.name ({file}): no such setting; did you mean floecat.gateway.host?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            'gateway.rest-port = "9200"',
+            "rest-port {at} an integer from 0 to 65535, got text '9200'",
+        ),
+        (
+            "gateway.rest-port = true",
+            "rest-port {at} an integer from 0 to 65535, got a boolean True",
+        ),
+        (
+            "gateway.rest-port = 70000",
+            "rest-port {at} an integer from 0 to 65535, got an integer 70000",
+        ),
+        ("gateway.host = 5", "host {at} text, got an integer 5"),
+        ('gateway.host = ""', "host {at} text, got empty text"),
+        (
+            "gateway.dev-allow-remote = 1",
+            "dev-allow-remote {at} true or false, got an integer 1",
+        ),
+        ('gateway.auth-mode = "none"', "auth-mode {at} one of dev, oidc, got text 'none'"),
+        (
+            'gateway.plan-task-ttl = "10m"',
+            "plan-task-ttl {at} an ISO-8601 duration such as PT30M, got text '10m'",
+        ),
+        ('gateway.default-account-id = "me"', "default-account-id {at} a UUID, got text 'me'"),
+        (
+            'gateway.max-request-body-bytes = "64 potatoes"',
+            "max-request-body-bytes {at} a number of bytes such as 67108864 or 64MiB, got text '64 potatoes'",
+        ),
+    ],
+)
+def test_ill_typed_value_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    file = write_config(tmp_path, text)
+    assert refusal(config=file) == f"floecat.gateway.{complaint.format(at=f'({file}): expected')}"
+
+
+def test_group_given_as_a_value_is_refused() -> None:
+    assert refusal(overrides={"floecat.gateway.commit": 5}) == (
+        "floecat.gateway.commit (command line): expected a table, got an integer"
+    )
+
+
+@pytest.mark.parametrize("value", ["1.5", "+1", "1_000", "", "٣", "9" * 5000])
+def test_integer_of_the_environment_is_plain_digits(value: str) -> None:
+    assert refusal(environ={"FLOECAT_GATEWAY_WORKERS": value}).startswith("floecat.gateway.workers (FLOECAT_")
+
+
+def test_every_problem_is_told_at_once() -> None:
+    message = refusal(
+        environ={"FLOECAT_GATEWAY_WORKERS": "x", "FLOECAT_LOG_LEVEL": "loud", "FLOECAT_LOG_JSN": "1"}
+    )
+    assert len(message.splitlines()) == 3
+
+
+def test_value_of_a_secret_is_never_in_a_message(tmp_path: Path) -> None:
+    file = write_config(tmp_path, "storage.aws.s3.secret-access-key = 12345678")
+    assert refusal(config=file).endswith("expected text, got an integer")
+
+
+def test_setting_given_twice_in_a_file_is_refused(tmp_path: Path) -> None:
+    file = write_config(tmp_path, "[floecat.gateway]\nrest-port = 1\n[gateway]\nrest-port = 2")
+    assert "given twice" in refusal(config=file)
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    assert (
+        refusal(config=tmp_path / "no.toml")
+        == f"cannot read {tmp_path / 'no.toml'}: No such file or directory"
+    )
+    assert "is not TOML" in refusal(config=write_config(tmp_path, "gateway ="))
+    (tmp_path / "floecat.toml").write_bytes(b"\xff\xfe")
+    assert refusal() == "cannot read floecat.toml: it is not UTF-8"
+
+
+def test_secrets_are_hidden_in_representation_and_dump() -> None:
+    settings = load_settings(
+        environ={
+            "FLOECAT_STORE_URL": "postgresql+psycopg://me:hunter2@db/floecat",
+            "FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY": "hunter2",
+            "FLOECAT_STORAGE_AWS_S3_SESSION_TOKEN": "hunter2",
+        }
+    )
+    assert settings.storage.aws.s3.secret_access_key == "hunter2"
+    shown = f"{settings!r} {settings} {settings.storage.aws.s3!r} {settings.store} {dump(settings)}"
+    assert "hunter2" not in shown
+    assert dump(settings)["floecat.store.url"] == "***"
+    assert dump(Settings())["floecat.store.url"] == ""
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "catalog.example.com"])
+def test_dev_mode_is_refused_where_others_reach_it(host: str) -> None:
+    given = {"FLOECAT_GATEWAY_HOST": host}
+    assert "floecat.gateway.dev-allow-remote=true" in refusal(environ=given)
+    assert load_settings(environ={**given, "FLOECAT_GATEWAY_DEV_ALLOW_REMOTE": "true"}).gateway.host == host
+    oidc = {"FLOECAT_GATEWAY_AUTH_MODE": "oidc", "FLOECAT_OIDC_ISSUER": "https://issuer.example.com"}
+    assert load_settings(environ={**given, **oidc}).gateway.host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]"])
+def test_dev_mode_listens_on_loopback(host: str) -> None:
+    assert load_settings(environ={"FLOECAT_GATEWAY_HOST": host}).gateway.host == host
+
+
+def test_oidc_needs_to_know_whom_to_trust() -> None:
+    assert "floecat.oidc.issuer" in refusal(environ={"FLOECAT_GATEWAY_AUTH_MODE": "oidc"})
+
+
+def test_page_sizes_must_fit() -> None:
+    assert "max-page-size" in refusal(environ={"FLOECAT_GATEWAY_MAX_PAGE_SIZE": "10"})
+
+
+def test_defaults_live_in_the_data_folder(tmp_path: Path) -> None:
+    settings = load_settings(environ={"FLOECAT_DATA_DIR": str(tmp_path / "a b")})
+    assert settings.store_url == f"sqlite:///{tmp_path}/a%20b/floecat.db"
+    assert settings.embedded_store == tmp_path / "a b" / "floecat.db"
+    assert settings.warehouse_location == f"file://{tmp_path}/a%20b/warehouse"
+    assert load_settings(environ={}).data_path == tmp_path / ".floecat"
+    moved = load_settings(environ={"FLOECAT_GATEWAY_DEFAULT_WAREHOUSE_PATH": "s3://bucket/wh"})
+    assert moved.warehouse_location == "s3://bucket/wh"
+
+
+def test_description_of_every_setting() -> None:
+    rows = describe()
+    assert len({row.key for row in rows}) == len(rows) == len({row.variable for row in rows})
+    assert all(row.description.endswith(".") for row in rows)
+    assert {row.key: row.variable for row in rows}[
+        "floecat.gateway.plan-task-ttl"
+    ] == "FLOECAT_GATEWAY_PLAN_TASK_TTL"
+    assert {row.key for row in rows if row.secret} == {
+        "floecat.store.url",
+        "floecat.storage.aws.s3.secret-access-key",
+        "floecat.storage.aws.s3.session-token",
+    }
+
+
+def test_dump_can_be_read_back() -> None:
+    variables = {row.key: row.variable for row in describe()}
+    written = {variables[key]: value for key, value in dump(Settings()).items() if value}
+    assert load_settings(environ=written) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "ms", "shortest"),
+    [
+        ("PT30M", 1_800_000, "PT30M"),
+        ("PT0.25S", 250, "PT0.25S"),
+        ("P1DT12H", 129_600_000, "PT36H"),
+        ("PT90S", 90_000, "PT1M30S"),
+        ("PT0S", 0, "PT0S"),
+        ("P2D", 172_800_000, "PT48H"),
+    ],
+)
+def test_durations(text: str, ms: int, shortest: str) -> None:
+    assert Duration.parse(text) == Duration(ms)
+    assert str(Duration(ms)) == shortest
+    assert Duration(ms).seconds == ms / 1000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "P1DT", "30M", "PT-1S", "P1Y", "PT1.5M", "PT1S ", "PT1.0001S", "pt1s"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="ISO-8601"):
+        Duration.parse(text)

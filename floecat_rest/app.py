@@ -126,6 +126,8 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         asyncio.get_running_loop().set_default_executor(threads)
         opened = None if services.kernel else open_kernel(services.settings)
         services.kernel = services.kernel or opened
+        if opened is not None:
+            opened.start_workers()
         try:
             yield
         finally:

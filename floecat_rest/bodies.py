@@ -14,8 +14,6 @@ __all__ = ["canonical_json", "check_media_type", "decode_body"]
 
 T = TypeVar("T")
 
-_LONGEST_MESSAGE = 300
-
 
 def decode_body(body: bytes, kind: type[T]) -> T:
     """Read a body. Fields that the struct does not know are ignored: the specification grows.
@@ -31,7 +29,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         str(body, "utf-8")
         return cast("T", _decoder(cast("Any", kind)).decode(body))
     except msgspec.MsgspecError as error:
-        raise BadRequestError(f"Malformed request: {_shorten(str(error))}") from None
+        raise BadRequestError(f"Malformed request: {error}") from None
     except UnicodeDecodeError:
         raise BadRequestError("Malformed request: the body is not UTF-8") from None
     except RecursionError:
@@ -63,7 +61,3 @@ def check_media_type(content_type: str | None) -> None:
 @lru_cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
-
-
-def _shorten(message: str) -> str:
-    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"

@@ -67,6 +67,8 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
 }
 """Kinds of the kernel's errors; a class without a row has that of its nearest base."""
 
+_LONGEST_MESSAGE = 1000
+
 _INTERNAL = ErrorKind(500, "InternalServerError")
 
 _FRAMEWORK_TYPES: Mapping[int, str] = {
@@ -114,12 +116,12 @@ def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[
 
 
 def encode_error(error: ErrorModel) -> bytes:
-    """The body as JSON. Lone surrogates, which JSON cannot carry, are replaced."""
-    try:
-        return msgspec.json.encode(IcebergErrorResponse(error))
-    except UnicodeEncodeError:
-        message = error.message.encode("utf-8", "replace").decode()
-        return msgspec.json.encode(IcebergErrorResponse(msgspec.structs.replace(error, message=message)))
+    """The body as JSON. A message that repeats a very long name is cut; lone surrogates are replaced."""
+    message = error.message
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]}…"
+    message = message.encode("utf-8", "replace").decode()
+    return msgspec.json.encode(IcebergErrorResponse(ErrorModel(message, error.type, error.code)))
 
 
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

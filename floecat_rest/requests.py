@@ -117,12 +117,17 @@ class CatalogRequest(Request[Principal, None, Any]):
         name = decode_segment(self.path_params[parameter])
         return self.kernel.resolver.entry(catalog, self._namespaces(), name)
 
-    def parent(self) -> Namespace | None:
-        """The namespace of the query parameter `parent`; None if it is absent or empty."""
+    def parent(self, catalog: Catalog) -> Namespace | None:
+        """The namespace of the query parameter `parent`; None if it is absent or empty.
+
+        PyIceberg encodes each level once more than the specification says. Its reading counts where no
+        namespace has the literal name.
+        """
         for part in self.scope["query_string"].decode("latin-1").split("&"):
             name, _, value = part.partition("=")
             if name == "parent":
-                return self.kernel.separator.split_parameter(value) or None
+                levels = self.kernel.separator.split_parameter(value)
+                return self.kernel.resolver.namespace(catalog, _readings(levels)) if levels else None
         return None
 
     def read(self, body: bytes, kind: type[T]) -> T:
@@ -177,3 +182,12 @@ class CatalogRequest(Request[Principal, None, Any]):
         for part in (operation.encode(), scope["path"].encode(), scope["query_string"], canonical_json(body)):
             digest.update(b"%d:%b" % (len(part), part))
         return RequestKey(key, operation, digest.hexdigest())
+
+
+def _readings(levels: Namespace) -> list[Namespace]:
+    if not any("%" in level for level in levels):
+        return [levels]
+    try:
+        return [levels, tuple(decode_segment(level).literal for level in levels)]
+    except BadRequestError:
+        return [levels]

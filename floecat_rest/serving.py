@@ -13,6 +13,7 @@ from uvicorn.supervisors import Multiprocess
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.rules import check_rules
+from floecat_rest.protocol import CatalogHttpProtocol
 
 __all__ = ["run"]
 
@@ -38,7 +39,7 @@ def run(settings: Settings) -> None:
         port=settings.gateway.rest_port,
         workers=settings.gateway.workers,
         loop="uvloop",
-        http="httptools",
+        http=CatalogHttpProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

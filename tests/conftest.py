@@ -1,6 +1,16 @@
 from __future__ import annotations
 
+from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
 from tests.services.postgres import own_postgres_server, postgres_server, postgres_url
 from tests.services.s3 import s3_bucket, s3_server
 
-__all__ = ["own_postgres_server", "postgres_server", "postgres_url", "s3_bucket", "s3_server"]
+__all__ = [
+    "catalog_server",
+    "own_postgres_server",
+    "postgres_server",
+    "postgres_url",
+    "pytest_runtest_makereport",
+    "s3_bucket",
+    "s3_server",
+    "start_catalog",
+]

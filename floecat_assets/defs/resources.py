@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
-from floecat.events.catalog_events import CatalogEvents
-from floecat.events.lost_files import LostFiles
-
 if TYPE_CHECKING:
+    from floecat.events.catalog_events import CatalogEvents
+    from floecat.events.lost_files import LostFiles
     from floecat.runtime import Kernel
 
 __all__ = ["KernelResource", "defs"]
@@ -41,14 +40,11 @@ class KernelResource(dg.ConfigurableResource[None]):
 
     def events(self) -> CatalogEvents:
         """The commit logs of all catalogs; raises what `open` raises."""
-        kernel = self.open()
-        shared = kernel.settings.storage.allowed_locations
-        return CatalogEvents(kernel.store, kernel.metadata_files, shared)
+        return self.open().events
 
     def lost_files(self) -> LostFiles:
         """Finds metadata files that are gone; raises what `open` raises."""
-        kernel = self.open()
-        return LostFiles(kernel.store, kernel.metadata_files, kernel.settings.storage.allowed_locations)
+        return self.open().lost_files
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Closes what `open` opened."""

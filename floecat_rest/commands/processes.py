@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,13 +20,16 @@ from floecat.errors import FloecatError
 __all__ = ["ChildEndedError", "Processes", "Service", "StopRequestedError"]
 
 _POLL_S = 0.1
-_STOP_S = 15.0
-"""How long a service may take to end after SIGTERM."""
+_STOP_S = 40.0
+"""How long a service may take to end after SIGTERM; the REST service finishes requests for up to 30 s."""
 
 _LEFTOVER_S = 3.0
 """How long what a service left behind may take after it, before it is killed."""
 
 _TAIL_LINES = 20
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Services of this machine are not asked through a proxy."""
 
 
 class ChildEndedError(FloecatError):
@@ -77,9 +80,9 @@ class Service:
         if self.ready_url is None:
             return True
         try:
-            with urllib.request.urlopen(self.ready_url, timeout=2) as answer:  # noqa: S310 - an http URL of ours
+            with _DIRECT.open(self.ready_url, timeout=2) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):
             return False
 
     def signal(self, number: int) -> bool:
@@ -102,11 +105,18 @@ class Service:
             return
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, deadline - time.monotonic()))
-        deadline = min(deadline, time.monotonic() + _LEFTOVER_S)
-        while self.signal(0) and time.monotonic() < deadline:
+        if not self._group_ends_within(_LEFTOVER_S):
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+            self._group_ends_within(_LEFTOVER_S)
+
+    def _group_ends_within(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.signal(0):
+            if time.monotonic() > deadline:
+                return False
             time.sleep(_POLL_S)
-        self.signal(signal.SIGKILL)
-        self._process.wait()
+        return True
 
     def ending(self) -> str:
         """How it ended, and the last lines that it wrote."""

@@ -8,26 +8,10 @@ __all__ = ["has_no_store_yet", "prepare_store"]
 
 
 def prepare_store(settings: Settings) -> None:
-    """Bring the store to the schema of this version and create the default catalog where it is missing.
+    """See `floecat.runtime.prepare_store`, which takes a while to import."""
+    from floecat import runtime
 
-    Raises:
-        SettingsError: the URL of the store is malformed, or a newer version has upgraded it.
-        StoreUnavailableError: the store does not answer.
-    """
-    from floecat.runtime import kernel
-    from floecat.store.engine import Store
-
-    settings.data_path.mkdir(parents=True, exist_ok=True)
-    store = Store.open(settings.store_url)
-    try:
-        store.upgrade()
-    finally:
-        store.close()
-    gateway = settings.gateway
-    with kernel(settings) as opened:
-        opened.catalogs.ensure(
-            gateway.default_account_id, gateway.default_prefix, settings.warehouse_location
-        )
+    runtime.prepare_store(settings)
 
 
 def has_no_store_yet(settings: Settings) -> bool:

@@ -31,8 +31,9 @@ class NamespacesController(Controller):
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListNamespacesResponse:
         """Direct children of `parent`, or the top level."""
+        call = request.call()
         page = request.kernel.namespaces.list(
-            request.call(), request.parent(), PageRequest(page_token, page_size)
+            call, request.parent(call.catalog), PageRequest(page_token, page_size)
         )
         return ListNamespacesResponse(page.items, page.next_token)
 

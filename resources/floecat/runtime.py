@@ -23,21 +23,31 @@ from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.clock import Clock, SystemClock
 from floecat.errors import SettingsError
+from floecat.events.catalog_events import CatalogEvents
+from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
 from floecat.purge.drops import DropService
+from floecat.purge.live_tables import SharedFiles, StoredTables
+from floecat.purge.purger import Purger
+from floecat.purge.worker import PurgeQueue, PurgeWorker
 from floecat.settings import Settings, StorageSettings
 from floecat.store.engine import Store
 from floecat.transactions.commit import CommitService
 from floecat.transactions.confirmation import Confirmation
+from floecat.transactions.expiry import Expiry
 from floecat.transactions.pointer_swaps import PointerSwaps, Retries
 from floecat.transactions.register import RegisterService
 from floecat.transactions.staging import Staging
 from floecat.transactions.view_commits import ViewCommitService
 
-__all__ = ["Kernel", "kernel", "open_kernel"]
+__all__ = ["Kernel", "kernel", "open_kernel", "prepare_store"]
+
+
+_EXPIRY_INTERVAL_MS = 60_000
+_KEEP_REPORTS_MS = 7 * 24 * 60 * 60 * 1000
 
 
 class Kernel:
@@ -68,6 +78,7 @@ class Kernel:
             grace_ms=gateway.idempotency_grace.ms,
             stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
         )
+        self._workers: list[Expiry | PurgeWorker] = []
         self._wire_catalog(settings)
         self._wire_transactions(settings)
 
@@ -98,7 +109,23 @@ class Kernel:
         self.tables = TableService(store, listing, self.loader, changes, self.mutations, self.answers)
         self.views = ViewService(store, self.entries, listing, changes, self.mutations, self.storage_config)
         self.drops = DropService(self.tables, clock)
+        self.purge_queue = PurgeQueue(
+            store,
+            Purger(
+                self.files,
+                self.metadata_files,
+                SharedFiles(self.files, StoredTables(store)),
+                batch_size=settings.purge.batch_size,
+            ),
+            clock,
+            lease_ms=settings.purge.lease_ms,
+            max_attempts=settings.purge.max_attempts,
+            shared_locations=settings.storage.allowed_locations,
+        )
         self.metrics = MetricsService(store, clock)
+        shared = settings.storage.allowed_locations
+        self.events = CatalogEvents(store, self.metadata_files, shared)
+        self.lost_files = LostFiles(store, self.metadata_files, shared)
 
     def _wire_transactions(self, settings: Settings) -> None:
         store, clock, gateway = self.store, self.clock, settings.gateway
@@ -130,8 +157,28 @@ class Kernel:
             store, self.entries, self.metadata_files, self.loader, self.answers, self.mutations, swaps
         )
 
+    def start_workers(self) -> None:
+        """Starts the threads that work behind the requests: purge of dropped tables, removal of what expired."""
+        settings = self.settings
+        expiry = Expiry(
+            self.store, self.clock, interval_ms=_EXPIRY_INTERVAL_MS, keep_reports_ms=_KEEP_REPORTS_MS
+        )
+        self._workers.append(expiry)
+        if settings.purge.enabled:
+            purge = PurgeWorker(
+                self.purge_queue,
+                threads=settings.purge.workers,
+                poll_interval_ms=settings.purge.poll_interval_ms,
+            )
+            self._workers.append(purge)
+        for worker in self._workers:
+            worker.start()
+
     def close(self) -> None:
-        """Closes the connections to the store."""
+        """Stops the workers and closes the connections to the store."""
+        for worker in self._workers:
+            worker.stop()
+        self._workers.clear()
         self.store.close()
 
 
@@ -172,6 +219,28 @@ def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
         request_timeout_s=storage.request_timeout_ms / 1000,
         max_retries=storage.max_retries,
     )
+
+
+def prepare_store(settings: Settings) -> None:
+    """Brings the store to the schema of this version and makes the default catalog where it is missing.
+
+    Safe when several processes do it at once.
+
+    Raises:
+        SettingsError: the URL of the store is malformed, or a newer version has upgraded it.
+        StoreUnavailableError: the store does not answer.
+    """
+    settings.data_path.mkdir(parents=True, exist_ok=True)
+    store = Store.open(settings.store_url)
+    try:
+        store.upgrade()
+    finally:
+        store.close()
+    gateway = settings.gateway
+    with kernel(settings) as opened:
+        opened.catalogs.ensure(
+            gateway.default_account_id, gateway.default_prefix, settings.warehouse_location
+        )
 
 
 @contextmanager

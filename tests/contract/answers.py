@@ -9,11 +9,13 @@ import httpx
 
 __all__ = ["assert_error", "error_of", "etag_of"]
 
-_INTERNALS = re.compile(r"Traceback|File \"|<class|object at 0x|site-packages|sqlalchemy|msgspec|psycopg|sqlite3", re.I)
+_INTERNALS = re.compile(
+    r"Traceback|File \"|<class|object at 0x|site-packages|sqlalchemy|msgspec|psycopg|sqlite3", re.I
+)
 
 
 def error_of(answer: httpx.Response) -> dict[str, Any]:
-    """The error of an answer, after a look at its shape (Iceberg REST specification, `IcebergErrorResponse`)."""
+    """The error of an answer, after a look at its shape (`IcebergErrorResponse`)."""
     assert answer.headers["content-type"].partition(";")[0] == "application/json"
     body = answer.json()
     assert set(body) == {"error"}, body

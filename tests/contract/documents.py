@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,8 +25,8 @@ __all__ = [
 
 Json = Any
 
-NOW_MS = 1_760_000_000_000
-"""A time in the past of every server, for what carries a time of its own."""
+NOW_MS = time.time_ns() // 1_000_000
+"""What clients write into snapshots and versions; the catalog refuses times that run backwards."""
 
 
 def column(field_id: int, name: str, kind: Json = "long", *, required: bool = False, **more: Json) -> Json:
@@ -119,10 +120,10 @@ def snapshot(
     summary: Mapping[str, str] | None = None,
     **more: Json,
 ) -> Json:
-    """A snapshot of a table that has schema 0, made at `NOW_MS` plus its id, unless `more` says otherwise."""
+    """A snapshot with schema 0, made at `NOW_MS` plus its id in ms, unless `more` says otherwise."""
     made: dict[str, Json] = {
         "snapshot-id": snapshot_id,
-        "timestamp-ms": NOW_MS + snapshot_id % 1_000_000,
+        "timestamp-ms": NOW_MS + snapshot_id % 1000,
         "summary": {"operation": operation, **(summary or {})},
         "manifest-list": f"file:///nowhere/snap-{snapshot_id}.avro",
         "schema-id": 0,
@@ -164,7 +165,11 @@ def sql(text: str = "select id, data from t", dialect: str = "spark") -> Json:
 
 
 def sql_version(
-    *representations: Json, version_id: int = 1, schema_id: int = 0, namespace: Sequence[str] = ("ns",), **more: Json
+    *representations: Json,
+    version_id: int = 1,
+    schema_id: int = 0,
+    namespace: Sequence[str] = ("ns",),
+    **more: Json,
 ) -> Json:
     """A version of a view."""
     made = {

@@ -18,7 +18,7 @@ def path_of(location: str) -> Path:
 
 
 def files_below(location: str) -> list[str]:
-    """Paths of the files below a location, relative to it, sorted. Folders are no objects and do not count."""
+    """Paths of the files below a location, relative to it, sorted; without folders, which are no objects."""
     folder = path_of(location)
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 

@@ -25,7 +25,9 @@ ZSTD = {"write.parquet.compression-codec": "zstd"}
 
 
 def _create(catalog: Catalog, namespace: Namespace, **body: object):
-    return catalog.post(catalog.tables_path(namespace), {"name": unique("table"), "schema": ID_AND_DATA} | body)
+    return catalog.post(
+        catalog.tables_path(namespace), {"name": unique("table"), "schema": ID_AND_DATA} | body
+    )
 
 
 def test_answer_has_location_metadata_and_config(catalog: Catalog, namespace: Namespace):
@@ -97,7 +99,9 @@ def test_ids_are_assigned_anew_level_by_level(catalog: Catalog, namespace: Names
 
 def test_documentation_of_columns_survives_beyond_the_basic_plane(catalog: Catalog, namespace: Namespace):
     text = 'ice 🧊 "quoted" \\ \u0007 ☃'
-    metadata = _create(catalog, namespace, schema=schema(column(1, "x🧊", "int", doc=text))).json()["metadata"]
+    metadata = _create(catalog, namespace, schema=schema(column(1, "x🧊", "int", doc=text))).json()[
+        "metadata"
+    ]
     assert metadata["schemas"][0]["fields"] == [column(1, "x🧊", "int", doc=text)]
 
 
@@ -146,7 +150,11 @@ def test_format_versions(catalog: Catalog, namespace: Namespace, version: int):
         assert metadata["schema"] == metadata["schemas"][0]
         assert metadata["partition-spec"] == []
         assert metadata.get("last-sequence-number", 0) == 0
-    assert metadata.get("current-snapshot-id", -1) == -1 if version < 3 else None is metadata.get("current-snapshot-id")
+    assert (
+        metadata.get("current-snapshot-id", -1) == -1
+        if version < 3
+        else None is metadata.get("current-snapshot-id")
+    )
 
 
 @pytest.mark.parametrize("version", ["0", "4", "99", "-1", "two", "", "2.0"])
@@ -156,7 +164,9 @@ def test_unknown_format_version_is_400(catalog: Catalog, namespace: Namespace, v
     assert catalog.names(catalog.tables_path(namespace)) == []
 
 
-def test_location_of_the_request_is_kept(local_catalog: Catalog, local_namespace: Namespace, warehouse_folder):
+def test_location_of_the_request_is_kept(
+    local_catalog: Catalog, local_namespace: Namespace, warehouse_folder
+):
     location = f"{warehouse_folder.as_uri()}/{unique('chosen')}/t"
     body = _create(local_catalog, local_namespace, location=location).json()
     assert body["metadata"]["location"] == location
@@ -296,7 +306,9 @@ def test_variant_columns_everywhere_in_v3(catalog: Catalog, namespace: Namespace
         ),
         column(7, "s", {"type": "struct", "fields": [column(8, "v", "variant")]}),
     )
-    metadata = _create(catalog, namespace, schema=variants, properties={"format-version": "3"}).json()["metadata"]
+    metadata = _create(catalog, namespace, schema=variants, properties={"format-version": "3"}).json()[
+        "metadata"
+    ]
     fields = metadata["schemas"][0]["fields"]
     assert [field["id"] for field in fields] == [1, 2, 3, 4]
     assert fields[1]["type"]["element-id"] == 5

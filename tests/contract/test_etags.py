@@ -53,7 +53,13 @@ def _registered(catalog: Catalog, namespace: Namespace) -> Source:
     return Source(table, answer)
 
 
-SOURCES: list[Callable[[Catalog, Namespace], Source]] = [_created, _committed, _unchanged, _loaded, _registered]
+SOURCES: list[Callable[[Catalog, Namespace], Source]] = [
+    _created,
+    _committed,
+    _unchanged,
+    _loaded,
+    _registered,
+]
 
 
 @pytest.fixture(params=SOURCES, ids=lambda source: source.__name__.strip("_"))
@@ -139,7 +145,9 @@ def test_missing_table_is_404_also_with_if_none_match(catalog: Catalog, namespac
 
 def test_rename_keeps_the_tag(catalog: Catalog, namespace: Namespace, table: Table):
     target = {"namespace": list(namespace), "name": "renamed"}
-    assert catalog.post("/tables/rename", {"source": table.identifier, "destination": target}).status_code == 204
+    assert (
+        catalog.post("/tables/rename", {"source": table.identifier, "destination": target}).status_code == 204
+    )
     headers = {"if-none-match": etag_of(table.created)}
     assert catalog.get(f"{catalog.tables_path(namespace)}/renamed", headers=headers).status_code == 304
 

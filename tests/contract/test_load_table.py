@@ -84,7 +84,9 @@ def test_head_is_204_or_404_without_a_body(catalog: Catalog, namespace: Namespac
         assert (gone.status_code, gone.content) == (404, b"")
 
 
-@pytest.mark.parametrize("delegation", ["vended-credentials", "remote-signing", "vended-credentials,remote-signing"])
+@pytest.mark.parametrize(
+    "delegation", ["vended-credentials", "remote-signing", "vended-credentials,remote-signing"]
+)
 def test_no_storage_credentials_without_a_credential(catalog: Catalog, table: Table, delegation: str):
     # Case O24: an entry that holds an endpoint only makes clients send unsigned requests.
     headers = {"x-iceberg-access-delegation": delegation}

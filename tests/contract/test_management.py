@@ -15,7 +15,9 @@ def test_health(local_catalog: Catalog, path: str, status: str):
     assert (answer.status_code, answer.json()) == (200, {"status": status})
 
 
-def test_metrics_count_requests_by_route_and_never_by_path(local_catalog: Catalog, local_namespace: Namespace):
+def test_metrics_count_requests_by_route_and_never_by_path(
+    local_catalog: Catalog, local_namespace: Namespace
+):
     local_catalog.get(local_catalog.namespace_path(local_namespace))
     answer = local_catalog.http.get("/metrics")
     assert answer.status_code == 200
@@ -47,7 +49,9 @@ def test_request_id_of_the_client_is_answered(local_catalog: Catalog):
 
 
 @pytest.mark.parametrize("sent", [None, "spaces are refused", "x" * 500])
-def test_request_id_is_made_up_when_the_client_sends_none_that_is_sane(local_catalog: Catalog, sent: str | None):
+def test_request_id_is_made_up_when_the_client_sends_none_that_is_sane(
+    local_catalog: Catalog, sent: str | None
+):
     answer = local_catalog.http.get("/v1/config", headers={"x-request-id": sent} if sent else {})
     assert str(uuid.UUID(answer.headers["x-request-id"])) == answer.headers["x-request-id"]
 

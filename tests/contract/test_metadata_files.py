@@ -106,7 +106,9 @@ def test_old_files_are_kept_unless_asked_for(local_catalog: Catalog, local_names
     assert len(files_below(table.metadata()["location"])) == 6
 
 
-def test_old_files_are_deleted_after_commits_when_asked_for(local_catalog: Catalog, local_namespace: Namespace):
+def test_old_files_are_deleted_after_commits_when_asked_for(
+    local_catalog: Catalog, local_namespace: Namespace
+):
     properties = {
         "write.metadata.previous-versions-max": "2",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -153,7 +155,9 @@ def test_codec_can_be_changed(local_table: Table):
 
 def test_unknown_codec_is_400(local_table: Table):
     before = local_table.get()
-    answer = local_table.commit([update("set-properties", updates={"write.metadata.compression-codec": "lz4"})])
+    answer = local_table.commit(
+        [update("set-properties", updates={"write.metadata.compression-codec": "lz4"})]
+    )
     assert_error(answer, 400, "IllegalArgumentException")
     assert local_table.get() == before
 

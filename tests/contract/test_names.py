@@ -168,7 +168,7 @@ def test_separator_in_a_level_is_400(catalog: Catalog, namespace: Namespace):
 
 
 class TestPlus:
-    """A raw plus is a plus, and where there is no such name a space, so that clients that form-encode work."""
+    """A raw plus is a plus, and where there is no such name a space, for clients that form-encode."""
 
     @pytest.fixture
     def both(self, catalog: Catalog, namespace: Namespace) -> dict[str, Namespace]:
@@ -204,7 +204,9 @@ class TestPlus:
         assert not table.exists()
 
     @pytest.mark.parametrize(("written", "meant"), [("a%20b", "a b"), ("a%2Bb", "a+b"), ("a+b", "a+b")])
-    def test_of_tables_that_both_exist(self, catalog: Catalog, namespace: Namespace, written: str, meant: str):
+    def test_of_tables_that_both_exist(
+        self, catalog: Catalog, namespace: Namespace, written: str, meant: str
+    ):
         tables = {name: catalog.create_table(namespace, name) for name in ("a b", "a+b")}
         status, body = raw(catalog, "GET", f"/namespaces/{namespace[0]}/tables/{written}")
         assert status == 200
@@ -236,7 +238,9 @@ def test_malformed_escape_in_a_path_is_400(catalog: Catalog, namespace: Namespac
         assert json.loads(body)["error"]["type"] == "BadRequestException"
 
 
-@pytest.mark.parametrize("path", ["/namespaces//tables", "/namespaces/{ns}/tables//", "/namespaces/{ns}//tables"])
+@pytest.mark.parametrize(
+    "path", ["/namespaces//tables", "/namespaces/{ns}/tables//", "/namespaces/{ns}//tables"]
+)
 def test_empty_segment_in_a_path_is_no_other_resource(catalog: Catalog, namespace: Namespace, path: str):
     status, body = raw(catalog, "GET", path.format(ns=namespace[0]))
     assert status in (400, 404)

@@ -173,7 +173,13 @@ def test_properties_of_a_missing_namespace_are_404(catalog: Catalog, namespace: 
 
 @pytest.mark.parametrize(
     "change",
-    [{"updates": {"a": 1}}, {"updates": {"a": None}}, {"updates": ["a"]}, {"removals": "a"}, {"removals": [1]}],
+    [
+        {"updates": {"a": 1}},
+        {"updates": {"a": None}},
+        {"updates": ["a"]},
+        {"removals": "a"},
+        {"removals": [1]},
+    ],
 )
 def test_properties_of_the_wrong_type_are_400(catalog: Catalog, namespace: Namespace, change: dict):
     assert_error(_properties(catalog, namespace, **change), 400, "BadRequestException")

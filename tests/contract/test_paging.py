@@ -53,7 +53,9 @@ def _filled(catalog: Catalog, kind: str) -> tuple[Namespace, Listing]:
         expected: list[Any] = [[*namespace, name] for name in names]
         return namespace, Listing(catalog, "/namespaces", {"parent": namespace[0]}, "namespaces", expected)
     expected = [{"namespace": list(namespace), "name": name} for name in names]
-    return namespace, Listing(catalog, f"{catalog.namespace_path(namespace)}/{kind}", {}, "identifiers", expected)
+    return namespace, Listing(
+        catalog, f"{catalog.namespace_path(namespace)}/{kind}", {}, "identifiers", expected
+    )
 
 
 @pytest.fixture(scope="module", params=["namespaces", "tables", "views"])

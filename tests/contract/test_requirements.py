@@ -10,7 +10,16 @@ import pytest
 
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, Namespace, Table
-from tests.contract.documents import ID_AND_DATA, column, order, schema, snapshot, sort_field, spec, spec_field
+from tests.contract.documents import (
+    ID_AND_DATA,
+    column,
+    order,
+    schema,
+    snapshot,
+    sort_field,
+    spec,
+    spec_field,
+)
 from tests.contract.updates import (
     add_schema,
     add_snapshot,
@@ -122,7 +131,9 @@ def test_requirement_that_fails_is_409_and_changes_nothing(evolved: Table, requi
 
 def test_other_uuid_is_409(evolved: Table):
     actual = evolved.metadata()["table-uuid"]
-    message = assert_error(evolved.commit(TOUCH, [assert_table_uuid(OTHER_UUID)]), 409, "CommitFailedException")
+    message = assert_error(
+        evolved.commit(TOUCH, [assert_table_uuid(OTHER_UUID)]), 409, "CommitFailedException"
+    )
     assert message.startswith("Requirement failed: UUID does not match: expected ")
     assert actual in message
     assert OTHER_UUID in message
@@ -157,9 +168,9 @@ def test_absent_snapshot_id_is_the_same_as_null(table: Table):
 
 
 def test_two_parallel_first_appends_have_one_winner(catalog: Catalog, namespace: Namespace):
+    none = [assert_ref_snapshot_id("main", None)]
     for _ in range(5):
         table = catalog.create_table(namespace)
-        none = [assert_ref_snapshot_id("main", None)]
         with ThreadPoolExecutor(2) as threads:
             answers = list(
                 threads.map(
@@ -179,7 +190,9 @@ def test_stale_base_succeeds_when_its_requirements_still_hold(evolved: Table):
     # Another writer changed the spec, then the schema, since this one looked.
     evolved.committed([add_spec(spec(spec_field(2, "identity", "data_id"), spec_id=2)), set_default_spec()])
     schema_change = [assert_table_uuid(uuid), assert_current_schema_id(1), assert_last_assigned_field_id(3)]
-    assert evolved.committed([add_schema(more), set_current_schema()], schema_change)["current-schema-id"] == 2
+    assert (
+        evolved.committed([add_schema(more), set_current_schema()], schema_change)["current-schema-id"] == 2
+    )
     spec_change = [
         assert_table_uuid(uuid),
         assert_default_spec_id(2),

@@ -9,7 +9,16 @@ import httpx
 
 from tests.contract.answers import assert_error, etag_of
 from tests.contract.client import Catalog, Namespace, Table, unique
-from tests.contract.documents import ID_AND_DATA, column, order, schema, snapshot, sort_field, spec, spec_field
+from tests.contract.documents import (
+    ID_AND_DATA,
+    column,
+    order,
+    schema,
+    snapshot,
+    sort_field,
+    spec,
+    spec_field,
+)
 from tests.contract.files import files_below
 from tests.contract.updates import (
     add_schema,
@@ -45,7 +54,9 @@ def _completion(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _commit(catalog: Catalog, namespace: Namespace, name: str, updates: list, **options: Any) -> httpx.Response:
+def _commit(
+    catalog: Catalog, namespace: Namespace, name: str, updates: list, **options: Any
+) -> httpx.Response:
     table = Table(catalog, namespace, name, httpx.Response(200))
     return table.commit(updates, [assert_create()], **options)
 
@@ -56,7 +67,11 @@ def test_answer_is_full_metadata_without_a_location_of_it(catalog: Catalog, name
     assert body["metadata-location"] is None
     assert "etag" not in answer.headers
     metadata = body["metadata"]
-    assert (metadata["format-version"], metadata["properties"]["k"], metadata["last-column-id"]) == (3, "v", 2)
+    assert (metadata["format-version"], metadata["properties"]["k"], metadata["last-column-id"]) == (
+        3,
+        "v",
+        2,
+    )
     assert "format-version" not in metadata["properties"]
     assert metadata["schemas"] == [ID_AND_DATA | {"schema-id": 0}]
     assert metadata["location"]
@@ -82,7 +97,15 @@ def test_commit_publishes_what_was_staged(catalog: Catalog, namespace: Namespace
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"metadata-location", "metadata"}
     made = answer.json()["metadata"]
-    same = ("table-uuid", "location", "format-version", "schemas", "partition-specs", "sort-orders", "properties")
+    same = (
+        "table-uuid",
+        "location",
+        "format-version",
+        "schemas",
+        "partition-specs",
+        "sort-orders",
+        "properties",
+    )
     assert {key: made[key] for key in same} == {key: staged[key] for key in same}
     assert made["metadata-log"] == []
     assert answer.json()["metadata-location"].startswith(f"{staged['location']}/metadata/00000-")
@@ -208,7 +231,10 @@ def test_commit_without_assert_create_on_a_missing_table_is_404(catalog: Catalog
     staged = _stage(catalog, namespace, "t").json()["metadata"]
     table = Table(catalog, namespace, "t", httpx.Response(200))
     assert_error(
-        table.commit(_completion(staged)), 404, "NoSuchTableException", f"Table does not exist: {namespace[0]}.t"
+        table.commit(_completion(staged)),
+        404,
+        "NoSuchTableException",
+        f"Table does not exist: {namespace[0]}.t",
     )
 
 
@@ -241,5 +267,11 @@ def test_several_schemas_specs_and_orders_in_one_creation(catalog: Catalog, name
     assert [one["schema-id"] for one in made["schemas"]] == [0, 1]
     assert [one["spec-id"] for one in made["partition-specs"]] == [0, 1]
     assert [one["order-id"] for one in made["sort-orders"]][-2:] == [1, 2]
-    ids = ("current-schema-id", "default-spec-id", "default-sort-order-id", "last-column-id", "last-partition-id")
+    ids = (
+        "current-schema-id",
+        "default-spec-id",
+        "default-sort-order-id",
+        "last-column-id",
+        "last-partition-id",
+    )
     assert [made[key] for key in ids] == [1, 1, 2, 3, 1001]

@@ -20,7 +20,12 @@ from tests.contract.updates import (
     update,
 )
 
-KEY = {"key-id": "k1", "encrypted-key-metadata": "AAEC", "encrypted-by-id": "master", "properties": {"a": "b"}}
+KEY = {
+    "key-id": "k1",
+    "encrypted-key-metadata": "AAEC",
+    "encrypted-by-id": "master",
+    "properties": {"a": "b"},
+}
 
 
 def refused(table: Table, *updates: Any) -> str:

@@ -60,7 +60,9 @@ class TestSchemas:
         table.committed([add_schema(schema(ID, DATA, MORE)), set_current_schema()])
         dropped = table.committed([add_schema(schema(ID, DATA), last_column_id=2), set_current_schema()])
         assert dropped["last-column-id"] == 3
-        again = table.committed([add_schema(schema(ID, DATA, column(4, "more", "int"))), set_current_schema()])
+        again = table.committed(
+            [add_schema(schema(ID, DATA, column(4, "more", "int"))), set_current_schema()]
+        )
         assert (again["last-column-id"], again["current-schema-id"]) == (4, 2)
 
     @pytest.mark.parametrize("sent", [0, 1, 2, 3, 99, -1, None])
@@ -119,7 +121,9 @@ class TestSchemas:
 
     def test_variant_column_is_added_to_a_v3_table(self, catalog: Catalog, namespace: Namespace):
         table = catalog.create_table(namespace, properties={"format-version": "3"})
-        made = table.committed([add_schema(schema(ID, DATA, column(3, "v", "variant"))), set_current_schema()])
+        made = table.committed(
+            [add_schema(schema(ID, DATA, column(3, "v", "variant"))), set_current_schema()]
+        )
         assert made["schemas"][1]["fields"][2]["type"] == "variant"
 
     def test_schema_of_a_spec_or_order_field_may_be_gone_from_older_ones_only(
@@ -184,7 +188,16 @@ class TestSpecs:
             {"spec-id": 1},
             None,
         ],
-        ids=["column", "transform", "bucket", "same name", "name of a column", "same id", "no fields", "null"],
+        ids=[
+            "column",
+            "transform",
+            "bucket",
+            "same name",
+            "name of a column",
+            "same id",
+            "no fields",
+            "null",
+        ],
     )
     def test_bad_spec_is_refused(self, table: Table, bad: Any):
         assert refused(table, add_spec(bad))
@@ -211,7 +224,10 @@ class TestSortOrders:
         assert made["default-sort-order-id"] == 0
 
     def test_minus_one_is_the_last_added(self, table: Table):
-        assert table.committed([add_sort_order(self.BY_ID), set_default_sort_order(-1)])["default-sort-order-id"] == 1
+        assert (
+            table.committed([add_sort_order(self.BY_ID), set_default_sort_order(-1)])["default-sort-order-id"]
+            == 1
+        )
 
     def test_unsorted_is_always_order_0(self, table: Table):
         table.committed([add_sort_order(self.BY_ID), set_default_sort_order()])

@@ -80,7 +80,9 @@ def set_ref(snapshot_id: int, name: str = "main", kind: str = "branch", **retent
     return update("set-snapshot-ref", ref_name=name, type=kind, snapshot_id=snapshot_id, **retention)
 
 
-def append(snapshot_id: int, sequence_number: int | None, parent_id: int | None = None, **more: Json) -> list[Json]:
+def append(
+    snapshot_id: int, sequence_number: int | None, parent_id: int | None = None, **more: Json
+) -> list[Json]:
     """A snapshot that becomes the head of main."""
     return [add_snapshot(snapshot(snapshot_id, sequence_number, parent_id, **more)), set_ref(snapshot_id)]
 
@@ -99,7 +101,9 @@ def set_location(location: str) -> Json:
 
 def set_properties(**properties: str) -> Json:
     """Sets properties; names are written with `_` for `.`."""
-    return update("set-properties", updates={name.replace("_", "."): value for name, value in properties.items()})
+    return update(
+        "set-properties", updates={name.replace("_", "."): value for name, value in properties.items()}
+    )
 
 
 def remove_properties(*names: str) -> Json:

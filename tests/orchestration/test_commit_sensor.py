@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import uuid
 from typing import Any
 
 import dagster as dg
@@ -263,10 +264,51 @@ def test_a_tick_that_was_cut_short_doubles_nothing(lakehouse, follower, stored):
         follower.instance.report_runless_asset_event(event)
     lakehouse.create("another")
 
-    assert [version for _, _, version in told(follower.ticks(3))] == [*range(2 + stored, 6), 6]
+    assert [version for _, _, version in told(follower.ticks(4))] == [*range(2 + stored, 6), 6]
     assert len(follower.instance.get_dynamic_partitions("tables")) == 1
     records = follower.instance.fetch_materializations(cut.asset_events[0].asset_key, limit=100).records
     assert len(records) == 5
+
+
+def test_a_tick_that_was_cut_short_doubles_nothing_when_other_catalogs_got_busy(
+    lakehouse, follower, monkeypatch
+):
+    monkeypatch.setattr(sensors, "COMMITS_PER_TICK", 6)
+    table = lakehouse.create("orders")
+    follower.ticks(2)
+    for total in range(6):
+        lakehouse.append(table, str(total))
+    follower.store_events(follower.evaluate())
+    for name in ("north", "south"):
+        other = lakehouse.create("orders", catalog=name)
+        for total in range(6):
+            lakehouse.append(other, str(total), catalog=name)
+    events = follower.ticks(12)
+    commits = [
+        (value(event, "floecat/catalog_id"), value(event, "floecat/commit_version")) for event in events
+    ]
+    north, south = (str(lakehouse.call(name).catalog.id) for name in ("north", "south"))
+    assert sorted(commits) == sorted(
+        (catalog, number) for catalog in (north, south) for number in range(1, 8)
+    )
+
+
+def test_events_of_catalogs_that_are_gone_hold_nothing_up(lakehouse, follower):
+    gone = {"floecat/catalog_id": str(uuid.uuid4()), "floecat/commit_version": 99}
+    tables = dg.AssetKey(["catalog", "tables"])
+    follower.instance.report_runless_asset_event(dg.AssetMaterialization(tables, metadata=gone))
+    follower.instance.report_runless_asset_event(dg.AssetMaterialization(tables))  # by hand, in the UI
+    lakehouse.create("orders")
+    assert told(follower.ticks(2)) == [("AssetMaterialization", "create", 1)]
+
+
+def test_with_events_wiped_and_cursor_reset_everything_is_told_again(lakehouse, follower):
+    table = lakehouse.create("orders")
+    lakehouse.append(table, "1")
+    before = told(follower.ticks(2))
+    follower.instance.wipe_assets([dg.AssetKey(["catalog", "tables"])])
+    follower.cursor = None
+    assert told(follower.tick()) == before
 
 
 def test_an_earlier_commit_whose_file_is_lost_is_told_without_schema(lakehouse, follower):

@@ -1,4 +1,4 @@
-"""The real service for tests: `floecat serve` in a process of its own, on a free port, with its own data folder.
+"""The real service for tests: `floecat serve` in a process of its own, on a free port, with its own data.
 
 `start_catalog` gives a test as many services as it wants; `catalog_server` is one for all tests of a session.
 The log of every service that runs is shown with a test that fails.

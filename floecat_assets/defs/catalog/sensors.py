@@ -37,13 +37,15 @@ def commit_sensor(
     moves only past commits that were reported. To report everything anew, wipe the events of the asset and
     reset the cursor.
     """
-    log = kernel.events()
     cursor = CommitCursor.parse(context.cursor)
     try:
+        log = kernel.events()
         batch = log.after(cursor, limit=COMMITS_PER_TICK)
         reported = _reported(context.instance, cursor) if batch.events else cursor
         if reported != cursor:
-            return _catch_up(cursor, log.after(cursor, limit=COMMITS_PER_TICK, until=reported))
+            told = log.after(cursor, limit=COMMITS_PER_TICK, until=reported)
+            if told.events:  # none, if the events are of catalogs that are gone
+                return _catch_up(cursor, told)
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was read, the cursor stays: {error.message}")
     for name in batch.ahead_of_log:
@@ -51,7 +53,11 @@ def commit_sensor(
     return _report(context.instance, cursor, batch)
 
 
-def _report(instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
+def _report(
+    instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch
+) -> dg.SensorResult | dg.SkipReason:
+    if not batch.events:
+        return dg.SkipReason(_summary((), (), batch))
     passed, new_tables = _passable(instance, batch.events)
     events = [event for event in passed if event.kind == "table"]
     return dg.SensorResult(
@@ -74,8 +80,8 @@ def _catch_up(cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
 def _reported(instance: dg.DagsterInstance, cursor: CommitCursor) -> CommitCursor:
     """The cursor, or where the events of the asset end if that is further on.
 
-    Dagster stores the events of a tick one by one, and its cursor last. After a crash between the two the events
-    beyond the cursor are the newest of all, no more than one tick makes.
+    Dagster stores the events of a tick one by one, and its cursor last. After a crash between the two the
+    events beyond the cursor are the newest of all, no more than one tick makes.
     """
     for count in (_NEWEST, COMMITS_PER_TICK):
         reported = cursor

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.encryption_keys import parse_encryption_keys
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.refs import MAIN_BRANCH
 
 __all__ = ["check_integrity"]
+
+_LISTS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics", "encryption_keys")
 
 
 def check_integrity(metadata: TableMetadata) -> None:
@@ -23,9 +24,8 @@ def check_integrity(metadata: TableMetadata) -> None:
     _check_definitions(metadata)
     _check_snapshots(metadata)
     _check_refs(metadata)
-    for part in ("snapshot_log", "metadata_log", "statistics", "partition_statistics"):
+    for part in _LISTS:
         getattr(metadata, part)
-    parse_encryption_keys(metadata.array("encryption-keys"))
 
 
 def _check_definitions(metadata: TableMetadata) -> None:

@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.iceberg.encryption_keys import EncryptedKey
 from floecat.iceberg.json_arrays import (
     EMPTY_ARRAY,
     Fragment,
@@ -277,6 +278,11 @@ class TableMetadata:
     def partition_statistics(self) -> Sequence[PartitionStatisticsFile]:
         """Partition statistics files."""
         return self._structs("partition-statistics", PartitionStatisticsFile)
+
+    @cached_property
+    def encryption_keys(self) -> Sequence[EncryptedKey]:
+        """Encrypted keys."""
+        return self._structs("encryption-keys", EncryptedKey)
 
     def _structs(self, name: str, type: type[T]) -> tuple[T, ...]:
         return self._elements(name, lambda element: decode_json(element, type, name))

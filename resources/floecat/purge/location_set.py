@@ -39,10 +39,7 @@ def file_key(location: str) -> bytes:
     A malformed location stands for itself: no file that can be read or deleted has it.
     """
     folder, _, name = location.rpartition("/")
-    if is_plain_name(name):
-        text = _folder_text(folder) + name
-    else:
-        text = _text(location)
+    text = _folder_text(folder) + name if is_plain_name(name) else _text(location)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

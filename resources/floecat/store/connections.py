@@ -103,15 +103,17 @@ class ReadConnection(Connection):
             raise _needs_transaction()
         _count_statement()
         connection = None if self._pooled is None else self._pooled.dbapi_connection
-        if connection is None:
-            return self._reconnected(query, parameters)
+        prepared = self._queries.get(query)
+        if connection is None or prepared is None:
+            self.close()
+            return self._run_anew(query, parameters)
         try:
-            return self._queries.get(query).rows(connection, parameters)
+            return prepared.rows(connection, parameters)
         except DATABASE_ERRORS as error:
             if not self._is_dead(error, connection):
                 raise_fault(error)
         self._discard()
-        return self._reconnected(query, parameters)
+        return self._run_anew(query, parameters)
 
     def change(self, statement: Statement, parameters: Parameters = _NOTHING) -> int:  # noqa: ARG002
         """Refuses: a change that is repeated might be made twice."""
@@ -125,6 +127,7 @@ class ReadConnection(Connection):
         """Gives the connection back to the pool."""
         if self._pooled is not None:
             self._pooled.close()
+            self._pooled = None
 
     def _is_dead(self, error: Exception, connection: DBAPIConnection) -> bool:
         dialect = self._engine.dialect
@@ -137,11 +140,11 @@ class ReadConnection(Connection):
             self._pooled.invalidate()
             self._pooled = None
 
-    def _reconnected(self, query: Query, parameters: Parameters) -> Sequence[Row]:
-        """Runs a query on another connection of the pool.
+    def _run_anew(self, query: Query, parameters: Parameters) -> Sequence[Row]:
+        """Runs a query on another connection of the pool, by SQLAlchemy alone.
 
-        That one may be dead too, after a restart. SQLAlchemy then forgets all that are as old, and a new one
-        is made.
+        That connection may be dead too, after a restart: then SQLAlchemy forgets all that are as old, and a
+        new one is made.
         """
         for last in (False, True):
             try:

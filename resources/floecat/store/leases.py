@@ -5,7 +5,7 @@ Times come from the callers' clocks, so a lease should be much longer than these
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -17,26 +17,17 @@ from floecat.store.schema import leases as _leases
 
 __all__ = ["LeaseRow", "acquire", "get", "release", "renew"]
 
-_NEW_VALUES: Final = {
-    name: sa.bindparam(name, type_=_leases.c[name].type)
-    for name in ("owner", "acquired_at_ms", "expires_at_ms")
-}
-_IS_FREE: Final = sa.or_(
-    _leases.c.expires_at_ms <= sa.bindparam("now_ms", type_=sa.BigInteger()),
-    _leases.c.owner == sa.bindparam("owner", type_=sa.Uuid()),
-)
 
-
-def _acquiring(insert: Any) -> sa.Executable:
-    statement: sa.Executable = (
-        insert(_leases)
-        .values(name=sa.bindparam("name"), **_NEW_VALUES)
-        .on_conflict_do_update(index_elements=[_leases.c.name], set_=_NEW_VALUES, where=_IS_FREE)
+def _acquiring(statement: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    offered = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[_leases.c.name],
+        set_={name: offered[name] for name in ("owner", "acquired_at_ms", "expires_at_ms")},
+        where=sa.or_(_leases.c.expires_at_ms <= offered.acquired_at_ms, _leases.c.owner == offered.owner),
     )
-    return statement
 
 
-_ACQUIRE: Final = PerDialect(_acquiring(sqlite.insert), _acquiring(postgresql.insert))
+_ACQUIRE: Final = PerDialect(_acquiring(sqlite.insert(_leases)), _acquiring(postgresql.insert(_leases)))
 _HELD: Final = (_leases.c.name == sa.bindparam("lease"), _leases.c.owner == sa.bindparam("holder"))
 _RENEW: Final = sa.update(_leases).where(*_HELD).values(expires_at_ms=sa.bindparam("expires_at_ms"))
 _RELEASE: Final = sa.delete(_leases).where(*_HELD)
@@ -63,7 +54,6 @@ def acquire(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: 
     parameters = {
         "name": name,
         "owner": owner,
-        "now_ms": now_ms,
         "acquired_at_ms": now_ms,
         "expires_at_ms": now_ms + duration_ms,
     }

@@ -55,6 +55,8 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
         skip_autocommit_rollback=True,
         use_native_hstore=False,
         hide_parameters=True,
+        # otherwise an INSERT with a conflict clause does not always tell what it did
+        execution_options={"preserve_rowcount": True},
         **pool,
     )
 

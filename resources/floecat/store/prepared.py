@@ -21,13 +21,14 @@ _Processor: TypeAlias = Callable[[Any], Any]
 class PreparedQuery:
     """The SQL of one query, and how values go in and come out."""
 
-    __slots__ = ("_columns", "_constants", "_parameters", "_positional", "_sql", "statement")
+    __slots__ = ("_columns", "_constants", "_parameters", "_positional", "_sql", "is_fixed", "statement")
 
     def __init__(self, statement: sa.Select[*tuple[Any, ...]], dialect: sa.Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         if not isinstance(compiled, SQLCompiler):
             raise TypeError("a query compiles to SQL")
         binds = compiled.binds
+        self.is_fixed: Final = not any(bind.expanding for bind in binds.values())
         self.statement = statement
         self._sql: Final = str(compiled)
         self._positional: Final = compiled.positional
@@ -93,10 +94,14 @@ class PreparedQueries:
         # a query keeps its statement alive, so no other statement can get the same id
         self._queries: dict[int, PreparedQuery] = {}
 
-    def get(self, statement: sa.Select[*tuple[Any, ...]]) -> PreparedQuery:
-        """The query of a statement that lives as long as the program."""
+    def get(self, statement: sa.Select[*tuple[Any, ...]]) -> PreparedQuery | None:
+        """The query of a statement that lives as long as the program.
+
+        Returns:
+            `None` for a statement whose SQL depends on the values, as a list after IN.
+        """
         query = self._queries.get(id(statement))
         if query is None:
             query = PreparedQuery(statement, self._dialect)
             self._queries[id(statement)] = query
-        return query
+        return query if query.is_fixed else None

@@ -49,6 +49,8 @@ def create_engine(
             "cached_statements": _CACHED_STATEMENTS,
         },
         hide_parameters=True,
+        # otherwise an INSERT with a conflict clause does not always tell what it did
+        execution_options={"preserve_rowcount": True},
         **pool,
     )
     sa.event.listen(engine, "connect", lambda connection, _record: _configure(connection, foreign_keys))

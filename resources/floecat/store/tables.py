@@ -150,8 +150,7 @@ _LIST: Final = (
     .limit(LIMIT)
 )
 _SCAN: Final = (
-    sa.select(*_ENTRY_COLUMNS, _documents.c.size_bytes, _documents.c.body)
-    .select_from(_entries.join(_documents, _documents.c.entry_id == _entries.c.id))
+    sa.select(*_ENTRY_COLUMNS)
     .where(_entries.c.kind == sa.bindparam("kind"), _entries.c.id > sa.bindparam("after"))
     .order_by(_entries.c.id)
     .limit(LIMIT)
@@ -300,7 +299,7 @@ def list_names(
 
 
 def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
-    """Entries of one kind over all catalogs, ordered by id, with their documents.
+    """Entries of one kind over all catalogs, ordered by id, without their documents.
 
     Args:
         conn: a connection.

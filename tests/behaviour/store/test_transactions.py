@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
-import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import BadRequestError, StoreUnavailableError
@@ -41,9 +41,13 @@ def test_a_block_that_ends_is_committed(store: Store) -> None:
 
 def test_a_block_that_raises_is_rolled_back(store: Store) -> None:
     account_id = uuids.uuid7()
-    with pytest.raises(Oops), store.write() as conn:
+
+    def work(conn: Connection) -> None:
         accounts.ensure(conn, account_id, NOW_MS)
         raise Oops
+
+    with pytest.raises(Oops):
+        store.run(work)
     with store.read() as conn:
         assert accounts.list_all(conn) == []
 
@@ -59,10 +63,14 @@ def test_nothing_is_seen_before_the_commit(store: Store) -> None:
 
 def test_an_error_that_was_swallowed_rolls_back(store: Store, catalog: CatalogRow) -> None:
     account_id = uuids.uuid7()
-    with pytest.raises(StoreFaultError), store.write() as conn:
+
+    def work(conn: Connection) -> None:
         accounts.ensure(conn, account_id, NOW_MS)
         with pytest.raises(DuplicateKeyError):
             catalogs.insert(conn, catalog)
+
+    with pytest.raises(StoreFaultError):
+        store.run(work)
     with store.read() as conn:
         assert account_id not in [row.id for row in accounts.list_all(conn)]
     with store.write() as conn:  # the connection is as good as new
@@ -201,10 +209,8 @@ def test_transactions_that_wait_for_each_other(store: Store, catalog: CatalogRow
             attempts.append(number)
             namespaces.set_properties(conn, first.id, {"by": str(number)}, NOW_MS)
             if len(attempts) <= 2:
-                try:
+                with suppress(threading.BrokenBarrierError):
                     met.wait(timeout=0.5)  # on SQLite only one comes this far
-                except threading.BrokenBarrierError:
-                    pass
             namespaces.set_properties(conn, second.id, {"by": str(number)}, NOW_MS)
 
         store.run(change)
@@ -273,8 +279,7 @@ assert {ours, theirs} <= found, found
 
 
 def test_a_fork_opens_connections_of_its_own(store: Store, url: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _FORK, url], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, "-c", _FORK, url], check=True, timeout=60)
 
 
 def test_a_store_without_tables(empty_url: str) -> None:
@@ -285,13 +290,3 @@ def test_a_store_without_tables(empty_url: str) -> None:
     with pytest.raises(StoreFaultError, match="floecat db upgrade"), bare.write() as conn:
         accounts.ensure(conn, uuids.uuid7(), 1)
     bare.close()
-
-
-def test_a_query_is_made_once(store: Store) -> None:
-    with store.read() as conn:
-        accounts.list_all(conn)
-        before = len(store._queries._queries)
-        for _ in range(3):
-            accounts.list_all(conn)
-    assert len(store._queries._queries) == before
-    assert isinstance(store._engine, sa.Engine)

@@ -16,7 +16,9 @@ BASE_FILE = "s3://lake/db/t/metadata/00004-5d1e3b3c.metadata.json"
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 
-def column(field_id: int, name: str, type: object = "long", *, required: bool = False, **more: object) -> dict:
+def column(
+    field_id: int, name: str, type: object = "long", *, required: bool = False, **more: object
+) -> dict:
     return {"id": field_id, "name": name, "required": required, "type": type, **more}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.default_values import check_default
 from floecat.iceberg.types import ListType, StructType, Type, parse_primitive
@@ -75,7 +76,9 @@ def test_refuses_others_without_quoting_them(type: str, value: object) -> None:
     assert repr(value) not in caught.value.message.replace("secret_column", "")
 
 
-@pytest.mark.parametrize("type", [StructType(()), ListType(1, parse_primitive("int"), element_required=False)])
+@pytest.mark.parametrize(
+    "type", [StructType(()), ListType(1, parse_primitive("int"), element_required=False)]
+)
 def test_nested_types_default_to_null_only(type: Type) -> None:
     with pytest.raises(IllegalArgumentError, match="must be null"):
         check_default({}, type, "c")

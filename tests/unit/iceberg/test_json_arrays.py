@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.json_arrays import (
     append_elements,

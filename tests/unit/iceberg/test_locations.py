@@ -3,6 +3,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.locations import metadata_version, strip_trailing_slash
 from floecat.iceberg.metadata import metadata_file_location
@@ -16,7 +17,10 @@ ID = UUID("0190a1b2-0000-7000-8000-000000000001")
     [
         ({}, f"s3://lake/db/t/metadata/00007-{ID}.metadata.json"),
         ({"write.metadata.path": "s3://other/meta/"}, f"s3://other/meta/00007-{ID}.metadata.json"),
-        ({"write.metadata.compression-codec": "GZIP"}, f"s3://lake/db/t/metadata/00007-{ID}.gz.metadata.json"),
+        (
+            {"write.metadata.compression-codec": "GZIP"},
+            f"s3://lake/db/t/metadata/00007-{ID}.gz.metadata.json",
+        ),
         ({"write.metadata.compression-codec": "none"}, f"s3://lake/db/t/metadata/00007-{ID}.metadata.json"),
     ],
 )
@@ -47,7 +51,8 @@ def test_versions_of_metadata_files(location: str | None, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "stripped"), [("s3://b/t//", "s3://b/t"), ("s3://", "s3://"), ("file:///", "file://"), ("/a", "/a")]
+    ("location", "stripped"),
+    [("s3://b/t//", "s3://b/t"), ("s3://", "s3://"), ("file:///", "file://"), ("/a", "/a")],
 )
 def test_trailing_slashes_go(location: str, stripped: str) -> None:
     assert strip_trailing_slash(location) == stripped

@@ -4,6 +4,7 @@ import json
 import uuid
 
 import pytest
+
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
@@ -240,9 +241,7 @@ def test_v1_upgrades_to_v2_and_v3() -> None:
     assert v3["format-version"] == 3
 
 
-@pytest.mark.parametrize(
-    ("version", "written"), [(1, -1), (2, -1), (3, None)]
-)
+@pytest.mark.parametrize(("version", "written"), [(1, -1), (2, -1), (3, None)])
 def test_how_no_snapshot_is_written(version: int, written: int | None) -> None:
     body = document(version)
     result = read(commit(parse(body), {"action": "remove-snapshot-ref", "ref-name": "main"}).metadata)
@@ -313,14 +312,20 @@ def test_refuses_broken_v1_documents(changes: dict, message: str) -> None:
         parse(body)
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"{", b'{"format-version":2', b'{"a":"\xff"}', b'{"a":' + b"[" * 90000])
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"null", b"{", b'{"format-version":2', b'{"a":"\xff"}', b'{"a":' + b"[" * 90000]
+)
 def test_refuses_what_is_no_json_object(raw: bytes) -> None:
     with pytest.raises(InvalidMetadataError):
         TableMetadata.parse(raw)
 
 
 def test_messages_never_quote_the_document() -> None:
-    for changes in ({"properties": {"password": ["hunter2"]}}, {"location": ["hunter2"]}, {"refs": "hunter2"}):
+    for changes in (
+        {"properties": {"password": ["hunter2"]}},
+        {"location": ["hunter2"]},
+        {"refs": "hunter2"},
+    ):
         with pytest.raises(InvalidMetadataError) as caught:
             parse(document() | changes)
         assert "hunter2" not in caught.value.message
@@ -349,7 +354,7 @@ def test_messages_never_quote_the_document() -> None:
         ({"metadata-log": [{"timestamp-ms": 1}]}, "metadata-log"),
         ({"statistics": [{"snapshot-id": 11}]}, "statistics"),
         ({"partition-statistics": [{"snapshot-id": 11}]}, "partition-statistics"),
-        ({"encryption-keys": [{"key-id": "a"}]}, "encryption key"),
+        ({"encryption-keys": [{"key-id": "a"}]}, "encryption-keys"),
     ],
 )
 def test_the_whole_check_finds_parts_that_do_not_agree(changes: dict, message: str) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
@@ -141,10 +142,16 @@ def test_defaults_of_columns_survive_creation() -> None:
         ({"properties": {"format-version": "4"}}, r"Unsupported format version: v4 \(supported: v3\)"),
         ({"properties": {"format-version": "0"}}, "Unsupported format version: v0"),
         ({"properties": {"format-version": "two"}}, "format-version must have integer value"),
-        ({"properties": {"commit.retry.num-retries": "x"}}, "commit.retry.num-retries must have non negative"),
+        (
+            {"properties": {"commit.retry.num-retries": "x"}},
+            "commit.retry.num-retries must have non negative",
+        ),
         ({"properties": {"write.metadata.metrics.column.nope": "full"}}, "could not find column nope"),
         ({"properties": {"encryption.key-id": "k"}}, "Invalid properties for v2: encryption.key-id"),
-        ({"partition_spec": spec(partition_field(1, 99, "x"))}, "Cannot find source column for partition field: x"),
+        (
+            {"partition_spec": spec(partition_field(1, 99, "x"))},
+            "Cannot find source column for partition field: x",
+        ),
         ({"partition_spec": spec(partition_field(1, 2, "text_day", "day"))}, "Invalid source type string"),
         ({"partition_spec": spec(partition_field(1, 2, "id"))}, "sourced from different field"),
         ({"sort_order": order(sort_field(99))}, "Cannot find source column for sort field"),
@@ -158,7 +165,9 @@ def test_refuses_tables_that_cannot_be(arguments: dict, message: str) -> None:
 
 def test_variant_needs_version_3() -> None:
     data = column(1, "data", "variant")
-    with pytest.raises(IllegalArgumentError, match="Invalid type for data: variant is not supported until v3"):
+    with pytest.raises(
+        IllegalArgumentError, match="Invalid type for data: variant is not supported until v3"
+    ):
         create(data)
     assert create(data, properties={"format-version": "3"}).format_version == 3
 
@@ -169,7 +178,7 @@ def test_metrics_of_a_nested_column_are_known_by_name() -> None:
     assert create(inner, properties=properties).properties.keys() >= properties.keys()
 
 
-# -- create by updates --------------------------------------------------------------------------------------------
+# -- create by updates ----------------------------------------------------------------------------------
 
 STAGED = [
     update("assign-uuid", uuid="0190a1b2-0000-7000-8000-000000000001"),
@@ -225,7 +234,11 @@ def test_a_create_transaction_with_several_schemas_specs_and_orders() -> None:
     assert [item["schema-id"] for item in written["schemas"]] == [0, 1]
     assert [item["spec-id"] for item in written["partition-specs"]] == [0, 1]
     assert [item["order-id"] for item in written["sort-orders"]] == [0, 1, 2]
-    assert (written["current-schema-id"], written["default-spec-id"], written["default-sort-order-id"]) == (1, 1, 2)
+    assert (written["current-schema-id"], written["default-spec-id"], written["default-sort-order-id"]) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_the_uuid_of_a_create_may_come_from_elsewhere() -> None:
@@ -242,7 +255,10 @@ def test_specs_and_orders_that_a_create_leaves_out_are_empty() -> None:
 @pytest.mark.parametrize(
     ("updates", "message"),
     [
-        ([item for item in STAGED if item["action"] != "set-location"], "Table location is required in format v2"),
+        (
+            [item for item in STAGED if item["action"] != "set-location"],
+            "Table location is required in format v2",
+        ),
         ([item for item in STAGED if "schema" not in item["action"]], "Cannot find current schema"),
         (append(5, 1, None), "before a schema is added"),
         ([*STAGED[:4], *append(5, 1, None)], "before a partition spec is added"),
@@ -255,7 +271,7 @@ def test_refuses_incomplete_creates(updates: list[dict], message: str) -> None:
         commit(None, *updates)
 
 
-# -- the document as a whole ----------------------------------------------------------------------------------------
+# -- the document as a whole ----------------------------------------------------------------------------
 
 
 def no_effect() -> list[list[dict]]:
@@ -267,7 +283,10 @@ def no_effect() -> list[list[dict]]:
         [update("add-schema", schema=schema(ID, TEXT, TS, schema_id=5))],
         [update("set-current-schema", schema_id=0)],
         [update("add-spec", spec=spec(spec_id=4)), update("set-default-spec", spec_id=-1)],
-        [update("add-sort-order", sort_order=order(order_id=0)), update("set-default-sort-order", sort_order_id=-1)],
+        [
+            update("add-sort-order", sort_order=order(order_id=0)),
+            update("set-default-sort-order", sort_order_id=-1),
+        ],
         [update("set-location", location="s3://lake/db/t/")],
         [update("set-properties", updates={"owner": "ops", "format-version": "2", "uuid": "x"})],
         [update("set-properties", updates={"a": "b"}), update("remove-properties", removals=["a", "c"])],
@@ -284,7 +303,9 @@ def no_effect() -> list[list[dict]]:
     ]
 
 
-@pytest.mark.parametrize("updates", no_effect(), ids=lambda updates: "+".join(u["action"] for u in updates) or "none")
+@pytest.mark.parametrize(
+    "updates", no_effect(), ids=lambda updates: "+".join(u["action"] for u in updates) or "none"
+)
 def test_updates_without_effect_leave_the_base(updates: list[dict]) -> None:
     base = parse(
         document(
@@ -397,7 +418,17 @@ def test_set_location_strips_the_slash() -> None:
 
 
 def test_nulls_in_the_base_are_no_lists() -> None:
-    base = parse(empty(**{"refs": None, "snapshots": None, "snapshot-log": None, "metadata-log": None, "properties": None}))
+    base = parse(
+        empty(
+            **{
+                "refs": None,
+                "snapshots": None,
+                "snapshot-log": None,
+                "metadata-log": None,
+                "properties": None,
+            }
+        )
+    )
     written = read(commit(base, *append(5, 1, None)).metadata)
     assert [item["snapshot-id"] for item in written["snapshots"]] == [5]
     assert written["refs"] == {"main": {"snapshot-id": 5, "type": "branch"}}
@@ -405,7 +436,9 @@ def test_nulls_in_the_base_are_no_lists() -> None:
 
 
 def test_encryption_keys() -> None:
-    base = parse(document(3, **{"encryption-keys": [{"key-id": "a", "encrypted-key-metadata": "eA==", "x": 1}]}))
+    base = parse(
+        document(3, **{"encryption-keys": [{"key-id": "a", "encrypted-key-metadata": "eA==", "x": 1}]})
+    )
     key = {"key-id": "b", "encrypted-key-metadata": "eQ==", "encrypted-by-id": "a", "properties": {"k": "v"}}
 
     both = commit(base, update("add-encryption-key", encryption_key=key)).metadata

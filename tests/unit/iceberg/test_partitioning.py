@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.partitioning import (
     PartitionSpec,
@@ -30,7 +31,12 @@ def columns() -> Schema:
 
 @pytest.mark.parametrize(
     ("text", "normal"),
-    [("Identity", "identity"), ("BUCKET[16]", "bucket[16]"), ("truncate[007]", "truncate[7]"), ("Zorder", "Zorder")],
+    [
+        ("Identity", "identity"),
+        ("BUCKET[16]", "bucket[16]"),
+        ("truncate[007]", "truncate[7]"),
+        ("Zorder", "Zorder"),
+    ],
 )
 def test_known_transforms_are_written_in_lower_case(text: str, normal: str) -> None:
     assert normalize_transform(text) == normal
@@ -125,7 +131,10 @@ def test_fields_in_structs_and_void_fields_of_dropped_columns_fit(columns: Schem
     [
         ([partition_field(1000, 1, "")], "Cannot use empty partition name"),
         ([partition_field(1000, 1, "a"), partition_field(1001, 2, "a")], "more than once: a"),
-        ([partition_field(1000, 3, "ts", "day")], "Cannot create partition from name that exists in schema: ts"),
+        (
+            [partition_field(1000, 3, "ts", "day")],
+            "Cannot create partition from name that exists in schema: ts",
+        ),
         ([partition_field(1000, 1, "text")], "sourced from different field in schema: text"),
         ([partition_field(1000, 5, "inner.blob")], "sourced from different field in schema: inner.blob"),
     ],

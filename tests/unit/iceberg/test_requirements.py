@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import BadRequestError, CommitFailedError, IllegalArgumentError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.requirements import check_requirements, decode_requirements
@@ -66,8 +67,14 @@ def test_all_that_hold(table: TableMetadata) -> None:
             require("assert-last-assigned-partition-id", last_assigned_partition_id=1000),
             "last assigned partition id changed: expected id 1000 != 999",
         ),
-        (require("assert-default-spec-id", default_spec_id=2), "default partition spec changed: expected id 2 != 0"),
-        (require("assert-default-sort-order-id", default_sort_order_id=1), "default sort order changed: expected id 1 != 0"),
+        (
+            require("assert-default-spec-id", default_spec_id=2),
+            "default partition spec changed: expected id 2 != 0",
+        ),
+        (
+            require("assert-default-sort-order-id", default_sort_order_id=1),
+            "default sort order changed: expected id 1 != 0",
+        ),
     ],
 )
 def test_those_that_do_not_hold(table: TableMetadata, requirement: dict, message: str) -> None:
@@ -109,7 +116,10 @@ def test_nothing_can_be_required_of_a_table_to_create() -> None:
         (b'[{"type":"assert-view-uuid","uuid":"x"}]', "Unknown requirement type: assert-view-uuid"),
         (b'[{"type":"assert-table-uuid"}]', "uuid"),
         (b'[{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":"13"}]', "snapshot-id"),
-        (b'[{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":9223372036854775808}]', "snapshot-id"),
+        (
+            b'[{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":9223372036854775808}]',
+            "snapshot-id",
+        ),
         (b'[{"uuid":"x"}]', "type"),
         (b"{}", "array"),
         (b"[", "truncated"),

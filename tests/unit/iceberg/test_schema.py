@@ -4,6 +4,7 @@ import json
 from itertools import count
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schema import Schema, assign_fresh_ids, parse_schema
 from tests.unit.iceberg.table_documents import ID, TEXT, column, encode, schema
@@ -177,7 +178,9 @@ def test_refuses_what_is_no_schema(raw: bytes) -> None:
 
 def test_refuses_bottomless_nesting() -> None:
     levels = 5000
-    deep = '{"type":"list","element-id":1,"element-required":true,"element":' * levels + '"int"' + "}" * levels
+    deep = (
+        '{"type":"list","element-id":1,"element-required":true,"element":' * levels + '"int"' + "}" * levels
+    )
     raw = '{"type":"struct","fields":[{"id":1,"name":"d","required":false,"type":' + deep + "}]}"
     with pytest.raises(IllegalArgumentError, match="nested too deeply"):
         parse_schema(raw.encode())
@@ -217,11 +220,15 @@ def test_an_identifier_field_may_lie_in_required_structs() -> None:
     assert parsed(inner, **{"identifier-field-ids": [5]}).identifier_field_ids == {5}
 
 
-@pytest.mark.parametrize("name", ["timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"])
+@pytest.mark.parametrize(
+    "name", ["timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"]
+)
 def test_new_types_need_version_3(name: str) -> None:
     found = parsed(column(1, "data", name))
 
-    with pytest.raises(IllegalArgumentError, match=f"Invalid type for data: {name}.* is not supported until v3"):
+    with pytest.raises(
+        IllegalArgumentError, match=f"Invalid type for data: {name}.* is not supported until v3"
+    ):
         found.check_format_version(2)
     found.check_format_version(3)
 

@@ -3,14 +3,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.json_arrays import fragment_bytes
 from floecat.iceberg.snapshots import SnapshotIndex, read_new_snapshot
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.iceberg.table_documents import encode, snapshot
 
-SPACED = b'[ {"snapshot-id": 1, "timestamp-ms": 5, "note": "a,{]"} ,\n{"snapshot-id":2,"timestamp-ms":6},{"snapshot-id":3,"timestamp-ms":7}\t]'
+SPACED = (
+    b'[ {"snapshot-id": 1, "timestamp-ms": 5, "note": "a,{]"} ,\n'
+    b'{"snapshot-id":2,"timestamp-ms":6},{"snapshot-id":3,"timestamp-ms":7}\t]'
+)
 
 
 def test_reads_what_it_needs() -> None:
@@ -31,7 +35,10 @@ def test_keeps_the_bytes_of_a_new_snapshot() -> None:
 
 
 def test_drops_nulls_of_optional_parts_only() -> None:
-    raw = b'{"snapshot-id":1,"parent-snapshot-id":null,"timestamp-ms":1,"manifest-list":"m","schema-id":null,"x":null}'
+    raw = (
+        b'{"snapshot-id":1,"parent-snapshot-id":null,"timestamp-ms":1,"manifest-list":"m",'
+        b'"schema-id":null,"x":null}'
+    )
     assert read_new_snapshot(raw).raw == b'{"snapshot-id":1,"timestamp-ms":1,"manifest-list":"m","x":null}'
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schema import Schema, parse_schema
 from floecat.iceberg.sorting import check_sort_order, parse_sort_order

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.types import PrimitiveType, parse_primitive
 
@@ -25,7 +26,17 @@ def test_reads_primitive_types(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["varchar", "decimal(39,2)", "decimal(9)", "fixed[]", "fixed[-1]", "geography(x, straight)", "geometry()", ""]
+    "text",
+    [
+        "varchar",
+        "decimal(39,2)",
+        "decimal(9)",
+        "fixed[]",
+        "fixed[-1]",
+        "geography(x, straight)",
+        "geometry()",
+        "",
+    ],
 )
 def test_refuses_what_is_no_type(text: str) -> None:
     with pytest.raises(IllegalArgumentError):

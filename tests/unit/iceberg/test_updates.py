@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from floecat.errors import BadRequestError
 from floecat.iceberg.updates import (
     RemoveProperties,
@@ -45,7 +46,13 @@ def test_64_bit_ids_are_exact() -> None:
 
 
 def test_types_of_refs_are_read_in_any_case() -> None:
-    body = {"action": "set-snapshot-ref", "ref-name": "x", "type": "TAG", "snapshot-id": 1, "max-ref-age-ms": 5}
+    body = {
+        "action": "set-snapshot-ref",
+        "ref-name": "x",
+        "type": "TAG",
+        "snapshot-id": 1,
+        "max-ref-age-ms": 5,
+    }
     (update,) = decode_updates(encode([body]))
     assert isinstance(update, SetSnapshotRef)
     assert update.ref.type == "tag"
@@ -56,9 +63,18 @@ def test_types_of_refs_are_read_in_any_case() -> None:
     ("raw", "message"),
     [
         (b'[{"action":"explode"}]', "Unknown update action: explode"),
-        (b'[{"action":"set-location","location":"x"},{"action":"explode"}]', "Unknown update action: explode"),
-        (b'[{"action":"add-view-version","view-version":{}}]', "Cannot apply update add-view-version to a table"),
-        (b'[{"action":"set-current-view-version","view-version-id":1}]', "set-current-view-version to a table"),
+        (
+            b'[{"action":"set-location","location":"x"},{"action":"explode"}]',
+            "Unknown update action: explode",
+        ),
+        (
+            b'[{"action":"add-view-version","view-version":{}}]',
+            "Cannot apply update add-view-version to a table",
+        ),
+        (
+            b'[{"action":"set-current-view-version","view-version-id":1}]',
+            "set-current-view-version to a table",
+        ),
         (b'[{"action":"set-location"}]', "location"),
         (b'[{"action":"set-location","location":5}]', "location"),
         (b'[{"action":"set-properties"}]', "updates"),

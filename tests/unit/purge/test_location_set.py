@@ -49,3 +49,12 @@ def test_holds_more_than_its_memory() -> None:
             seen.add(f"s3://b/t/{number}")
         assert len(seen) == 20_000
         assert all(f"s3://b/t/{number}" in seen for number in range(0, 20_000, 997))
+
+
+@pytest.mark.parametrize(
+    ("location", "alias"),
+    [("s3://b/f", "s3a://b/f"), ("/f", "file:///f"), ("s3://b/a b/ü.parquet", "s3n://b/a b/ü.parquet")],
+)
+def test_short_and_unusual_names(location: str, alias: str) -> None:
+    assert file_key(location) == file_key(alias)
+    assert file_key(location) != file_key(location + "x")

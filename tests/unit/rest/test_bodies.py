@@ -44,16 +44,6 @@ def test_what_cannot_be_read_is_a_bad_request(body, message):
     with pytest.raises(BadRequestError, match=message) as refused:
         decode_body(body, Body)
     assert "secret" not in refused.value.message
-    assert len(refused.value.message) < 400
-
-
-def test_a_long_unknown_tag_is_not_repeated_in_full():
-    class Tagged(msgspec.Struct, tag_field="action", tag="known"):
-        pass
-
-    with pytest.raises(BadRequestError) as refused:
-        decode_body(b'{"action":"%b"}' % (b"x" * 100_000), Tagged)
-    assert len(refused.value.message) < 400
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,7 @@ def test_headers_that_tell_clients_what_to_do():
 def test_text_that_json_cannot_carry_is_replaced():
     body = json.loads(encode_error(ErrorModel("name \ud800", "BadRequestException", 400)))
     assert body == {"error": {"message": "name ?", "type": "BadRequestException", "code": 400}}
+
+
+def test_a_message_that_repeats_a_long_name_is_cut():
+    assert len(encode_error(ErrorModel("x" * 100_000, "BadRequestException", 400))) < 1200

@@ -57,4 +57,12 @@ def test_the_parent_is_encoded_once(client, names):
     assert client.get("/v1/namespaces?parent=a").json()["namespaces"] == [["a", "b"]]
     assert client.get("/v1/namespaces?parent=a%1Fb").json()["namespaces"] == []
     assert client.get("/v1/namespaces?parent=a+b").status_code == 200
+    assert client.get("/v1/namespaces?parent=a%25zz").status_code == 404
     assert client.get("/v1/namespaces?parent=").json() == client.get("/v1/namespaces").json()
+
+
+def test_a_parent_that_pyiceberg_encodes_twice_is_found_and_a_literal_one_first(client):
+    for namespace in (["100% x", "one"], ["%31", "literal"], ["1", "decoded"]):
+        client.post("/v1/namespaces", json={"namespace": namespace})
+    assert client.get("/v1/namespaces?parent=100%2525%2520x").json()["namespaces"] == [["100% x", "one"]]
+    assert client.get("/v1/namespaces?parent=%2531").json()["namespaces"] == [["%31", "literal"]]

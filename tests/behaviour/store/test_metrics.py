@@ -1,0 +1,40 @@
+"""Metrics reports."""
+
+from __future__ import annotations
+
+import pytest
+import uuid_utils.compat as uuids
+
+from floecat.store import metrics
+from floecat.store.catalogs import CatalogRow
+from floecat.store.engine import Store
+from floecat.store.errors import ForeignKeyError
+from floecat.store.metrics import MetricsReportRow
+from tests.behaviour.store.rows import NOW_MS
+
+
+def test_reports(store: Store, catalog: CatalogRow) -> None:
+    entry_id = uuids.uuid7()
+    rows = [
+        MetricsReportRow(
+            uuids.uuid7(), catalog.id, entry_id, "a.t", "scan-report", snap, b"\x00", NOW_MS + number, "anna"
+        )
+        for number, snap in enumerate([None, 2**62, 3, 4])
+    ]  # fmt: skip
+    with store.write() as conn:
+        for row in rows:
+            metrics.insert(conn, row)
+    with store.read() as conn:
+        assert metrics.list_for(conn, entry_id, 10) == rows[::-1]
+        assert metrics.list_for(conn, entry_id, 1) == rows[3:]
+        assert metrics.list_for(conn, uuids.uuid7(), 10) == []
+    deleted = [store.run(lambda conn: metrics.delete_before(conn, NOW_MS + 3, 2)) for _ in range(3)]
+    assert deleted == [2, 1, 0]
+    with store.read() as conn:
+        assert metrics.list_for(conn, entry_id, 10) == rows[3:]
+
+
+def test_a_catalog_is_needed(store: Store) -> None:
+    row = MetricsReportRow(uuids.uuid7(), uuids.uuid7(), uuids.uuid7(), "t", "x", None, b"", 1, "anna")
+    with pytest.raises(ForeignKeyError), store.write() as conn:
+        metrics.insert(conn, row)

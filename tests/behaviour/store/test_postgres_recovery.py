@@ -1,0 +1,187 @@
+"""A PostgreSQL server that restarts, crashes, hangs or throws somebody out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+import uuid_utils.compat as uuids
+
+from floecat.errors import StoreUnavailableError
+from floecat.store import accounts
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import CommitOutcomeUnknownError, ConnectionLostError
+from tests.behaviour.store.rows import NOW_MS, at_once
+from tests.services.postgres import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+TIMEOUT_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def database(own_postgres_server: PostgresServer) -> str:
+    name = own_postgres_server.create_database()
+    store = Store.open(own_postgres_server.url(name))
+    store.upgrade()
+    store.close()
+    return name
+
+
+@pytest.fixture
+def pg(own_postgres_server: PostgresServer, database: str) -> Iterator[Store]:
+    store = Store.open(own_postgres_server.url(database), timeout_s=TIMEOUT_S)
+    yield store
+    store.close()
+
+
+def fill_pool(store: Store) -> None:
+    def hold(_: int) -> None:
+        with store.read() as conn:
+            accounts.list_all(conn)
+            time.sleep(0.1)
+
+    at_once(6, hold)
+
+
+def exists(store: Store, account_id: object) -> bool:
+    with store.read() as conn:
+        return account_id in {row.id for row in accounts.list_all(conn)}
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_reads_recover_from_a_restart(pg: Store, own_postgres_server: PostgresServer, how: str) -> None:
+    fill_pool(pg)
+    getattr(own_postgres_server, how)()
+    own_postgres_server.start()
+    assert all(rows is not None for rows in at_once(6, lambda _: exists(pg, None)))
+    fill_pool(pg)
+
+
+def test_a_read_in_the_middle_recovers(pg: Store, own_postgres_server: PostgresServer) -> None:
+    with pg.read() as conn:
+        before = accounts.list_all(conn)
+        own_postgres_server.stop()
+        own_postgres_server.start()
+        assert accounts.list_all(conn) == before
+        assert accounts.list_all(conn) == before
+
+
+def test_writes_recover_from_a_restart(pg: Store, own_postgres_server: PostgresServer) -> None:
+    fill_pool(pg)
+    own_postgres_server.kill()
+    own_postgres_server.start()
+    made = at_once(6, lambda _: pg.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), NOW_MS)))
+    assert made == [True] * 6
+    with pg.write() as conn:
+        assert accounts.ensure(conn, uuids.uuid7(), NOW_MS)
+
+
+def test_a_server_that_is_down(pg: Store, own_postgres_server: PostgresServer) -> None:
+    fill_pool(pg)
+    own_postgres_server.stop()
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError):
+                pg.ping()
+            with pytest.raises(StoreUnavailableError):
+                pg.run(accounts.list_all)
+            with pytest.raises(StoreUnavailableError):
+                pg.is_current()
+            with pytest.raises(StoreUnavailableError):
+                pg.upgrade()
+    finally:
+        own_postgres_server.start()
+    assert pg.is_current()
+
+
+def test_a_transaction_that_lost_its_connection(pg: Store, own_postgres_server: PostgresServer) -> None:
+    account_id = uuids.uuid7()
+    lost = []
+
+    def work(conn: Connection) -> None:
+        accounts.ensure(conn, account_id, NOW_MS)
+        if not lost:
+            lost.append(_throw_out(own_postgres_server))
+        accounts.list_all(conn)
+
+    with pytest.raises(ConnectionLostError), pg.write() as conn:
+        work(conn)
+    assert not exists(pg, account_id)
+    lost.clear()
+    pg.run(work)  # which may try again, since nothing was applied
+    assert len(lost) == 1
+    assert exists(pg, account_id)
+
+
+def test_a_connection_that_is_lost_at_the_commit(pg: Store, own_postgres_server: PostgresServer) -> None:
+    account_id = uuids.uuid7()
+    attempts = []
+
+    def work(conn: Connection) -> None:
+        attempts.append(accounts.ensure(conn, account_id, NOW_MS))
+        _throw_out(own_postgres_server)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        pg.run(work)
+    assert attempts == [True]  # what may have been applied is not done twice
+    assert not exists(pg, account_id)
+
+
+def test_a_server_that_hangs(pg: Store, own_postgres_server: PostgresServer) -> None:
+    fill_pool(pg)
+    started = time.monotonic()
+    own_postgres_server.pause()
+    try:
+        with pytest.raises(StoreUnavailableError):
+            pg.ping()
+    finally:
+        own_postgres_server.resume()
+    assert time.monotonic() - started < 20
+    pg.ping()
+
+
+def test_a_server_that_hangs_at_the_commit(pg: Store, own_postgres_server: PostgresServer) -> None:
+    account_id = uuids.uuid7()
+
+    def work(conn: Connection) -> None:
+        accounts.ensure(conn, account_id, NOW_MS)
+        own_postgres_server.pause()
+
+    try:
+        with pytest.raises(CommitOutcomeUnknownError):
+            pg.run(work)
+    finally:
+        own_postgres_server.resume()
+    for _ in range(100):  # the COMMIT was sent, and is carried out after all
+        if exists(pg, account_id):
+            return
+        time.sleep(0.05)
+    pytest.fail("the commit was not carried out")
+
+
+def test_messages_do_not_tell_the_url(
+    own_postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = own_postgres_server.url("nothing").replace("floecat@", "anna:hunter2@")
+    store = Store.open(url, timeout_s=TIMEOUT_S)
+    with caplog.at_level(logging.DEBUG), pytest.raises(StoreUnavailableError) as error:
+        store.ping()
+    chain: list[str] = []
+    seen: BaseException | None = error.value
+    while seen is not None:
+        chain.append(str(seen))
+        seen = seen.__cause__
+    assert "hunter2" not in "".join(chain) + caplog.text + repr(store)
+    assert "nothing" not in str(error.value)
+    store.close()
+
+
+def _throw_out(server: PostgresServer) -> int:
+    """Ends every session of the store."""
+    rows = server.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'floecat'"
+    )
+    return len(rows)

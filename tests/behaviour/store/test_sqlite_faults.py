@@ -1,0 +1,114 @@
+"""A SQLite file on a full disk, one that is damaged, one that may not be written."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import uuid_utils.compat as uuids
+
+from floecat.errors import SettingsError, StoreUnavailableError
+from floecat.store import accounts
+from floecat.store.documents import compress
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import StoreFaultError
+from floecat.store.tables import insert
+from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace, entry_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "new folder" / "deeper" / "floecat.db"
+
+
+@pytest.fixture
+def lite(path: Path) -> Store:
+    store = Store.open(f"sqlite:///{path}")
+    store.upgrade()
+    return store
+
+
+def test_a_new_file_is_private(lite: Store, path: Path) -> None:
+    lite.ping()
+    for each in path.parent.iterdir():
+        assert stat.S_IMODE(each.stat().st_mode) == 0o600
+    assert {each.name for each in path.parent.iterdir()} >= {"floecat.db", "floecat.db-wal"}
+    lite.close()
+    assert [each.name for each in path.parent.iterdir()] == ["floecat.db"]
+
+
+def test_how_a_file_is_opened(lite: Store) -> None:
+    found = {}
+    with lite._engine.connect() as connection:
+        for pragma in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout"):
+            found[pragma] = connection.exec_driver_sql(f"PRAGMA {pragma}").scalar()
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
+    lite.close()
+
+
+@pytest.mark.parametrize("statement", ["insert", "commit"])
+def test_a_full_disk(lite: Store, statement: str) -> None:
+    catalog = add_catalog(lite)
+    namespace = add_namespace(lite, catalog.id, "a")
+    document = compress(os.urandom(2_000_000 if statement == "insert" else 100))
+    row = entry_of(namespace, "t")
+
+    def work(conn: Connection) -> None:
+        _limit_pages(conn, 100)
+        insert(conn, row, document, 1)
+        if statement == "commit":
+            raise sa.exc.DBAPIError.instance(None, None, _full(), sqlite3.Error)
+
+    if statement == "insert":
+        with pytest.raises(StoreUnavailableError, match="disk"):
+            lite.run(work)
+    with lite.write() as conn:
+        _limit_pages(conn, 1_000_000)
+        insert(conn, row, document, 1)
+    lite.close()
+
+
+def test_a_file_that_may_not_be_written(lite: Store, path: Path) -> None:
+    lite.close()
+    reader = Store.open(f"sqlite:///{path}")
+    with reader._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(StoreUnavailableError, match="read-only"):
+        reader.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), NOW_MS))
+    reader.close()
+
+
+def test_a_file_that_is_no_database(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is not a database, " * 100)
+    store = Store.open(f"sqlite:///{path}")
+    with pytest.raises(StoreFaultError, match="damaged"):
+        store.ping()
+    with pytest.raises(StoreFaultError, match="damaged"):
+        store.upgrade()
+    assert path.read_bytes() == b"this is not a database, " * 100
+    store.close()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreUnavailableError, match="cannot open its file"):
+        Store.open(f"sqlite:///{tmp_path}/file/floecat.db")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"])
+def test_a_store_is_a_file(url: str) -> None:
+    with pytest.raises(SettingsError, match="must name a file"):
+        Store.open(url)
+
+
+def _limit_pages(conn: Connection, pages: int) -> None:
+    conn.all(sa.text(f"PRAGMA max_page_count = {pages}"))
+
+
+def _full() -> sqlite3.OperationalError:
+    return sqlite3.OperationalError("database or disk is full")

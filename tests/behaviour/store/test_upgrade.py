@@ -1,0 +1,124 @@
+"""The schema: how it comes into a store, and what happens when it does not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from floecat.errors import SettingsError
+from floecat.store import accounts
+from floecat.store.engine import Store
+from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
+from floecat.store.schema import metadata
+from tests.behaviour.store.rows import add_catalog
+
+
+@pytest.fixture
+def empty_store(empty_url: str) -> Iterator[Store]:
+    store = Store.open(empty_url)
+    yield store
+    store.close()
+
+
+def test_an_empty_store_is_upgraded(empty_store: Store) -> None:
+    assert not empty_store.is_current()
+    with pytest.raises(SettingsError, match=r"no schema yet.*floecat db upgrade"):
+        empty_store.check_schema()
+    empty_store.upgrade()
+    assert empty_store.is_current()
+    empty_store.check_schema()
+    catalog = add_catalog(empty_store)
+    empty_store.upgrade()
+    with empty_store.read() as conn:
+        assert [row.id for row in accounts.list_all(conn)] == [catalog.account_id]
+
+
+def test_migrations_make_the_schema_of_the_code(store: Store) -> None:
+    assert _differences(store, metadata) == []
+
+
+def test_a_difference_would_be_found(store: Store) -> None:
+    other = sa.MetaData()
+    for table in metadata.tables.values():
+        table.to_metadata(other)
+    other.tables["leases"].append_column(sa.Column("token", sa.BigInteger()))
+    assert [difference[0] for difference in _differences(store, other)] == ["add_column"]
+
+
+def test_the_newest_migration_is_the_one_that_the_code_names() -> None:
+    config = Config()
+    config.set_main_option("script_location", "floecat.store:migrations")
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD_REVISION]
+
+
+@pytest.mark.parametrize(
+    ("revision", "message"),
+    [("9999", "install the newer version"), ("0000", "schema 0000.*floecat db upgrade")],
+)
+def test_a_store_of_another_version(empty_store: Store, revision: str, message: str) -> None:
+    empty_store.upgrade()
+    _set_revision(empty_store, revision)
+    assert not empty_store.is_current()
+    with pytest.raises(SettingsError, match=message):
+        empty_store.check_schema()
+
+
+def test_a_newer_store_is_left_alone(empty_store: Store) -> None:
+    empty_store.upgrade()
+    _set_revision(empty_store, "9999")
+    with pytest.raises(SettingsError, match="install the newer version"):
+        empty_store.upgrade()
+    empty_store.ping()
+
+
+def test_an_upgrade_that_fails_leaves_nothing(empty_store: Store, backend: str) -> None:
+    # a table that is in the way of the last one
+    with _sql(empty_store) as connection:
+        if backend == "postgresql":
+            connection.exec_driver_sql("CREATE SCHEMA floecat")
+        connection.exec_driver_sql("CREATE TABLE purge_jobs (id INTEGER)")
+    with pytest.raises(Exception, match="The store failed"):
+        empty_store.upgrade()
+    with _sql(empty_store) as connection:
+        assert sa.inspect(connection).get_table_names() == ["purge_jobs"]
+        connection.exec_driver_sql("DROP TABLE purge_jobs")
+    empty_store.upgrade()
+    assert empty_store.is_current()
+
+
+def test_several_processes_upgrade_at_once(empty_store: Store, empty_url: str) -> None:
+    program = "import sys; from floecat.store.engine import Store; Store.open(sys.argv[1]).upgrade()"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, empty_url], stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert empty_store.is_current()
+
+
+def _differences(store: Store, wanted: sa.MetaData) -> list[tuple[object, ...]]:
+    with _sql(store) as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={"version_table": VERSION_TABLE, "compare_type": True, "compare_server_default": True},
+        )
+        return list(compare_metadata(context, wanted))
+
+
+def _set_revision(store: Store, revision: str) -> None:
+    with _sql(store) as connection:
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
+
+
+def _sql(store: Store) -> sa.Connection:
+    return store._engine.connect()

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.metadata import TableMetadata
+from tests.unit.iceberg.table_documents import (
+    commit,
+    document,
+    parse,
+    partition_field,
+    read,
+    spec,
+    update,
+)
+
+DAY = partition_field(1000, 3, "ts_day", "day")
+BUCKET = partition_field(1001, 1, "id_bucket", "bucket[16]")
+DEFAULT = update("set-default-spec", spec_id=-1)
+
+
+def add(*fields: dict, spec_id: int = 0) -> dict:
+    return update("add-spec", spec=spec(*fields, spec_id=spec_id))
+
+
+def without_id(field: dict) -> dict:
+    return {key: value for key, value in field.items() if key != "field-id"}
+
+
+@pytest.fixture
+def table() -> TableMetadata:
+    return parse(document())
+
+
+def test_a_new_spec_gets_the_next_id(table: TableMetadata) -> None:
+    written = read(commit(table, add(DAY | {"transform": "DAY"}, spec_id=9), DEFAULT).metadata)
+
+    assert written["partition-specs"] == [spec(), spec(DAY, spec_id=1)]
+    assert written["default-spec-id"] == 1
+    assert written["last-partition-id"] == 1000
+
+
+def test_a_spec_that_partitions_alike_keeps_its_id(table: TableMetadata) -> None:
+    daily = commit(table, add(DAY), DEFAULT).metadata
+    back = commit(daily, add(), DEFAULT).metadata
+    assert (back.default_spec_id, len(back.partition_specs)) == (0, 2)
+
+    again = commit(back, add(DAY | {"field-id": 1055}), DEFAULT).metadata
+    assert (again.default_spec_id, again.last_partition_id) == (1, 1000)
+
+
+def test_fields_without_ids_get_known_or_fresh_ones(table: TableMetadata) -> None:
+    daily = commit(table, add(DAY), DEFAULT).metadata
+    renamed = without_id(DAY | {"name": "day"})
+
+    written = read(commit(daily, add(without_id(BUCKET), renamed), DEFAULT).metadata)
+
+    assert written["partition-specs"][2]["fields"] == [BUCKET, DAY | {"name": "day"}]
+    assert written["last-partition-id"] == 1001
+
+
+def test_the_highest_field_id_stays(table: TableMetadata) -> None:
+    both = commit(table, add(DAY, BUCKET), DEFAULT, add()).metadata
+    metadata = commit(
+        both, update("set-default-spec", spec_id=0), update("remove-partition-specs", spec_ids=[1])
+    ).metadata
+
+    assert [item.spec_id for item in metadata.partition_specs] == [0]
+    assert metadata.last_partition_id == 1001
+    fresh = commit(metadata, add(without_id(BUCKET)), DEFAULT).metadata
+    assert fresh.partition_specs[-1].fields[0].field_id == 1002
+
+
+@pytest.mark.parametrize(
+    ("updates", "message"),
+    [
+        ([DEFAULT], "Cannot set last added spec: no spec has been added"),
+        ([update("set-default-spec", spec_id=5)], "Cannot set default partition spec to unknown spec: 5"),
+        ([update("remove-partition-specs", spec_ids=[0])], "Cannot remove the default partition spec"),
+        ([add(partition_field(1000, 8, "x"))], "Cannot find source column for partition field: x"),
+        ([add(partition_field(1000, 2, "x", "day"))], "Invalid source type string for transform: day"),
+        ([add(partition_field(1000, 3, "ts", "day"))], "name that exists in schema: ts"),
+        ([add(DAY, BUCKET | {"field-id": 1000})], "Cannot use partition field id more than once"),
+        ([add(DAY), add(BUCKET | {"field-id": 1000})], "Cannot use partition field id 1000 for id_bucket"),
+        ([update("add-spec", spec={"spec-id": 0, "fields": [{}]})], "Invalid partition spec"),
+    ],
+)
+def test_refuses(table: TableMetadata, updates: list[dict], message: str) -> None:
+    with pytest.raises(IllegalArgumentError, match=message):
+        commit(table, *updates)
+
+
+def test_v1_counts_from_1000() -> None:
+    table = parse(document(1))
+
+    with pytest.raises(IllegalArgumentError, match="sequential IDs that are required in v1"):
+        commit(table, add(BUCKET))
+    numbered = commit(table, add(without_id(DAY), without_id(BUCKET)), DEFAULT).metadata
+    assert [field.field_id for field in numbered.partition_specs[1].fields] == [1000, 1001]
+
+    kept = commit(numbered, add(DAY | {"transform": "void"}, BUCKET), DEFAULT).metadata
+    assert read(kept)["partition-spec"] == [DAY | {"transform": "void"}, BUCKET]
+
+
+def test_a_void_field_may_stand_for_a_dropped_one(table: TableMetadata) -> None:
+    daily = commit(table, add(DAY), DEFAULT).metadata
+    metadata = commit(daily, add(DAY | {"transform": "void"}, BUCKET), DEFAULT).metadata
+    assert metadata.default_spec_id == 2
+
+
+def test_unknown_transforms_are_kept(table: TableMetadata) -> None:
+    metadata = commit(table, add(partition_field(1000, 1, "z", "zorder")), DEFAULT).metadata
+    assert read(metadata)["partition-specs"][1]["fields"][0]["transform"] == "zorder"

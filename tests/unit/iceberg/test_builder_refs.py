@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.metadata import TableMetadata
+from tests.unit.iceberg.table_documents import (
+    BASE_MS,
+    NOW_MS,
+    append,
+    commit,
+    document,
+    parse,
+    read,
+    set_ref,
+    snapshot,
+    update,
+)
+
+
+def log(metadata: TableMetadata) -> list[tuple[int, int]]:
+    return [(entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log]
+
+
+BEFORE = [(BASE_MS + 1000, 11), (BASE_MS + 2000, 12), (BASE_MS + 3000, 13)]
+
+
+@pytest.fixture
+def table() -> TableMetadata:
+    return parse(document())
+
+
+def test_branches_and_tags(table: TableMetadata) -> None:
+    result = commit(
+        table,
+        set_ref("v1", 11, "tag", max_ref_age_ms=5),
+        set_ref("dev", 12, min_snapshots_to_keep=2, max_snapshot_age_ms=3, max_ref_age_ms=4),
+    )
+
+    assert result.refs_changed
+    assert read(result.metadata)["refs"] == {
+        "main": {"snapshot-id": 13, "type": "branch"},
+        "v1": {"snapshot-id": 11, "type": "tag", "max-ref-age-ms": 5},
+        "dev": {
+            "snapshot-id": 12,
+            "type": "branch",
+            "min-snapshots-to-keep": 2,
+            "max-snapshot-age-ms": 3,
+            "max-ref-age-ms": 4,
+        },
+    }
+    assert log(result.metadata) == BEFORE
+
+
+def test_a_rollback_happens_now(table: TableMetadata) -> None:
+    metadata = commit(table, set_ref("main", 11)).metadata
+    assert metadata.current_snapshot_id == 11
+    assert log(metadata) == [*BEFORE, (NOW_MS, 11)]
+
+
+def test_new_retention_of_main_is_a_change(table: TableMetadata) -> None:
+    metadata = commit(table, set_ref("main", 13, min_snapshots_to_keep=5)).metadata
+    assert metadata.refs["main"].min_snapshots_to_keep == 5
+
+
+def test_intermediate_snapshots_never_were_current(table: TableMetadata) -> None:
+    updates = [*append(14, 4, 13), *append(15, 5, 14), *append(16, 6, 15)]
+    metadata = commit(table, *updates).metadata
+    assert log(metadata) == [*BEFORE, (NOW_MS, 16)]
+    assert len(metadata.snapshots) == 6
+
+
+def test_a_replaced_table_keeps_its_history(table: TableMetadata) -> None:
+    replaced = commit(table, update("remove-snapshot-ref", ref_name="main"), *append(14, 4, None)).metadata
+    assert log(replaced) == [*BEFORE, (NOW_MS, 14)]
+
+
+def test_without_main_there_is_no_current_snapshot(table: TableMetadata) -> None:
+    metadata = commit(table, update("remove-snapshot-ref", ref_name="main")).metadata
+    assert metadata.current_snapshot_id is None
+    assert metadata.refs == {}
+    assert log(metadata) == BEFORE
+
+    again = commit(metadata, set_ref("main", 13)).metadata
+    assert log(again) == [*BEFORE, (NOW_MS, 13)]
+
+
+def test_a_removed_tag_is_gone(table: TableMetadata) -> None:
+    tagged = commit(table, set_ref("v1", 11, "tag")).metadata
+    assert commit(tagged, update("remove-snapshot-ref", ref_name="v1")).metadata.refs.keys() == {"main"}
+
+
+@pytest.mark.parametrize(
+    ("updates", "message"),
+    [
+        ([set_ref("dev", 99)], "Cannot set dev to unknown snapshot: 99"),
+        ([set_ref("main", 99)], "Cannot set main to unknown snapshot: 99"),
+        ([set_ref("main", 13, "tag")], "Cannot set main to a tag, it must be a branch"),
+        ([set_ref("x", 13, "label")], "Invalid snapshot ref type: label"),
+        ([set_ref("", 13)], "Invalid reference name"),
+        (
+            [set_ref("x", 13, "tag", min_snapshots_to_keep=1)],
+            "Tags do not support setting minSnapshotsToKeep",
+        ),
+        ([set_ref("x", 13, "tag", max_snapshot_age_ms=1)], "Tags do not support setting maxSnapshotAgeMs"),
+        ([set_ref("x", 13, min_snapshots_to_keep=0)], "Min snapshots to keep must be greater than 0"),
+        ([set_ref("x", 13, max_snapshot_age_ms=-1)], "Max snapshot age must be greater than 0 ms"),
+        ([set_ref("x", 13, max_ref_age_ms=0)], "Max reference age must be greater than 0"),
+        (
+            [update("remove-snapshots", snapshot_ids=[11]), set_ref("x", 11)],
+            "Cannot set x to unknown snapshot: 11",
+        ),
+    ],
+)
+def test_refuses(table: TableMetadata, updates: list[dict], message: str) -> None:
+    with pytest.raises(IllegalArgumentError, match=message):
+        commit(table, *updates)
+
+
+@pytest.mark.parametrize("skew_ms", [0, 30_000, 60_000])
+def test_small_clock_skew_is_fine(table: TableMetadata, skew_ms: int) -> None:
+    behind = commit(table, *append(14, 4, 13, **{"timestamp-ms": BASE_MS + 3000 - skew_ms})).metadata
+    assert behind.current_snapshot_id == 14
+    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + skew_ms})).metadata
+    assert ahead.current_snapshot_id == 14
+
+
+def test_larger_clock_skew_is_not(table: TableMetadata) -> None:
+    with pytest.raises(IllegalArgumentError, match="before last snapshot log entry"):
+        commit(table, *append(14, 4, 13, **{"timestamp-ms": BASE_MS + 3000 - 60_001}))
+    with pytest.raises(IllegalArgumentError, match=f"Invalid update timestamp {NOW_MS}"):
+        commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + 60_001}))
+
+
+def test_entries_of_a_log_that_hold_more_are_kept() -> None:
+    entry = {"timestamp-ms": BASE_MS + 3000, "snapshot-id": 13, "x-later": {"by": {"whom": "y" * 300}}}
+    table = parse(document(**{"snapshot-log": [entry]}))
+    metadata = commit(table, *append(14, 4, 13)).metadata
+    assert read(metadata)["snapshot-log"][0] == entry
+    expired = commit(metadata, update("remove-snapshots", snapshot_ids=[11])).metadata
+    assert read(expired)["snapshot-log"][0] == entry
+
+
+def test_a_log_that_never_was_complete_stops_no_expiry() -> None:
+    table = parse(document(**{"snapshot-log": ..., "snapshots": [snapshot(11, 1), snapshot(13, 3)]}))
+    metadata = commit(table, update("remove-snapshots", snapshot_ids=[11])).metadata
+    assert metadata.current_snapshot_id == 13
+    assert log(metadata) == []

@@ -8,6 +8,7 @@ EXTRAS := pipeline,spark,s3,clients,dev
 PYTHON ?= $(shell .ci/find-python)
 JOBS   ?= 2
 ARGS   ?=
+BENCHMARKS ?= start load commit writers churn memory
 PIP     = $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -47,8 +48,8 @@ test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-postgresql
 	$(BIN)/python -m pytest -m scale $(ARGS)
 
-bench: $(STAMP) ## Measure the service on this machine
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses)
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
 
 lock: ## Write constraints.txt anew, from the newest versions that fit together
 	@echo "Resolving in a virtual environment of its own"

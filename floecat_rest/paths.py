@@ -48,7 +48,7 @@ class RawPaths:
             if "//" in path:
                 # Base URLs that end in a slash, and clients with an empty prefix, are common and harmless.
                 path = _EMPTY_PREFIX.sub("/v1/", _LEADING_SLASHES.sub("/", path))
-                if "//" in path.rstrip("/"):
+                if "//" in path:
                     await _refuse(scope, send)
                     return
             scope["path"] = _WITHOUT_PREFIX.sub(self._with_prefix, path, count=1)

@@ -22,7 +22,7 @@ from floecat.runtime import Kernel
 from floecat.settings import Settings
 from floecat_rest.bodies import canonical_json, check_media_type, decode_body
 from floecat_rest.documents import DocumentResponse, Documents, GzipCache
-from floecat_rest.headers import header_of
+from floecat_rest.headers import header_of, list_of
 
 __all__ = [
     "CatalogRequest",
@@ -86,6 +86,10 @@ class CatalogRequest(Request[Principal, None, Any]):
     def header(self, name: bytes) -> str | None:
         """The first value of a header, named in lower case."""
         return header_of(self.scope["headers"], name)
+
+    def header_list(self, name: bytes) -> str | None:
+        """All values of a header that is a list, as one list."""
+        return list_of(self.scope["headers"], name)
 
     def catalog(self) -> Catalog:
         """The catalog that the prefix names.

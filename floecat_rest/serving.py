@@ -13,12 +13,14 @@ from uvicorn.supervisors import Multiprocess
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.rules import check_rules
+from floecat_rest.logs import configure_logging
 from floecat_rest.protocol import CatalogHttpProtocol
 
 __all__ = ["run"]
 
 _GRACE_S = 30
 _KEEP_ALIVE_S = 75
+_WORKER_START_S = 60
 _COLLECT_AFTER = 50_000
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -32,6 +34,7 @@ def run(settings: Settings) -> None:
         StoreUnavailableError: the store does not answer.
     """
     check_rules(settings)
+    configure_logging(settings.log)
     config = uvicorn.Config(
         partial(_worker_app, settings),
         factory=True,
@@ -47,6 +50,7 @@ def run(settings: Settings) -> None:
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,
+        timeout_worker_healthcheck=_WORKER_START_S,
     )
     # Opened here too, because a worker that cannot start says so in the log only.
     with kernel(settings):
@@ -67,7 +71,6 @@ def _run_workers(config: uvicorn.Config) -> None:
 
 def _worker_app(settings: Settings) -> object:
     from floecat_rest.app import create_app
-    from floecat_rest.logs import configure_logging
 
     configure_logging(settings.log)
     app = create_app(settings)

@@ -1,8 +1,9 @@
-"""`floecat catalog`: the catalogs of the default account."""
+"""`floecat catalog`: the catalogs of an account."""
 
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 from rich.table import Table
@@ -11,6 +12,14 @@ from floecat_rest.commands.console import out
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app"]
+
+AccountOption = Annotated[
+    UUID | None,
+    typer.Option(
+        "--account",
+        help="Account of the catalogs, as in the tokens of its users. Default: that of auth-mode=dev.",
+    ),
+]
 
 app = typer.Typer(
     name="catalog", help="Catalogs, each reached by its name as prefix or warehouse.", no_args_is_help=True
@@ -31,6 +40,7 @@ def create(
         list[str] | None,
         typer.Option("--allowed-location", help="A further location for its tables. Repeatable."),
     ] = None,
+    account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
@@ -41,19 +51,24 @@ def create(
     place = location or f"{settings.warehouse_location.rstrip('/')}-{name}"
     with kernel(settings) as opened:
         made = opened.catalogs.create(
-            settings.gateway.default_account_id, name, place, allowed_locations=allowed_location or []
+            account or settings.gateway.default_account_id,
+            name,
+            place,
+            allowed_locations=allowed_location or [],
         )
     out.print(f"Created catalog {made.name} at {made.storage_location}", markup=False, soft_wrap=True)
 
 
 @app.command(name="list")
-def list_catalogs(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
+def list_catalogs(
+    *, account: AccountOption = None, config: ConfigOption = None, data_dir: DataDirOption = None
+) -> None:
     """List the catalogs."""
     settings = settings_from(config, data_dir=data_dir)
     from floecat.runtime import kernel
 
     with kernel(settings) as opened:
-        catalogs = opened.catalogs.list(settings.gateway.default_account_id)
+        catalogs = opened.catalogs.list(account or settings.gateway.default_account_id)
     table = Table("name", "location", box=None, pad_edge=False)
     for catalog in catalogs:
         table.add_row(catalog.name, catalog.storage_location)

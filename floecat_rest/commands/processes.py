@@ -85,15 +85,10 @@ class Service:
         except (OSError, http.client.HTTPException):
             return False
 
-    def signal(self, number: int) -> bool:
-        """Send a signal to the whole group; whether anybody was there."""
-        if self._process is None:
-            return False
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        return True
+    def terminate(self) -> None:
+        """Ask it to end. Its own children are its business as long as it lives."""
+        if self._process is not None:
+            self._process.terminate()
 
     def end(self, deadline: float) -> None:
         """Wait for the end of the service and of what it left behind; kill what does not end in time.
@@ -105,18 +100,23 @@ class Service:
             return
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, deadline - time.monotonic()))
-        if not self._group_ends_within(_LEFTOVER_S):
-            self.signal(signal.SIGKILL)
-            self._process.wait()
-            self._group_ends_within(_LEFTOVER_S)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._group_ends(self._process.pid, number):
+                break
+        self._process.wait()
 
-    def _group_ends_within(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while self.signal(0):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL_S)
-        return True
+    def _group_ends(self, group: int, number: signal.Signals) -> bool:
+        """Send a signal to what is left of the group; whether nothing is left soon after."""
+        deadline = time.monotonic() + _LEFTOVER_S
+        try:
+            os.killpg(group, number)
+            while time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+                self.exit_code()  # collects the service itself, which is of the group until then
+                os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     def ending(self) -> str:
         """How it ended, and the last lines that it wrote."""
@@ -136,9 +136,10 @@ class Processes:
         environ: environment of the services.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        """Take the environment of the services."""
+    def __init__(self, environ: Mapping[str, str], tell: Callable[[str], object] = lambda _: None) -> None:
+        """Take the environment of the services, and whom to tell what is being done."""
         self.environ = environ
+        self._tell = tell
         self._started: list[Service] = []
         self._watched: list[Service] = []
         self._stop = Event()
@@ -227,8 +228,9 @@ class Processes:
         self._started.append(service)
 
     def _end_all(self) -> None:
+        self._tell("Stopping")
         for service in self._started:
-            service.signal(signal.SIGTERM)
+            service.terminate()
         deadline = time.monotonic() + _STOP_S
         for service in self._started:
             service.end(deadline)

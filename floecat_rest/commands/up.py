@@ -53,16 +53,16 @@ def up(
     require_free_port(gateway.host, gateway.rest_port, "--rest-port")
     port = gateway.rest_port or free_port(gateway.host)
     url = _url(gateway.host, port)
+    environ = _environment(settings, config, port)
     try:
-        with Processes(_environment(settings, config, port)) as processes, out.status("") as status:
-            status.update("Preparing the store")
+        with out.status("Preparing the store") as status, Processes(environ, status.update) as processes:
             prepare_store(settings)
             _start_rest(processes, settings, url, status)
             if ui_port is not None:
                 _start_dagster(processes, settings, ui_port, status)
             if not no_demo:
                 load_once(settings, url, status, processes.check)
-            status.stop()
+            status.update("Running")
             _print_places(settings, url, ui_port)
             processes.wait()
     except StopRequestedError:

@@ -65,7 +65,7 @@ class TableController(Controller):
         """The table with its metadata document, or 304 if the client's copy is current."""
         call = request.call()
         table = request.kernel.tables.load(
-            call, request.entry(call.catalog), snapshots, request.header(b"if-none-match")
+            call, request.entry(call.catalog), snapshots, request.header_list(b"if-none-match")
         )
         return request.table_answer(table, mode=snapshots)
 

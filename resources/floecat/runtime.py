@@ -158,7 +158,7 @@ class Kernel:
         )
 
     def start_workers(self) -> None:
-        """Starts the threads that work behind the requests: purge of dropped tables, removal of what expired."""
+        """Starts the threads behind the requests: purge of dropped tables, removal of what expired."""
         settings = self.settings
         expiry = Expiry(
             self.store, self.clock, interval_ms=_EXPIRY_INTERVAL_MS, keep_reports_ms=_KEEP_REPORTS_MS

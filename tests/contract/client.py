@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 from tests.contract.documents import ID_AND_DATA, sql_version
 
-__all__ = ["Catalog", "Namespace", "Table", "View", "namespace_segment", "segment", "unique"]
+__all__ = ["Catalog", "Namespace", "Table", "View", "namespace_segment", "raw", "segment", "unique"]
 
 Namespace = tuple[str, ...]
 Json = Any
@@ -133,6 +134,19 @@ class Catalog:
             for name in self.names(path):
                 self.delete(f"{path}/{segment(name)}")
         self.delete(self.namespace_path(namespace))
+
+
+def raw(catalog: Catalog, method: str, path: str) -> tuple[int, bytes]:
+    """Status and body of a request whose path goes over the wire exactly as given."""
+    parts = urlsplit(catalog.url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    try:
+        connection.putrequest(method, catalog.root + path, skip_accept_encoding=True)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
 
 
 class _Entry:

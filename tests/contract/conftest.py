@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,20 @@ def local_catalog(catalog_server: CatalogServer) -> Iterator[Catalog]:
     client = Catalog(catalog_server.base_url, catalog_server.warehouse)
     yield client
     client.close()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[CatalogServer], Catalog]]:
+    """Makes clients of services that the test started."""
+    clients: list[Catalog] = []
+
+    def make(server: CatalogServer) -> Catalog:
+        clients.append(Catalog(server.base_url, server.warehouse))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
 
 
 @pytest.fixture

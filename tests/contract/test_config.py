@@ -115,7 +115,8 @@ def test_a_namespace_may_be_called_like_a_route(catalog: Catalog, namespace: Nam
 
 
 def test_a_base_url_that_ends_in_a_slash_is_fine(catalog: Catalog):
-    assert catalog.http.get("//v1/config").json() == catalog.http.get("/v1/config").json()
+    config = catalog.http.get(f"{catalog.url}//v1/config")
+    assert config.json() == catalog.http.get("/v1/config").json()
 
 
 def test_unknown_query_parameters_are_ignored(catalog: Catalog, table: Table):

@@ -69,7 +69,6 @@ MALFORMED: dict[str, bytes] = {
     "number": b"1",
     "null": b"null",
     "NaN": b'{"name": NaN}',
-    "big number": b'{"name": 1e999}',
     "control character": b'{"name": "a\nb"}',
     "invalid UTF-8": b'{"name": "\xff\xfe"}',
     "overlong UTF-8": b'{"name": "\xc0\xaf"}',
@@ -194,18 +193,19 @@ def test_long_url_is_answered(catalog: Catalog):
     assert answer.status_code in (400, 404, 414)
 
 
-class TestBodySize:
-    @pytest.fixture(scope="class")
-    def small(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-        """A catalog that takes bodies of up to 100,000 bytes."""
-        environment = {"FLOECAT_GATEWAY_MAX_REQUEST_BODY_BYTES": "100000"}
-        server = CatalogServer(tmp_path_factory.mktemp("small"), environment).start()
-        client = Catalog(server.base_url, server.warehouse)
-        client.create_namespace(("ns",))
-        yield client
-        client.close()
-        server.stop()
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """A catalog that takes bodies of up to 100,000 bytes."""
+    environment = {"FLOECAT_GATEWAY_MAX_REQUEST_BODY_BYTES": "100000"}
+    server = CatalogServer(tmp_path_factory.mktemp("small"), environment).start()
+    client = Catalog(server.base_url, server.warehouse)
+    client.create_namespace(("ns",))
+    yield client
+    client.close()
+    server.stop()
 
+
+class TestBodySize:
     @staticmethod
     def _body(size: int) -> bytes:
         bare = b'{"namespace": ["ns"], "properties": {"p": ""}}'
@@ -250,7 +250,7 @@ BAD_PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("/namespaces", {"pageSize": "0"}),
     ("/namespaces", {"pageSize": "ten", "pageToken": ""}),
     ("/namespaces/{ns}/tables", {"pageSize": "-5"}),
-    ("/namespaces/{ns}/views", {"pageSize": "1.0"}),
+    ("/namespaces/{ns}/views", {"pageSize": "1.5"}),
     ("/namespaces/{ns}/functions", {"pageSize": "no"}),
     ("/namespaces/{ns}/tables", {"pageToken": "made up"}),
 ]

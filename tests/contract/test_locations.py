@@ -218,7 +218,7 @@ def test_namespace_location_outside_is_refused_for_its_tables(
 def test_names_that_look_like_paths_stay_inside(
     local_catalog: Catalog, local_namespace: Namespace, warehouse_folder
 ):
-    name = local_catalog.create_namespace((*local_namespace, "..", "../../x"))
+    name = local_catalog.create_namespace((*local_namespace, "../..", "../../x"))
     table = local_catalog.create_table(name, "../../../etc/passwd")
     location = table.metadata()["location"]
     assert location.startswith(f"{warehouse_folder.as_uri()}/")
@@ -234,9 +234,9 @@ def test_credentials_in_a_location_are_not_repeated(local_catalog: Catalog, loca
         assert "hush" not in answer.text
 
 
-def test_large_file_is_refused_by_its_size(start_catalog, tmp_path: Path):
+def test_large_file_is_refused_by_its_size(start_catalog, connect):
     server = start_catalog(FLOECAT_GATEWAY_MAX_METADATA_FILE_BYTES="100000")
-    catalog = Catalog(server.base_url, server.warehouse)
+    catalog = connect(server)
     namespace = catalog.create_namespace(("ns",))
     document = catalog.create_table(namespace).metadata() | {"padding": "x" * 200_000}
     location = write_metadata(server.data_dir / "warehouse" / "large", json.dumps(document).encode())
@@ -246,4 +246,3 @@ def test_large_file_is_refused_by_its_size(start_catalog, tmp_path: Path):
     assert answer.status_code in (400, 413), answer.text
     assert "xxx" not in answer.text
     assert assert_error(answer, answer.status_code, answer.json()["error"]["type"])
-    catalog.close()

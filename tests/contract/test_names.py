@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 import pytest
 
 from tests.contract.answers import assert_error
-from tests.contract.client import Catalog, Namespace, namespace_segment, segment, unique
+from tests.contract.client import Catalog, Namespace, namespace_segment, raw, segment, unique
 from tests.contract.documents import ID_AND_DATA, sql_version
 
 ODD_NAMES = [
@@ -22,9 +21,8 @@ ODD_NAMES = [
     "with/slash",
     "with\\backslash",
     "with.dot",
-    ".",
-    "..",
     "...",
+    ".hidden",
     "with\"quote'and`tick",
     "with?query&amp=1#fragment",
     "with:colon;semicolon,comma",
@@ -46,7 +44,10 @@ ODD_NAMES = [
     "é" * 127,
 ]
 
+# "." and ".." come first: URL libraries and proxies resolve them, so nothing of that name could be reached.
 BAD_NAMES = [
+    ".",
+    "..",
     "",
     " ",
     "\t",
@@ -61,19 +62,6 @@ BAD_NAMES = [
 
 def _ids(name: str) -> str:
     return ascii(name)[:30]
-
-
-def raw(catalog: Catalog, method: str, path: str) -> tuple[int, bytes]:
-    """A request whose path goes over the wire exactly as given."""
-    parts = urlsplit(catalog.url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-    try:
-        connection.putrequest(method, catalog.root + path, skip_accept_encoding=True)
-        connection.endheaders()
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=_ids)
@@ -239,7 +227,7 @@ def test_malformed_escape_in_a_path_is_400(catalog: Catalog, namespace: Namespac
 
 
 @pytest.mark.parametrize(
-    "path", ["/namespaces//tables", "/namespaces/{ns}/tables//", "/namespaces/{ns}//tables"]
+    "path", ["/namespaces//tables", "/namespaces/{ns}//tables", "/namespaces/{ns}/tables//t"]
 )
 def test_empty_segment_in_a_path_is_no_other_resource(catalog: Catalog, namespace: Namespace, path: str):
     status, body = raw(catalog, "GET", path.format(ns=namespace[0]))

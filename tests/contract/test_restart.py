@@ -12,13 +12,16 @@ from tests.contract.documents import ID_AND_DATA, order, spec
 from tests.contract.updates import append, assert_create, assert_ref_snapshot_id, creation, set_properties
 from tests.services.catalog import CatalogServer
 
+Start = Callable[..., CatalogServer]
+Connect = Callable[[CatalogServer], Catalog]
+
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_everything_that_was_answered_is_there_after_a_restart(
-    start_catalog: Callable[..., CatalogServer], end: str
+    start_catalog: Start, connect: Connect, end: str
 ):
     server = start_catalog()
-    catalog = Catalog(server.base_url, server.warehouse)
+    catalog = connect(server)
     namespace = catalog.create_namespace(("a", "b"), {"k": "v"})
     table, view = catalog.create_table(namespace, "t"), catalog.create_view(namespace, "v")
     keys = [{"idempotency-key": str(uuid_utils.uuid7())} for _ in range(2)]
@@ -44,20 +47,19 @@ def test_everything_that_was_answered_is_there_after_a_restart(
     made = catalog.post(f"{catalog.tables_path(namespace)}/s", completion, headers=transaction)
     assert made.status_code == 200, made.text
     assert made.json()["metadata"]["table-uuid"] == metadata["table-uuid"]
-    catalog.close()
 
 
-def test_service_stops_with_exit_code_0_and_leaves_no_lock(start_catalog: Callable[..., CatalogServer]):
+def test_service_stops_with_exit_code_0_and_leaves_no_lock(start_catalog: Start, connect: Connect):
     server = start_catalog()
     assert server.stop() == 0
     server.start()
-    assert Catalog(server.base_url, server.warehouse).config["defaults"]["prefix"] == server.warehouse
+    assert connect(server).config["defaults"]["prefix"] == server.warehouse
 
 
-def test_two_services_on_one_store_see_each_other(start_catalog: Callable[..., CatalogServer]):
+def test_two_services_on_one_store_see_each_other(start_catalog: Start, connect: Connect):
     one = start_catalog()
     two = start_catalog(data_dir=one.data_dir)
-    left, right = (Catalog(server.base_url, server.warehouse) for server in (one, two))
+    left, right = (connect(server) for server in (one, two))
     namespace = left.create_namespace(("shared",))
     made = right.create_table(namespace, "t")
     here = left.get(made.path).json()
@@ -72,10 +74,10 @@ def test_two_services_on_one_store_see_each_other(start_catalog: Callable[..., C
     assert again.json() == first.json()
 
 
-def test_several_workers_answer_alike(start_catalog: Callable[..., CatalogServer]):
+def test_several_workers_answer_alike(start_catalog: Start, connect: Connect):
     server = start_catalog(FLOECAT_GATEWAY_WORKERS="2")
     namespace: tuple[str, ...] = ("w",)
-    catalogs = [Catalog(server.base_url, server.warehouse) for _ in range(6)]
+    catalogs = [connect(server) for _ in range(6)]
     table = catalogs[0].create_namespace(namespace) and catalogs[0].create_table(namespace, "t")
     for number, catalog in enumerate(catalogs):
         assert catalog.get(table.path).json() == table.get()

@@ -251,10 +251,10 @@ class TestSortOrders:
             order(sort_field(2, "day")),
             order(sort_field(1) | {"direction": "sideways"}),
             order(sort_field(1) | {"null-order": "nulls-maybe"}),
-            {"fields": []},
+            {"order-id": 1},
             None,
         ],
-        ids=["column", "transform", "direction", "nulls", "no id", "null"],
+        ids=["column", "transform", "direction", "nulls", "no fields", "null"],
     )
     def test_bad_order_is_refused(self, table: Table, bad: Any):
         assert refused(table, add_sort_order(bad))

@@ -56,7 +56,7 @@ class TestAddSnapshot:
         assert made["snapshots"] == [sent]
         assert made.get("current-snapshot-id") in NO_SNAPSHOT
         assert (made["refs"], made["snapshot-log"], made["last-sequence-number"]) == ({}, [], 1)
-        assert made["last-updated-ms"] == sent["timestamp-ms"]
+        assert made["last-updated-ms"] >= sent["timestamp-ms"]
 
     def test_append_moves_main_and_logs_the_time_of_the_snapshot(self, table: Table):
         made = table.committed(append(7, 1))
@@ -77,8 +77,8 @@ class TestAddSnapshot:
     @pytest.mark.parametrize("sequence_number", [0, 1, 2, 3])
     def test_sequence_number_that_was_taken_is_409_to_be_retried(self, three: Table, sequence_number: int):
         message = conflicting(three, *append(4, sequence_number, 3))
-        assert message.startswith(f"Cannot add snapshot with sequence number {sequence_number}")
-        assert message.endswith("Validation failed, please retry")
+        assert "Validation failed, please retry" in message
+        assert f"Cannot add snapshot with sequence number {sequence_number} older than" in message
 
     def test_sequence_numbers_may_leave_gaps(self, three: Table):
         assert three.committed(append(4, 40, 3))["last-sequence-number"] == 40
@@ -111,9 +111,16 @@ class TestAddSnapshot:
     def test_snapshot_with_a_wrong_type_is_refused(self, table: Table, wrong: dict[str, Any]):
         assert refused(table, add_snapshot(snapshot(1, 1) | wrong))
 
-    def test_timestamp_far_before_the_last_one_is_refused(self, three: Table):
-        old = snapshot(4, 4, 3) | {"timestamp-ms": 1_000_000_000_000}
-        assert refused(three, add_snapshot(old))
+    def test_time_far_before_the_last_log_entry_is_refused(self, three: Table):
+        # The reference implementation does not load a table whose log runs backwards by more than a minute.
+        assert refused(three, *append(4, 4, 3, timestamp_ms=1_000_000_000_000))
+
+    def test_time_ahead_of_the_server_does_not_run_backwards_either(self, three: Table):
+        ahead_ms = int(time.time() * 1000) + 600_000
+        made = three.committed(append(4, 4, 3, timestamp_ms=ahead_ms))
+        assert made["last-updated-ms"] >= ahead_ms - 60_000
+        made = three.committed([update("set-properties", updates={"a": "1"})])
+        assert made["last-updated-ms"] >= ahead_ms - 60_000
 
     def test_several_snapshots_of_one_commit_leave_one_entry_in_the_log(self, table: Table):
         made = table.committed([*append(1, 1), *append(2, 2, 1), *append(3, 3, 2)])

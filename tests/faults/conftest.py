@@ -2,32 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.behaviour.catalog.conftest import call, kernel, store_url
-from tests.services.catalog import CatalogServer, postgres_environment
+from tests.faults.deployment import Deployment
+from tests.services.catalog import CatalogServer
+from tests.services.cut import CutProxy
 from tests.services.postgres import PostgresServer
 
 __all__ = ["call", "deployment", "kernel", "store_url"]
-
-FAST_TAKEOVER = {"FLOECAT_GATEWAY_IDEMPOTENCY_IN_PROGRESS_TIMEOUT": "PT2S"}
-"""A key whose owner was killed is free again before a test loses its patience."""
-
-
-class Deployment(NamedTuple):
-    """Where services keep their data; any number of them can share one."""
-
-    data_dir: Path
-    environment: dict[str, str]
-    store_url: str
-    """As the store takes it."""
-    start_catalog: Callable[..., CatalogServer]
-
-    def start(self, **environment: str) -> CatalogServer:
-        """One more service."""
-        return self.start_catalog(data_dir=self.data_dir, **{**self.environment, **environment})
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -35,13 +19,34 @@ def deployment(
     request: pytest.FixtureRequest, tmp_path: Path, start_catalog: Callable[..., CatalogServer]
 ) -> Iterator[Deployment]:
     """An empty store of each database, with files on local disk."""
-    data_dir = tmp_path / "data"
     if request.param == "sqlite":
-        yield Deployment(data_dir, FAST_TAKEOVER, f"sqlite:///{data_dir / 'floecat.db'}", start_catalog)
+        yield Deployment(tmp_path / "data", start_catalog)
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
     name = server.create_database()
-    url = server.url(name)
-    yield Deployment(data_dir, {**FAST_TAKEOVER, **postgres_environment(url)}, url, start_catalog)
-    # start_catalog was set up first: its services are still there
+    yield Deployment(tmp_path / "data", start_catalog, postgres_url=server.url(name))
     server.drop_database(name)
+
+
+@pytest.fixture
+def postgres_proxy(postgres_server: PostgresServer) -> Iterator[CutProxy]:
+    """The network between a service and PostgreSQL."""
+    with CutProxy("127.0.0.1", postgres_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def behind_proxy(
+    postgres_server: PostgresServer,
+    postgres_proxy: CutProxy,
+    tmp_path: Path,
+    start_catalog: Callable[..., CatalogServer],
+) -> Iterator[Deployment]:
+    """A store on PostgreSQL that services reach through the proxy."""
+    name = postgres_server.create_database()
+    url = postgres_server.url(name)
+    deployment = Deployment(tmp_path / "data", start_catalog, postgres_url=url)
+    through = url.replace(f":{postgres_server.port}/", f":{postgres_proxy.port}/")
+    deployment.environment = {**deployment.environment, "FLOECAT_STORE_URL": through}
+    yield deployment
+    postgres_server.drop_database(name)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.faults.conftest import Deployment
+from tests.faults.deployment import Deployment
 from tests.faults.consistency import check_consistency
 from tests.faults.history import Workload
 

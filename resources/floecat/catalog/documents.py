@@ -77,6 +77,13 @@ class ByteCache(Generic[V]):
                 _, (_, dropped_bytes) = self._entries.popitem(last=False)
                 self._size_bytes -= dropped_bytes
 
+    def drop(self, key: Hashable) -> None:
+        """Forgets a value."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._size_bytes -= entry[1]
+
     @property
     def size_bytes(self) -> int:
         """Bytes held now."""

@@ -76,7 +76,10 @@ class Entries:
     def remember(
         self, catalog: Catalog, identifier: TableIdentifier, location: str, document: Document[V]
     ) -> None:
-        """Keeps a document that a commit has just made current."""
+        """Keeps a document that is current now, in place of the one before."""
+        before = self._known.get(catalog.id, identifier)
+        if before is not None and before != location:
+            self._documents.drop(before)
         self._documents.put(location, document, _weight(document))
         self._known.put(catalog.id, identifier, location)
 
@@ -137,5 +140,5 @@ _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
 
 
 def _weight(document: Document[V]) -> int:
-    # the parsed form points into the same bytes and adds an index of the snapshots
-    return len(document.data) + len(document.data) // 4 + 2048
+    # the parsed form has blocks and an index of the snapshots beside the bytes
+    return 2 * len(document.data) + 2048

@@ -278,6 +278,8 @@ class TableMetadataBuilder:
         """
         if self._base is not None and not self._changed():
             return AppliedUpdates(self._base, changed=False)
+        # a client whose clock is ahead must not make the history run backwards
+        self._now_ms = max(self._now_ms, self._refs.last_log_ms)
         self._complete(table_uuid)
         self._check_definitions()
         fields = self._start()

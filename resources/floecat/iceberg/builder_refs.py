@@ -27,7 +27,7 @@ class RefChanges:
         Args:
             base: None for a new table.
             snapshots: the snapshots as they become.
-            now_ms: `last-updated-ms` of the next document.
+            now_ms: the time of the commit.
         """
         self._base = base
         self._snapshots = snapshots
@@ -82,12 +82,19 @@ class RefChanges:
         if self.current_id is not None and self._snapshots.get(self.current_id) is None:
             self.current_id = None
 
+    @property
+    def last_log_ms(self) -> int:
+        """Time of the last entry that `snapshot-log` will have, 0 without one."""
+        if self._log:
+            return self._log[-1].timestamp_ms
+        existing = None if self._base is None else last_snapshot_log_entry(self._base.array("snapshot-log"))
+        return 0 if existing is None else existing.timestamp_ms
+
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
         """Puts what has changed into the fields of the next document.
 
         Raises:
-            IllegalArgumentError: the clock of the client is more than a minute behind the history, or ahead
-                of now.
+            IllegalArgumentError: the clock of the client is more than a minute behind the history.
         """
         current_changed = self._base is None or self.current_id != self._base.current_snapshot_id
         upgraded = self._base is not None and self._base.format_version != format_version
@@ -120,11 +127,6 @@ class RefChanges:
                     f" at {last.timestamp_ms}"
                 )
             last = entry
-        if last is not None and self._now_ms - last.timestamp_ms < -_CLOCK_SKEW_MS:
-            raise IllegalArgumentError(
-                f"Invalid update timestamp {self._now_ms}: before last snapshot log entry"
-                f" at {last.timestamp_ms}"
-            )
 
     def _rewritten_log(self, existing: Fragment, intermediate: Set[int]) -> Fragment:
         entries = [] if self._base is None else list(self._base.snapshot_log)

@@ -75,6 +75,10 @@ class SnapshotChanges:
         summary = snapshot.summary
         if self.get(summary.snapshot_id) is not None:
             raise IllegalArgumentError(f"Snapshot already exists for id: {summary.snapshot_id}")
+        if format_version > 1 and summary.operation is None:
+            raise IllegalArgumentError(
+                f"Cannot add snapshot {summary.snapshot_id}: its summary does not say the operation"
+            )
         self._check_sequence_number(summary, format_version)
         if format_version >= _ROW_LINEAGE_VERSION:
             self._assign_rows(summary)

@@ -19,6 +19,7 @@ __all__ = [
     "Piece",
     "append_elements",
     "array_of",
+    "blocks_of",
     "fragment_bytes",
     "fragment_size",
     "is_empty_array",
@@ -33,6 +34,8 @@ Fragment: TypeAlias = tuple[Piece, ...]
 
 EMPTY_ARRAY: Fragment = (b"[]",)
 """`[]`."""
+
+_BLOCK_BYTES = 128 * 1024
 
 _WHITESPACE = b" \t\r\n"
 
@@ -70,6 +73,28 @@ def append_elements(array: Fragment, elements: Iterable[Piece]) -> Fragment:
         return array
     comma = b"" if is_empty_array(array) else b","
     return (*array[:-1], memoryview(array[-1])[:-1], comma + added + b"]")
+
+
+def blocks_of(array: Fragment) -> Fragment | None:
+    """A large array as blocks that stay the same objects while elements are appended; None for a small one.
+
+    What was worked out for a block, its compressed form for one, so serves the documents that follow.
+    """
+    if fragment_size(array) < 2 * _BLOCK_BYTES:
+        return None
+    blocks: list[Piece] = []
+    loose: list[Piece] = []
+    for piece in array[:-1]:
+        if isinstance(piece, bytes) and len(piece) == _BLOCK_BYTES and not loose:
+            blocks.append(piece)
+        else:
+            loose.append(piece)
+    rest = b"".join([*loose, array[-1]])
+    # the last block holds the end of the array, which changes, and is never less than two bytes
+    cuts = range(0, max(len(rest) - _BLOCK_BYTES - 1, 0), _BLOCK_BYTES)
+    blocks.extend(rest[cut : cut + _BLOCK_BYTES] for cut in cuts)
+    blocks.append(rest[len(cuts) * _BLOCK_BYTES :])
+    return tuple(blocks)
 
 
 def split_array(array: Fragment, name: str) -> list[msgspec.Raw]:

@@ -13,6 +13,7 @@ __all__ = [
     "Int64",
     "JsonObject",
     "RawJson",
+    "WithFields",
     "decode_fields",
     "decode_json",
     "describe_decode_error",
@@ -34,6 +35,13 @@ RawJson: TypeAlias = msgspec.Raw | bytes | memoryview
 """One JSON value, encoded."""
 
 T = TypeVar("T")
+
+
+class WithFields(msgspec.Struct):
+    """What a partition spec and a sort order must hold, though their absence has a plain meaning."""
+
+    fields: list[msgspec.Raw]
+
 
 _encoder = msgspec.json.Encoder()
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])

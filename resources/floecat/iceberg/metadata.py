@@ -21,6 +21,7 @@ from floecat.iceberg.json_arrays import (
     Fragment,
     Piece,
     array_of,
+    blocks_of,
     fragment_bytes,
     fragment_size,
     split_array,
@@ -62,6 +63,9 @@ _ARRAYS = (
     "encryption-keys",
 )
 
+_GROWING = ("snapshots", "snapshot-log")
+"""Arrays that a commit appends to, and that are most of a large document."""
+
 
 class TableMetadata:
     """The metadata of a table. Immutable; safe to share between threads.
@@ -100,6 +104,8 @@ class TableMetadata:
         """
         self._fields = dict(fields)
         self._document = document
+        # what stands between the fields of a parsed document is not ours to change
+        self._as_parsed = document is not None
         self.header = header
         self.format_version = header.format_version
         self.table_uuid = header.table_uuid
@@ -145,16 +151,16 @@ class TableMetadata:
         """The JSON document: the very bytes it was parsed from, or the pieces joined, once."""
         document = self._document
         if document is None:
-            document = b"".join(self.pieces())
+            document = b"".join(_join(self._fields))
             # The pieces may point into the document before; let go of it.
             self._fields = self._relocated(document)
             self._document = document
         return document
 
     def pieces(self) -> list[Piece]:
-        """The document in pieces, of which most are shared with the document before."""
-        if self._document is not None:
-            return [self._document]
+        """The document in pieces. The large ones are the very objects that the document before had."""
+        if self._as_parsed:
+            return [self.to_bytes()]
         return list(_join(self._fields))
 
     def _relocated(self, document: bytes) -> dict[str, Fragment]:
@@ -164,13 +170,14 @@ class TableMetadata:
         for name, fragment in self._fields.items():
             start = end + len(_label(name)) + 1
             end = start + fragment_size(fragment)
-            fields[name] = (view[start:end],)
+            blocks = blocks_of(fragment) if name in _GROWING else None
+            fields[name] = blocks or (view[start:end],)
         return fields
 
     @property
     def size_bytes(self) -> int:
         """Length of the document."""
-        return fragment_size(self.pieces())
+        return len(self.to_bytes())
 
     def refs_only_bytes(self) -> bytes:
         """The document with only the snapshots that a branch or tag points at directly (`snapshots=refs`)."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_values import Int32, RawJson, decode_json, take_json
+from floecat.iceberg.json_values import Int32, RawJson, WithFields, decode_json, take_json
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.transforms import IDENTITY, VOID, can_transform, normalize_transform
 from floecat.iceberg.types import PrimitiveType, StructType
@@ -91,7 +91,9 @@ def parse_partition_spec(raw: RawJson) -> PartitionSpec:
     Raises:
         IllegalArgumentError: not a spec, or only some fields have ids.
     """
-    spec = decode_json(take_json(raw, "partition spec"), PartitionSpec, "partition spec")
+    sent = take_json(raw, "partition spec")
+    decode_json(sent, WithFields, "partition spec")
+    spec = decode_json(sent, PartitionSpec, "partition spec")
     missing = sum(field.field_id is None for field in spec.fields)
     if missing not in (0, len(spec.fields)):
         raise IllegalArgumentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from floecat.errors import IllegalArgumentError
@@ -30,6 +31,7 @@ METADATA_PATH = "write.metadata.path"
 METADATA_COMPRESSION = "write.metadata.compression-codec"
 
 _PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _COLUMN_METRICS = "write.metadata.metrics.column."
 _PARQUET_COMPRESSION = "write.parquet.compression-codec"
@@ -115,7 +117,7 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
 def previous_versions_max(properties: Mapping[str, str]) -> int:
     """How many entries `metadata-log` keeps: 100 unless the table says otherwise, at least 1."""
     value = properties.get(_PREVIOUS_VERSIONS_MAX, "")
-    return max(1, int(value)) if value.isdecimal() else 100
+    return max(1, int(value)) if _INTEGER.fullmatch(value) else 100
 
 
 def deletes_old_metadata(properties: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_values import Int32, RawJson, decode_json, take_json
+from floecat.iceberg.json_values import Int32, RawJson, WithFields, decode_json, take_json
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.transforms import can_transform, normalize_transform
 from floecat.iceberg.types import PrimitiveType
@@ -65,7 +65,9 @@ def parse_sort_order(raw: RawJson) -> SortOrder:
     Raises:
         IllegalArgumentError: not a sort order.
     """
-    order = decode_json(take_json(raw, "sort order"), SortOrder, "sort order")
+    sent = take_json(raw, "sort order")
+    decode_json(sent, WithFields, "sort order")
+    order = decode_json(sent, SortOrder, "sort order")
     return SortOrder(order.order_id, tuple(_normalize(field) for field in order.fields))
 
 

@@ -45,6 +45,9 @@ def check_name(name: str, what: str, *, reserved: str = "") -> None:
     """
     if not name.strip():
         raise BadRequestError(f"Invalid {what}: must not be empty")
+    if name in (".", ".."):
+        # clients and proxies resolve such a path segment before it is sent
+        raise BadRequestError(f"Invalid {what}: must not be '.' or '..'")
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

@@ -140,10 +140,10 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """Larger metadata files are not read."""
 
     plan_task_ttl: Annotated[Duration, duration(floor=_MINUTE)] = Duration(600_000)
-    """How long a scan plan is kept. Less than a minute counts as a minute."""
+    """How long a scan plan is kept. Less than a minute counts as a minute. Planning is not served yet."""
 
     plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 128
-    """File scan tasks in one plan task."""
+    """File scan tasks in one plan task. Planning is not served yet."""
 
 
 class StoreSettings(Group, frozen=True, kw_only=True):

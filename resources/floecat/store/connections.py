@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
+from floecat.store.errors import StoreFaultError
 from floecat.store.faults import DATABASE_ERRORS, connection_lost, raise_fault
 from floecat.store.prepared import PreparedQueries
 from floecat.store.statement_counter import StatementCounter
@@ -160,7 +161,7 @@ class TransactionConnection(Connection):
     """Runs statements inside one transaction.
 
     Attributes:
-        failed: a statement failed. PostgreSQL then takes no others, so none are expected on SQLite either.
+        failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
     """
 
     __slots__ = ("_sql", "failed")
@@ -207,6 +208,8 @@ class TransactionConnection(Connection):
         parameters: Parameters | Sequence[Parameters],
         fetch: Callable[[_Result], T],
     ) -> T:
+        if self.failed:
+            raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
         _count_statement()
         try:
             return fetch(self._sql.execute(_for_dialect(statement, self._sql.dialect), parameters))

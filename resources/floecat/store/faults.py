@@ -128,6 +128,8 @@ def _sqlite_fault(error: sqlite3.Error) -> Exception:
         return StoreUnavailableError(_SQLITE_UNAVAILABLE[code & 0xFF])
     if code & 0xFF == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
         return BadRequestError("A value cannot be stored: it is too large")
+    if code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return StoreFaultError("The file of the store is damaged, or is no SQLite database")
     if "no such table" in str(error) or "no such column" in str(error):
         return _wrong_schema()
     return StoreFaultError("The store failed")

@@ -52,7 +52,6 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
         url,
         connect_args=_connect_args(url, timeout_s),
         isolation_level="AUTOCOMMIT",
-        skip_autocommit_rollback=True,
         use_native_hstore=False,
         hide_parameters=True,
         # otherwise an INSERT with a conflict clause does not always tell what it did

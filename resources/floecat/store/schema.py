@@ -207,7 +207,7 @@ purge_jobs: Final = sa.Table(
     "purge_jobs",
     metadata,
     _id(primary_key=True),
-    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), index=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE")),
     _id("entry_id"),
     _text("object_uuid"),
     _text("identifier"),
@@ -230,7 +230,13 @@ purge_jobs: Final = sa.Table(
         sqlite_where=sa.text("finished_at_ms IS NULL"),
         postgresql_where=sa.text("finished_at_ms IS NULL"),
     ),
-    sa.Index(None, "finished_at_ms"),
+    sa.Index(
+        None,
+        "finished_at_ms",
+        sqlite_where=sa.text("finished_at_ms IS NOT NULL"),
+        postgresql_where=sa.text("finished_at_ms IS NOT NULL"),
+    ),
+    sa.Index(None, "catalog_id", "id"),
 )
 
 metrics_reports: Final = sa.Table(
@@ -245,5 +251,5 @@ metrics_reports: Final = sa.Table(
     sa.Column("body", sa.LargeBinary(), nullable=False),
     _text("principal"),
     _integer("received_at_ms", index=True),
-    sa.Index(None, "entry_id", "received_at_ms"),
+    sa.Index(None, "entry_id", "received_at_ms", "id"),
 )

@@ -17,6 +17,7 @@ from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.connections import Connection, PerDialect
 from floecat.store.documents import is_compressed
+from floecat.store.json_columns import encode_rows
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -261,7 +262,7 @@ def load_many(
         (catalog_id.hex, physical_name(identifier.namespace), identifier.name, known)
         for identifier, known in wanted
     ]
-    parameters = {"wanted": msgspec.json.encode(names).decode()}
+    parameters = {"wanted": encode_rows(names)}
     return {wanted[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
 
 

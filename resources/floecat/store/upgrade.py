@@ -56,7 +56,9 @@ def upgrade(connection: sa.Connection) -> None:
     try:
         if not sqlite:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
-            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            # not IF NOT EXISTS, which needs the right to create one even where it exists
+            if not sa.inspect(connection).has_schema(SCHEMA):
+                connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
         revision = current_revision(connection)
         if revision is not None and revision >= HEAD_REVISION:
             check_revision(revision)

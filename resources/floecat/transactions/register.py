@@ -11,6 +11,7 @@ from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.mutations import Finish, Mutations
 from floecat.catalog.table_answers import TableAnswers
 from floecat.errors import BadRequestError
+from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
@@ -89,6 +90,7 @@ class RegisterService:
             raise name_taken("table", entry.row.kind, identifier)
         check_metadata_location(metadata_location)
         metadata = TableMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+        check_integrity(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
         return Prepared(
             identifier=identifier,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,26 +51,50 @@ def test_how_a_file_is_opened(lite: Store) -> None:
     lite.close()
 
 
-@pytest.mark.parametrize("statement", ["insert", "commit"])
-def test_a_full_disk(lite: Store, statement: str) -> None:
-    catalog = add_catalog(lite)
-    namespace = add_namespace(lite, catalog.id, "a")
-    document = compress(os.urandom(2_000_000 if statement == "insert" else 100))
-    row = entry_of(namespace, "t")
+def test_a_full_disk(lite: Store) -> None:
+    namespace = add_namespace(lite, add_catalog(lite).id, "a")
+    row, document = entry_of(namespace, "t"), compress(os.urandom(2_000_000))
 
     def work(conn: Connection) -> None:
-        _limit_pages(conn, 100)
+        conn.all(sa.text("PRAGMA max_page_count = 100"))
         insert(conn, row, document, 1)
-        if statement == "commit":
-            raise sa.exc.DBAPIError.instance(None, None, _full(), sqlite3.Error)
 
-    if statement == "insert":
-        with pytest.raises(StoreUnavailableError, match="disk"):
-            lite.run(work)
+    with pytest.raises(StoreUnavailableError, match="disk"):
+        lite.run(work)
     with lite.write() as conn:
-        _limit_pages(conn, 1_000_000)
+        conn.all(sa.text("PRAGMA max_page_count = 1000000"))
         insert(conn, row, document, 1)
     lite.close()
+
+
+_FAILING_COMMIT = """
+import os, resource, sys
+import uuid_utils.compat as uuids
+from floecat.store import accounts
+from floecat.store.engine import Store
+from floecat.store.errors import CommitOutcomeUnknownError
+
+store = Store.open(sys.argv[1])
+kept, lost = uuids.uuid7(), uuids.uuid7()
+store.run(lambda conn: accounts.ensure(conn, kept, 1))
+size = os.stat(sys.argv[1].removeprefix("sqlite:///") + "-wal").st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))
+try:
+    store.run(lambda conn: accounts.ensure(conn, lost, 2))
+except CommitOutcomeUnknownError as error:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+else:
+    raise AssertionError("the commit went through")
+with store.read() as conn:
+    assert [row.id for row in accounts.list_all(conn)] == [kept]
+assert store.run(lambda conn: accounts.ensure(conn, lost, 3))
+store.close()
+"""
+
+
+def test_a_commit_that_cannot_write(lite: Store, path: Path) -> None:
+    lite.close()
+    subprocess.run([sys.executable, "-c", _FAILING_COMMIT, f"sqlite:///{path}"], check=True, timeout=60)
 
 
 def test_a_file_that_may_not_be_written(lite: Store, path: Path) -> None:
@@ -104,11 +129,3 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_store_is_a_file(url: str) -> None:
     with pytest.raises(SettingsError, match="must name a file"):
         Store.open(url)
-
-
-def _limit_pages(conn: Connection, pages: int) -> None:
-    conn.all(sa.text(f"PRAGMA max_page_count = {pages}"))
-
-
-def _full() -> sqlite3.OperationalError:
-    return sqlite3.OperationalError("database or disk is full")

@@ -68,6 +68,8 @@ def test_an_error_that_was_swallowed_rolls_back(store: Store, catalog: CatalogRo
         accounts.ensure(conn, account_id, NOW_MS)
         with pytest.raises(DuplicateKeyError):
             catalogs.insert(conn, catalog)
+        with pytest.raises(StoreFaultError):
+            accounts.list_all(conn)
 
     with pytest.raises(StoreFaultError):
         store.run(work)
@@ -102,6 +104,10 @@ def test_text_that_is_not_unicode_is_refused(store: Store, namespace: NamespaceR
     identifier = TableIdentifier(namespace.levels, name)
     with store.read() as conn, pytest.raises(BadRequestError):
         tables.find(conn, namespace.catalog_id, identifier)
+    with store.read() as conn, pytest.raises(BadRequestError):
+        tables.load_many(conn, namespace.catalog_id, [(identifier, None)])
+    with pytest.raises(BadRequestError), store.write() as conn:
+        namespaces.set_properties(conn, namespace.id, {"key": name}, NOW_MS)
     with pytest.raises(BadRequestError), store.write() as conn:
         leases.acquire(conn, name, uuids.uuid7(), NOW_MS, 1)
 

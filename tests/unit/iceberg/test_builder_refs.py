@@ -128,8 +128,14 @@ def test_small_clock_skew_is_fine(table: TableMetadata, skew_ms: int) -> None:
 def test_larger_clock_skew_is_not(table: TableMetadata) -> None:
     with pytest.raises(IllegalArgumentError, match="before last snapshot log entry"):
         commit(table, *append(14, 4, 13, **{"timestamp-ms": BASE_MS + 3000 - 60_001}))
-    with pytest.raises(IllegalArgumentError, match=f"Invalid update timestamp {NOW_MS}"):
-        commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + 60_001}))
+
+
+def test_a_client_whose_clock_is_ahead_takes_the_time_of_the_table_with_it(table: TableMetadata) -> None:
+    ahead_ms = NOW_MS + 600_000
+    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": ahead_ms})).metadata
+    assert ahead.last_updated_ms == ahead_ms
+    after = commit(ahead, update("set-properties", updates={"a": "b"})).metadata
+    assert after.last_updated_ms == ahead_ms
 
 
 def test_entries_of_a_log_that_hold_more_are_kept() -> None:

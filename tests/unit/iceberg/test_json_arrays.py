@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.json_arrays import (
+    Fragment,
     append_elements,
     array_of,
+    blocks_of,
     fragment_bytes,
     fragment_size,
     is_empty_array,
@@ -46,3 +49,27 @@ def test_arrays_of_elements() -> None:
 def test_refuses_to_split_another_value() -> None:
     with pytest.raises(InvalidMetadataError, match="cannot parse snapshots"):
         split_array((b"{}",), "snapshots")
+
+
+def _large_array(elements: int) -> Fragment:
+    return array_of([b'{"n":%d,"text":"%s"}' % (number, b"x" * 500) for number in range(elements)])
+
+
+def test_a_small_array_has_no_blocks() -> None:
+    assert blocks_of(_large_array(10)) is None
+
+
+def test_blocks_stay_the_same_objects_while_elements_are_appended() -> None:
+    array = _large_array(2000)
+    blocks = blocks_of(array)
+    assert blocks is not None
+    assert fragment_bytes(blocks) == fragment_bytes(array)
+    grown = blocks
+    for number in range(600):
+        more = blocks_of(append_elements(grown, [b'{"more":%d,"text":"%s"}' % (number, b"y" * 500)]))
+        assert more is not None
+        grown = more
+    kept = len(blocks) - 1
+    assert [id(block) for block in grown[:kept]] == [id(block) for block in blocks[:kept]]
+    assert len({len(block) for block in grown[:-1]}) == 1
+    assert len(msgspec.json.decode(fragment_bytes(grown))) == 2600

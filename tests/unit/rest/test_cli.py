@@ -216,6 +216,16 @@ def test_catalogs_are_created_and_listed() -> None:
     ]
 
 
+def test_catalogs_belong_to_an_account() -> None:
+    other = "00000000-0000-7000-8000-000000000001"
+    assert run("db", "upgrade").returncode == 0
+    assert run("catalog", "create", "floecat", "--account", other).returncode == 0
+    listed = run("catalog", "list", "--account", other).stdout.splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["floecat"]
+    assert len(run("catalog", "list").stdout.splitlines()) == 2
+    assert "not a valid UUID" in run("catalog", "list", "--account", "me").stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_serve_until_a_signal(number: signal.Signals, workers: str) -> None:

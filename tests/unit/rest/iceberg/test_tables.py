@@ -31,6 +31,12 @@ def test_304_when_the_copy_of_the_client_is_current(client, table, form):
     assert "content-length" not in answer.headers
 
 
+def test_tags_in_several_headers_are_one_list(client, table):
+    tag = client.get(table).headers["etag"]
+    headers = [("if-none-match", '"other"'), ("if-none-match", tag)]
+    assert client.get(table, headers=headers).status_code == 304
+
+
 def test_200_when_it_is_not(client, table):
     tag = client.get(f"{table}?snapshots=refs").headers["etag"]
     assert client.get(table, headers={"if-none-match": tag}).status_code == 200

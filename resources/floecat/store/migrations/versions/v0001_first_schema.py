@@ -221,9 +221,9 @@ def _create_records_of_requests() -> None:
     )
     op.create_index("ix_metrics_reports_catalog_id", "metrics_reports", ["catalog_id"], unique=False)
     op.create_index(
-        "ix_metrics_reports_entry_id_received_at_ms",
+        "ix_metrics_reports_entry_id_received_at_ms_id",
         "metrics_reports",
-        ["entry_id", "received_at_ms"],
+        ["entry_id", "received_at_ms", "id"],
         unique=False,
     )
     op.create_index("ix_metrics_reports_received_at_ms", "metrics_reports", ["received_at_ms"], unique=False)
@@ -264,8 +264,15 @@ def _create_work() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name="pk_purge_jobs"),
     )
-    op.create_index("ix_purge_jobs_catalog_id", "purge_jobs", ["catalog_id"], unique=False)
-    op.create_index("ix_purge_jobs_finished_at_ms", "purge_jobs", ["finished_at_ms"], unique=False)
+    op.create_index("ix_purge_jobs_catalog_id_id", "purge_jobs", ["catalog_id", "id"], unique=False)
+    op.create_index(
+        "ix_purge_jobs_finished_at_ms",
+        "purge_jobs",
+        ["finished_at_ms"],
+        unique=False,
+        sqlite_where=sa.text("finished_at_ms IS NOT NULL"),
+        postgresql_where=sa.text("finished_at_ms IS NOT NULL"),
+    )
     op.create_index(
         "ix_purge_jobs_next_attempt_at_ms",
         "purge_jobs",

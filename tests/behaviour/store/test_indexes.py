@@ -1,0 +1,72 @@
+"""No statement reads a whole table, however many rows there are."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import floecat.store
+from floecat.store.connections import PerDialect
+from floecat.store.engine import Store
+
+READS_EVERYTHING = {
+    "accounts._LIST",  # few rows
+    "purge_jobs._COUNT",
+}
+"""Statements that are meant to."""
+
+BEGINNINGS = {"catalogs._SELECT", "namespaces._SELECT", "namespaces._PAGE", "staged_tables._SELECT"}
+"""Parts that others are made from."""
+
+SORTS = {"staged_tables._FIND", "snapshots._LIST", "tables._WITH_OBJECT_UUID"}
+"""Statements that sort what they found; no page is cut from it."""
+
+
+def statements() -> dict[str, sa.Executable]:
+    found = {}
+    for _, name, _ in pkgutil.iter_modules(floecat.store.__path__):
+        module = importlib.import_module(f"floecat.store.{name}")
+        for variable, value in vars(module).items():
+            statement = value.sqlite if isinstance(value, PerDialect) else value
+            if isinstance(statement, sa.Select | sa.Update | sa.Delete):
+                found[f"{name}.{variable}"] = statement
+    return found
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> sa.Connection:
+    path: Path = tmp_path_factory.mktemp("plans") / "floecat.db"
+    store = Store.open(f"sqlite:///{path}")
+    store.upgrade()
+    return store._engine.connect()
+
+
+def plan(connection: sa.Connection, statement: sa.Executable) -> list[str]:
+    text = re.sub(r"__\[POSTCOMPILE_\w+\]", "?", str(statement.compile(dialect=connection.dialect)))
+    parameters = tuple([1] * text.count("?"))
+    rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", parameters).all()
+    return [row[3] for row in rows]
+
+
+@pytest.mark.parametrize("name", sorted(statements().keys() - READS_EVERYTHING - BEGINNINGS))
+def test_a_statement_finds_its_rows_by_an_index(connection: sa.Connection, name: str) -> None:
+    steps = plan(connection, statements()[name])
+    scans = [step for step in steps if step.startswith("SCAN") and not _is_bounded(step)]
+    assert scans == []
+    assert not [step for step in steps if "AUTOMATIC" in step]
+    assert any("TEMP B-TREE" in step for step in steps) == (name in SORTS)
+
+
+def test_a_scan_would_be_found(connection: sa.Connection) -> None:
+    for name in READS_EVERYTHING:
+        assert any("SCAN" in step for step in plan(connection, statements()[name]))
+
+
+def _is_bounded(step: str) -> bool:
+    # a parameter, a constant row, rows that a limited part of the statement found
+    return any(part in step for part in ("VIRTUAL TABLE", "CONSTANT ROW", "SCAN due"))

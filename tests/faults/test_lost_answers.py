@@ -1,0 +1,217 @@
+"""The connection to PostgreSQL is cut while a change is committed: before COMMIT gets there, or after it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.faults.answers import Answer, Sender
+from tests.faults.consistency import check_consistency, local_path
+from tests.faults.deployment import Deployment
+from tests.faults.requests import appending, creating, setting, table_path, transaction, unique_key
+from tests.services.cut import COMMIT_ANSWER, COMMIT_REQUEST, CutProxy
+
+CHANGES = ("create", "commit", "transaction", "register", "view")
+"""What writes metadata, and so can be confirmed by it."""
+
+OTHERS = ("drop", "rename", "namespace", "properties", "unregister")
+
+
+class Bench(NamedTuple):
+    """A service behind a proxy with the tables `t` and `u`, and the metadata file of a table that was dropped."""
+
+    sender: Sender
+    proxy: CutProxy
+    deployment: Deployment
+    metadata_file: str
+
+    def change(self, kind: str, key: str | None = None) -> Answer:
+        """One change; the same one each time."""
+        send = self.sender.send
+        match kind:
+            case "create":
+                return send("POST", "/namespaces/ns/tables", creating("made"), key=key)
+            case "commit":
+                return send("POST", table_path("t"), setting({"mark": "1"}), key=key)
+            case "transaction":
+                body = transaction({name: setting({"mark": "1"}) for name in ("t", "u")})
+                return send("POST", "/transactions/commit", body, key=key)
+            case "register":
+                body = {"name": "made", "metadata-location": self.metadata_file}
+                return send("POST", "/namespaces/ns/register", body, key=key)
+            case "view":
+                return send("POST", "/namespaces/ns/views", VIEW, key=key)
+            case "drop":
+                return send("DELETE", table_path("t"), key=key)
+            case "rename":
+                names = {"source": "t", "destination": "made"}
+                body = {side: {"namespace": ["ns"], "name": name} for side, name in names.items()}
+                return send("POST", "/tables/rename", body, key=key)
+            case "namespace":
+                return send("POST", "/namespaces", {"namespace": ["made"]}, key=key)
+            case "properties":
+                return send("POST", "/namespaces/ns/properties", {"updates": {"mark": "1"}}, key=key)
+            case "unregister":
+                return send("POST", f"{table_path('t')}/unregister", key=key)
+        raise AssertionError(kind)
+
+    def is_made(self, kind: str) -> bool:
+        """Whether the change is there, as a whole."""
+        match kind:
+            case "create" | "register":
+                return self.sender.send("HEAD", table_path("made")).status == 204
+            case "view":
+                return self.sender.send("HEAD", "/namespaces/ns/views/made").status == 204
+            case "commit":
+                return "mark" in self.sender.metadata(table_path("t"))["properties"]
+            case "transaction":
+                marks = {"mark" in self.sender.metadata(table_path(name))["properties"] for name in ("t", "u")}
+                assert len(marks) == 1, "half a transaction"
+                return marks.pop()
+            case "drop" | "unregister":
+                return self.sender.send("HEAD", table_path("t")).status == 404
+            case "rename":
+                statuses = [self.sender.send("HEAD", table_path(name)).status for name in ("t", "made")]
+                assert sorted(str(status) for status in statuses) == ["204", "404"]
+                return statuses[0] == 404
+            case "namespace":
+                return self.sender.send("HEAD", "/namespaces/made").status == 204
+            case "properties":
+                return "mark" in self.sender.send("GET", "/namespaces/ns").body["properties"]
+        raise AssertionError(kind)
+
+
+VIEW = {
+    "name": "made",
+    "schema": {"type": "struct", "schema-id": 0, "fields": []},
+    "properties": {},
+    "view-version": {
+        "version-id": 1,
+        "timestamp-ms": 1_700_000_000_000,
+        "schema-id": 0,
+        "summary": {},
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+        "default-namespace": ["ns"],
+    },
+}
+
+
+@pytest.fixture
+def bench(behind_proxy: Deployment, postgres_proxy: CutProxy) -> Iterator[Bench]:
+    sender = Sender(behind_proxy.start(FLOECAT_PURGE_ENABLED="false").base_url)
+    assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
+    for name in ("t", "u"):
+        assert sender.send("POST", "/namespaces/ns/tables", creating(name)).status == 200
+    made = sender.send("POST", "/namespaces/ns/tables", creating("gone"))
+    assert sender.send("DELETE", table_path("gone")).status == 204
+    yield Bench(sender, postgres_proxy, behind_proxy, made.body["metadata-location"])
+    sender.close()
+
+
+def reset(bench: Bench, kind: str) -> None:
+    """Takes a change back, so that it can be made once more."""
+    send = bench.sender.send
+    if not bench.is_made(kind):
+        return
+    match kind:
+        case "create" | "register":
+            assert send("DELETE", table_path("made")).status == 204
+        case "view":
+            assert send("DELETE", "/namespaces/ns/views/made").status == 204
+        case "commit" | "transaction":
+            removal = {"requirements": [], "updates": [{"action": "remove-properties", "removals": ["mark"]}]}
+            for name in ("t", "u"):
+                assert send("POST", table_path(name), removal).status == 200
+        case "drop" | "unregister":
+            assert send("POST", "/namespaces/ns/tables", creating("t")).status == 200
+        case "rename":
+            names = {"source": "made", "destination": "t"}
+            body = {side: {"namespace": ["ns"], "name": name} for side, name in names.items()}
+            assert send("POST", "/tables/rename", body).status == 204
+        case "namespace":
+            assert send("DELETE", "/namespaces/made").status == 204
+        case "properties":
+            assert send("POST", "/namespaces/ns/properties", {"removals": ["mark"]}).status == 200
+
+
+def test_a_commit_whose_answer_is_lost_is_confirmed(bench: Bench) -> None:
+    for number, kind in enumerate(CHANGES, 1):
+        bench.proxy.cut(COMMIT_ANSWER)
+        answer = bench.change(kind)
+        assert bench.proxy.happened == number, kind
+        assert answer.fate == "done", (kind, answer)
+        assert bench.is_made(kind), kind
+        check_consistency(bench.deployment.store_url)
+        reset(bench, kind)
+
+
+def test_a_commit_that_never_arrived_is_unknown_and_keeps_its_files(bench: Bench) -> None:
+    for number, kind in enumerate(CHANGES, 1):
+        before = metadata_files(bench)
+        bench.proxy.cut(COMMIT_REQUEST)
+        answer = bench.change(kind)
+        assert bench.proxy.happened == number, kind
+        assert answer.status == 500, (kind, answer)
+        assert answer.error_type == "CommitStateUnknownException"
+        assert not bench.is_made(kind), kind
+        written = {"create": 1, "commit": 1, "transaction": 2, "register": 0, "view": 1}[kind]
+        assert len(metadata_files(bench) - before) == written, kind
+        check_consistency(bench.deployment.store_url)
+        assert bench.change(kind).fate == "done", kind
+        reset(bench, kind)
+
+
+def test_other_changes_are_never_denied_after_they_were_made(bench: Bench) -> None:
+    for kind in OTHERS:
+        bench.proxy.cut(COMMIT_ANSWER)
+        assert bench.change(kind).fate in ("done", "unknown"), kind
+        assert bench.is_made(kind), kind
+        check_consistency(bench.deployment.store_url)
+        reset(bench, kind)
+        bench.proxy.cut(COMMIT_REQUEST)
+        assert bench.change(kind).fate in ("unknown", "not applied"), kind
+        assert not bench.is_made(kind), kind
+        assert bench.change(kind).fate == "done", kind
+        reset(bench, kind)
+
+
+@pytest.mark.parametrize("moment", [COMMIT_ANSWER, COMMIT_REQUEST], ids=["answer", "request"])
+@pytest.mark.parametrize("nth", [1, 2], ids=["claim", "change"])
+def test_a_retry_with_its_key_has_one_effect_wherever_the_connection_is_cut(
+    bench: Bench, moment: object, nth: int
+) -> None:
+    for kind in (*CHANGES, *OTHERS):
+        key = unique_key()
+        bench.proxy.cut(moment, nth=nth)  # type: ignore[arg-type]
+        first = bench.change(kind, key)
+        assert first.fate != "refused", (kind, first)
+        answers = [bench.change(kind, key) for _ in range(2)]
+        assert [answer.fate for answer in answers] == ["done", "done"], (kind, answers)
+        assert answers[0] == answers[1]
+        if first.fate == "done":
+            assert first == answers[0]
+        assert bench.is_made(kind)
+        check_consistency(bench.deployment.store_url)
+        bench.proxy.restore()
+        reset(bench, kind)
+
+
+def test_an_append_is_there_once_after_retries_under_cuts(bench: Bench) -> None:
+    for number in range(1, 13):
+        body = appending(number, bench.sender.metadata(table_path("t")))
+        bench.proxy.cut((COMMIT_ANSWER, COMMIT_REQUEST)[number % 2], nth=1 + number % 3)
+        key = unique_key()
+        answers = [bench.sender.send("POST", table_path("t"), body, key=key) for _ in range(3)]
+        assert answers[-1].fate == "done", answers
+        bench.proxy.restore()
+    snapshots = bench.sender.metadata(table_path("t"))["snapshots"]
+    assert [each["snapshot-id"] for each in snapshots] == list(range(1, 13))
+    check_consistency(bench.deployment.store_url)
+
+
+def metadata_files(bench: Bench) -> set[Path]:
+    """All metadata files of the warehouse."""
+    return set(local_path(f"file://{bench.deployment.data_dir}/warehouse").rglob("*.metadata.json"))

@@ -1,0 +1,98 @@
+"""The service in this process: every request passes the whole application, and no socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+from floecat.runtime import open_kernel, prepare_store
+from floecat.settings import Settings, StorageSettings
+from floecat_rest.app import create_app
+
+__all__ = ["Answer", "InProcessService", "entry_path", "namespace_path"]
+
+Levels = Sequence[str]
+
+
+class Answer(NamedTuple):
+    """Status and body of an answer that is in shape."""
+
+    status: int
+    body: Any
+
+    @property
+    def outcome(self) -> tuple[int, str]:
+        """The status, and the type of the error if it is one."""
+        return self.status, self.body["error"]["type"] if self.status >= 400 else ""
+
+
+class InProcessService:
+    """A service over a SQLite store and local files, which outlive `reopen`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._settings = Settings(data_dir=str(data_dir), storage=StorageSettings(fsync=False))
+        prepare_store(self._settings)
+        self._runner = asyncio.Runner()
+        self._open()
+
+    def reopen(self) -> None:
+        """Forgets everything in memory, as a restart does."""
+        self._close_kernel()
+        self._open()
+
+    def close(self) -> None:
+        self._close_kernel()
+        self._runner.close()
+
+    def send(self, method: str, path: str, body: Any = None, *, key: str | None = None, **params: Any) -> Answer:
+        """The answer to a request below the prefix.
+
+        Raises:
+            AssertionError: it is a failure of the service, or an error out of shape.
+        """
+        headers = {"idempotency-key": key} if key else {}
+        request = self._client.request(
+            method, f"/v1/floecat{path}", json=body, params=params or None, headers=headers
+        )
+        return read_answer(self._runner.run(request))
+
+    def _open(self) -> None:
+        self._kernel = open_kernel(self._settings)
+        application: Any = create_app(self._settings, self._kernel)
+        transport = httpx.ASGITransport(app=application, raise_app_exceptions=True)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://in-process", timeout=60)
+
+    def _close_kernel(self) -> None:
+        self._runner.run(self._client.aclose())
+        self._kernel.close()
+
+
+def read_answer(answer: httpx.Response) -> Answer:
+    """What an answer says.
+
+    Raises:
+        AssertionError: it is a failure of the service, or an error out of shape.
+    """
+    status = answer.status_code
+    assert status < 500, answer.text
+    body = answer.json() if answer.content else None
+    if status >= 400 and answer.request.method != "HEAD":
+        error = body["error"]
+        assert isinstance(error["message"], str) and error["message"], body
+        assert isinstance(error["type"], str) and error["type"], body
+        assert error["code"] == status, body
+    return Answer(status, body)
+
+
+def namespace_path(namespace: Levels) -> str:
+    """The path of a namespace."""
+    return "/namespaces/" + "%1F".join(quote(level, safe="") for level in namespace)
+
+
+def entry_path(kind: str, namespace: Levels, name: str) -> str:
+    """The path of a table or a view; `kind` is `tables` or `views`."""
+    return f"{namespace_path(namespace)}/{kind}/{quote(name, safe='')}"

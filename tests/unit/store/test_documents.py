@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from floecat.store import documents
+from floecat.store.documents import compress, compress_pieces, decompress, is_compressed
+
+LARGE = 100_000
+
+
+@given(st.binary(max_size=2000))
+def test_round_trip(document: bytes) -> None:
+    body = compress(document)
+    assert is_compressed(body)
+    assert decompress(body) == document
+
+
+@given(
+    st.lists(st.binary(max_size=50) | st.integers(0, 3).map(lambda n: bytes([n]) * (LARGE + n)), max_size=8)
+)
+def test_round_trip_of_pieces(pieces: list[bytes]) -> None:
+    assert decompress(compress_pieces(pieces)) == b"".join(pieces)
+
+
+def test_views_are_pieces() -> None:
+    document = os.urandom(3 * LARGE)
+    view = memoryview(document)
+    pieces = [view[:10], view[10 : 2 * LARGE], view[2 * LARGE :]]
+    for _ in range(2):
+        assert decompress(compress_pieces(pieces)) == document
+    again = [memoryview(bytes(document))[:10], memoryview(bytes(document))[10:]]
+    assert decompress(compress_pieces(again)) == document
+
+
+def test_standard_tools_read_a_body() -> None:
+    first, second = os.urandom(LARGE), os.urandom(LARGE)
+    body = compress_pieces([first, b"small", second])
+    reader = zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True)
+    assert reader.read() == first + b"small" + second
+
+
+def test_a_piece_that_was_seen_is_not_compressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [os.urandom(LARGE), os.urandom(LARGE)]
+    compressed: list[int] = []
+    original = documents.compress
+
+    def counting(document: documents.Piece) -> bytes:
+        compressed.append(len(document))
+        return original(document)
+
+    monkeypatch.setattr(documents, "compress", counting)
+    compress_pieces([*pieces, b"tail"])
+    assert compressed == [LARGE, LARGE, 4]
+    compressed.clear()
+    body = compress_pieces([bytes(bytearray(pieces[0])), pieces[1], b"another tail"])
+    assert compressed == [12]
+    assert decompress(body) == b"".join([*pieces, b"another tail"])
+
+
+def test_the_cache_keeps_its_budget() -> None:
+    frames = documents._Frames(5 * LARGE)
+    pieces = [os.urandom(LARGE) for _ in range(10)]
+    for piece in [*pieces, *pieces, pieces[-1]]:
+        frames.frame(piece)
+    held = list(frames._frames.values())
+    assert frames._size_bytes == sum(len(piece) + len(frame) for piece, frame in held) <= 5 * LARGE
+    assert held[-1][0] is pieces[-1]
+    frames.frame(os.urandom(6 * LARGE))
+    assert frames._size_bytes <= 5 * LARGE
+
+
+def test_a_view_counts_for_all_that_it_keeps() -> None:
+    frames = documents._Frames(11 * LARGE)
+    frames.frame(memoryview(os.urandom(9 * LARGE))[:LARGE])
+    assert frames._size_bytes >= 9 * LARGE
+    frames.frame(memoryview(os.urandom(9 * LARGE))[:LARGE])
+    assert len(frames._frames) == 1
+
+
+def test_threads_share_nothing_but_the_cache() -> None:
+    pieces = [os.urandom(LARGE) for _ in range(4)]
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> bool:
+        barrier.wait()
+        mine = [pieces[(number + step) % 4] for step in range(4)]
+        return all(decompress(compress_pieces(mine)) == b"".join(mine) for _ in range(10))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(4)))
+
+
+def test_damaged_bodies() -> None:
+    body = compress_pieces([os.urandom(LARGE), b"tail"])
+    for damaged in (
+        b"",
+        b"{}",
+        body[:-1],
+        body[: LARGE // 2],
+        body + b"x",
+        body + body[:10],
+        body[:1000] + bytes([body[1000] ^ 1]) + body[1001:],
+    ):
+        with pytest.raises(ValueError, match="zstd"):
+            decompress(damaged)
+
+
+def test_what_is_not_compressed() -> None:
+    assert not is_compressed(b'{"format-version":2}')
+    assert not is_compressed(b"")

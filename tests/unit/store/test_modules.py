@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import floecat.store
+
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(floecat.store.__path__, "floecat.store.")
+    if ".migrations." not in name
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_exported_names_exist(name: str) -> None:
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == list(module.__all__)
+    for exported in module.__all__:
+        assert hasattr(module, exported)

@@ -126,6 +126,7 @@ class RegisterTableController(Controller):
             sent.name,
             sent.metadata_location,
             overwrite=sent.overwrite,
+            storage_properties=sent.properties or {},
         )
         return request.table_answer(table)
 

@@ -16,6 +16,7 @@ from floecat.catalog.metrics import MetricsService
 from floecat.catalog.mutations import Mutations
 from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.paging import Paging
+from floecat.catalog.request_files import RequestFiles
 from floecat.catalog.resolver import Resolver
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import TableAnswers
@@ -47,7 +48,6 @@ __all__ = ["Kernel", "kernel", "open_kernel", "prepare_store"]
 
 
 _EXPIRY_INTERVAL_MS = 60_000
-_KEEP_REPORTS_MS = 7 * 24 * 60 * 60 * 1000
 
 
 class Kernel:
@@ -154,14 +154,26 @@ class Kernel:
             store, self.entries, self.metadata_files, self.mutations, swaps, self.storage_config, clock
         )
         self.registration = RegisterService(
-            store, self.entries, self.metadata_files, self.loader, self.answers, self.mutations, swaps
+            store,
+            self.entries,
+            self.metadata_files,
+            self.loader,
+            self.answers,
+            self.mutations,
+            swaps,
+            RequestFiles(
+                _object_store_options(settings.storage), enabled=gateway.register_storage_properties
+            ),
         )
 
     def start_workers(self) -> None:
         """Starts the threads behind the requests: purge of dropped tables, removal of what expired."""
         settings = self.settings
         expiry = Expiry(
-            self.store, self.clock, interval_ms=_EXPIRY_INTERVAL_MS, keep_reports_ms=_KEEP_REPORTS_MS
+            self.store,
+            self.clock,
+            interval_ms=_EXPIRY_INTERVAL_MS,
+            keep_reports_ms=settings.gateway.metrics_report_retention.ms,
         )
         self._workers.append(expiry)
         if settings.purge.enabled:

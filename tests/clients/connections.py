@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -72,8 +73,11 @@ class SparkCatalog:
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         """Runs a statement, with this catalog as the current one, and returns its rows."""
-        self.session.catalog.setCurrentCatalog(self.name)
-        return [tuple(row) for row in self.session.sql(statement).collect()]
+        with warnings.catch_warnings():
+            # PySpark leaves the socket of each answer to the garbage collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.session.catalog.setCurrentCatalog(self.name)
+            return [tuple(row) for row in self.session.sql(statement).collect()]
 
 
 class ClickHouse:

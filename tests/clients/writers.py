@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import StringType
 
@@ -32,15 +31,16 @@ _SQL_COLUMNS = (
 def write_with_pyiceberg(connections: Connections, warehouse: Warehouse, name: str) -> list[samples.Row]:
     """Partitioned by day; rows change by copy-on-write."""
     catalog = connections.pyiceberg(warehouse)
-    day = PartitionSpec(PartitionField(source_id=7, field_id=1000, transform=DayTransform(), name="seen_day"))
-    table = catalog.create_table(name, samples.SCHEMA, partition_spec=day)
+    table = catalog.create_table(name, samples.SCHEMA)
+    with table.update_spec() as update:
+        update.add_field("seen_at", DayTransform(), "seen_day")
     table.append(samples.table_of(samples.FIRST_BATCH))
     table.append(samples.table_of(samples.SECOND_BATCH))
     changed = (2, "changed", *samples.FIRST_BATCH[1][2:])
     table.overwrite(samples.table_of([changed]), EqualTo("id", 2))
     table.delete(EqualTo("id", 1))
-    with table.update_schema() as update:
-        update.add_column("note", StringType())
+    with table.update_schema() as change:
+        change.add_column("note", StringType())
     table.append(samples.table_of([_NEW_ROW], _CHANGED_SCHEMA))
     return samples.CHANGED
 

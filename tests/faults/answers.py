@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import httpx
 
@@ -31,11 +31,15 @@ class Sender:
     """Sends requests to one service and takes no answer that the contract does not know.
 
     Not 500, except for a commit of unknown outcome; not 503 without Retry-After; no error out of shape.
+    All senders are closed at the end of the test that made them.
     """
+
+    opened: ClassVar[list[Sender]] = []
 
     def __init__(self, base_url: str, *, timeout_s: float = 60.0, connections: int = 256) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._http = httpx.Client(base_url=f"{base_url}/v1/floecat", timeout=timeout_s, limits=limits, verify=False)
+        self.opened.append(self)
 
     def close(self) -> None:
         self._http.close()

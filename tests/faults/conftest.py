@@ -6,12 +6,21 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.catalog.conftest import call, kernel, store_url
+from tests.faults.answers import Sender
 from tests.faults.deployment import Deployment
 from tests.services.catalog import CatalogServer
 from tests.services.cut import CutProxy
 from tests.services.postgres import PostgresServer
 
-__all__ = ["call", "deployment", "kernel", "store_url"]
+__all__ = ["call", "closed_senders", "deployment", "kernel", "store_url"]
+
+
+@pytest.fixture(autouse=True)
+def closed_senders() -> Iterator[None]:
+    """Leaves no connection open, however the test ends."""
+    yield
+    while Sender.opened:
+        Sender.opened.pop().close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

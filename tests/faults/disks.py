@@ -15,6 +15,8 @@ from tests.services.catalog import CatalogServer
 __all__ = ["Disk", "FileSizeLimit", "Tmpfs", "can_mount", "mounted"]
 
 _TMPFS_BYTES = 4 << 20
+# the shared memory of SQLite's log needs 32 KiB also for reads
+_FILE_BYTES = 40 << 10
 
 
 class Disk(Protocol):
@@ -47,10 +49,10 @@ class Tmpfs:
 
 
 class FileSizeLimit:
-    """No file of the service may grow beyond the smallest size that matters; needs no rights."""
+    """No file of the service may grow beyond what the log of SQLite has long reached; needs no rights."""
 
     def fill(self, server: CatalogServer) -> None:
-        _limit_file_size(server.pid, 512)
+        _limit_file_size(server.pid, _FILE_BYTES)
 
     def free(self, server: CatalogServer) -> None:
         _limit_file_size(server.pid, resource.RLIM_INFINITY)

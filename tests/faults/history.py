@@ -117,8 +117,6 @@ class Workload:
             self._check_appends(name)
         self._check_marks()
         self._check_tables()
-        for sender in self._senders:
-            sender.close()
 
     def _work(self, work: Callable[[int, random.Random], None], number: int, seed: int) -> None:
         chance = random.Random(seed * 1000 + number)

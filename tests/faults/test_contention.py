@@ -75,7 +75,6 @@ def test_a_deadlock_is_tried_again(
     after = postgres_server.execute(f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{name}'")
     assert after != before, "there was no deadlock"
     check_consistency(url)
-    sender.close()
     server.stop()
     postgres_server.drop_database(name)
 
@@ -108,7 +107,6 @@ def test_a_lock_that_is_never_given_back_is_503(deployment: Deployment) -> None:
     assert sender.send("POST", table_path("t"), setting({"b": "1"})).status == 200
     assert "a" not in sender.metadata(table_path("t"))["properties"]
     check_consistency(deployment.store_url)
-    sender.close()
 
 
 @contextmanager

@@ -108,7 +108,6 @@ def bench(behind_proxy: Deployment, postgres_proxy: CutProxy) -> Iterator[Bench]
     made = sender.send("POST", "/namespaces/ns/tables", creating("gone"))
     assert sender.send("DELETE", table_path("gone")).status == 204
     yield Bench(sender, postgres_proxy, behind_proxy, made.body["metadata-location"])
-    sender.close()
 
 
 def reset(bench: Bench, kind: str) -> None:

@@ -63,4 +63,3 @@ def test_200_clients_on_a_pool_of_5_are_all_answered(deployment: Deployment) -> 
     )
     assert marks["k"] + marks["x"] >= 2 * CLIENTS - statuses[503]
     check_consistency(deployment.store_url)
-    sender.close()

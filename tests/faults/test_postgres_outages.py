@@ -70,7 +70,6 @@ def test_a_store_that_is_away_is_503_and_comes_back_without_a_restart(
     assert sender.metadata(table_path("t")) == before
     assert sender.send("POST", table_path("t"), setting({"a": "1"})).status == 200
     assert sender.send("GET", "/namespaces").body["namespaces"] == [["ns"]]
-    sender.close()
 
 
 def test_a_store_that_hangs_is_answered_in_time(behind_proxy: Deployment, postgres_proxy: CutProxy) -> None:
@@ -87,4 +86,3 @@ def test_a_store_that_hangs_is_answered_in_time(behind_proxy: Deployment, postgr
     assert sender.send("POST", table_path("t"), setting({"b": "1"})).status == 200
     assert "a" not in sender.metadata(table_path("t"))["properties"]
     check_consistency(behind_proxy.store_url)
-    sender.close()

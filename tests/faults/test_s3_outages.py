@@ -49,7 +49,6 @@ def bench(
         for name in "tuv":
             assert sender.send("POST", "/namespaces/ns/tables", creating(name)).status == 200
         yield Bench(sender, proxy, objects)
-        sender.close()
 
 
 def test_hanging_storage_is_answered_in_time_and_holds_up_no_reader(bench: Bench) -> None:

@@ -25,7 +25,7 @@ def test_the_catalog_does_what_the_model_does(examples: int, steps: int) -> None
             derandomize=True,
             database=None,
             deadline=None,
-            phases=[Phase.generate, Phase.shrink],
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )

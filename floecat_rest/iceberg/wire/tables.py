@@ -41,3 +41,5 @@ class RegisterTableRequest(msgspec.Struct, rename="kebab"):
     name: str
     metadata_location: str
     overwrite: bool = False
+    properties: dict[str, str] | None = None
+    """Access to the storage of the metadata file, for this one read. Not in the specification."""

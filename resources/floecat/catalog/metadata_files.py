@@ -31,8 +31,13 @@ class MetadataFiles:
         self._files = files
         self._max_bytes = max_bytes
 
-    def read(self, allowed: AllowedLocations, location: str) -> bytes:
+    def read(self, allowed: AllowedLocations, location: str, files: FileIO | None = None) -> bytes:
         """The JSON document at a location, decompressed.
+
+        Args:
+            allowed: the allowed locations of the catalog.
+            location: of the file.
+            files: storage to read it from, in place of the catalog's own.
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
@@ -42,7 +47,7 @@ class MetadataFiles:
             StorageUnavailableError: storage fails.
         """
         allowed.check(location)
-        data = self._files.read(location, max_bytes=self._max_bytes)
+        data = (files or self._files).read(location, max_bytes=self._max_bytes)
         if data[:2] == _GZIP_MAGIC:
             return self._inflate(location, data)
         return data

@@ -133,6 +133,14 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     max_page_size: Annotated[int, integer(minimum=1)] = 10_000
     """A larger page size counts as this one."""
 
+    metrics_report_retention: Annotated[Duration, duration()] = Duration(604_800_000)
+    """How long reports of scans and commits are kept."""
+
+    register_storage_properties: Annotated[bool, boolean()] = False
+    """A registration may bring its own access to storage to read its metadata file with: the fields
+    `s3.endpoint`, `s3.region`, `s3.access-key-id` and so on of its `properties`. Off, since it lets clients
+    choose an address that the service connects to."""
+
     verify_metadata_file: Annotated[bool, boolean()] = False
     """Load looks whether the metadata file is still in storage, and answers 404 if not."""
 

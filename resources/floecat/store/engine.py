@@ -192,13 +192,17 @@ class Store:
         self._engine.dispose()
 
     def _revision(self) -> str | None:
-        connection = self._checkout()
         try:
-            return upgrades.current_revision(connection)
+            with self._checkout() as connection:
+                return upgrades.current_revision(connection)
+        except DATABASE_ERRORS as error:
+            if not connection_lost(error):
+                raise_fault(error)
+        try:  # the pool has forgotten the dead connections
+            with self._checkout() as connection:
+                return upgrades.current_revision(connection)
         except DATABASE_ERRORS as error:
             raise_fault(error)
-        finally:
-            connection.close()
 
     def _create_engine(self, pool: dict[str, Any], *, upgrading: bool = False) -> sa.Engine:
         if self._sqlite:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.mutations import Finish, Mutations
+from floecat.catalog.request_files import RequestFiles
 from floecat.catalog.table_answers import TableAnswers
 from floecat.errors import BadRequestError
+from floecat.fileio.base import FileIO
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
@@ -36,6 +38,7 @@ class RegisterService:
         answers: TableAnswers,
         mutations: Mutations,
         swaps: PointerSwaps,
+        request_files: RequestFiles,
     ) -> None:
         """Takes the parts that it puts together."""
         self._store = store
@@ -45,9 +48,17 @@ class RegisterService:
         self._answers = answers
         self._mutations = mutations
         self._swaps = swaps
+        self._request_files = request_files
 
     def register_table(
-        self, call: Call, namespace: Namespace, name: str, metadata_location: str, *, overwrite: bool = False
+        self,
+        call: Call,
+        namespace: Namespace,
+        name: str,
+        metadata_location: str,
+        *,
+        overwrite: bool = False,
+        storage_properties: Mapping[str, str] | None = None,
     ) -> LoadedTable:
         """Makes a table of a metadata file.
 
@@ -58,6 +69,7 @@ class RegisterService:
             metadata_location: absolute URI of the metadata file.
             overwrite: whether an existing table is pointed at the file. It keeps its identity in the catalog;
                 snapshots that it shares with the file stay, others come and go.
+            storage_properties: access to the file's storage, for this one read.
 
         Raises:
             BadRequestError: a name or the location is malformed.
@@ -70,8 +82,10 @@ class RegisterService:
         identifier = TableIdentifier(namespace, name)
 
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            files = self._request_files.open(storage_properties or {})
+
             def prepare() -> Sequence[AnyPrepared]:
-                return [self._prepare(call, identifier, metadata_location, overwrite)]
+                return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
             prepared = self._swaps.run(
                 call, [identifier], prepare, lambda conn, made: finish(conn, self._answer(made[0]))
@@ -81,7 +95,12 @@ class RegisterService:
         return self._mutations.run(call, self._answers.of_table(call, identifier), work)
 
     def _prepare(
-        self, call: Call, identifier: TableIdentifier, metadata_location: str, overwrite: bool
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        metadata_location: str,
+        overwrite: bool,
+        files: FileIO | None,
     ) -> Prepared[TableMetadata]:
         check_name(identifier.name, "table name")
         namespace = namespace_row(self._store, call, identifier.namespace)
@@ -89,7 +108,7 @@ class RegisterService:
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
         check_metadata_location(metadata_location)
-        metadata = TableMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+        metadata = TableMetadata.parse(self._files.read(call.catalog.allowed, metadata_location, files))
         check_integrity(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
         return Prepared(

@@ -60,6 +60,13 @@ def test_reads_recover_from_a_restart(pg: Store, own_postgres_server: PostgresSe
     fill_pool(pg)
 
 
+def test_the_check_of_the_schema_recovers(pg: Store, own_postgres_server: PostgresServer) -> None:
+    fill_pool(pg)
+    own_postgres_server.stop()
+    own_postgres_server.start()
+    assert pg.is_current()
+
+
 def test_a_read_in_the_middle_recovers(pg: Store, own_postgres_server: PostgresServer) -> None:
     with pg.read() as conn:
         before = accounts.list_all(conn)

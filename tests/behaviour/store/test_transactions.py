@@ -177,6 +177,26 @@ def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None
     assert sorted(numbers) == list(range(1, 41))
 
 
+def test_writers_of_several_processes_queue(store: Store, url: str, namespace: NamespaceRow) -> None:
+    stores = [store, Store.open(url), Store.open(url)]
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            with stores[number % 3].write() as conn:
+                row = namespaces.get(conn, namespace.catalog_id, namespace.levels, for_update=True)
+                assert row is not None
+                count = int(row.properties.get("count", "0")) + 1
+                namespaces.set_properties(conn, row.id, {"count": str(count)}, NOW_MS)
+
+    at_once(6, work)
+    for each in stores[1:]:
+        each.close()
+    with store.read() as conn:
+        row = namespaces.get(conn, namespace.catalog_id, namespace.levels)
+    assert row is not None
+    assert row.properties == {"count": "30"}
+
+
 def test_a_conflict_is_run_again(store: Store) -> None:
     account_id = uuids.uuid7()
     attempts = []

@@ -97,10 +97,10 @@ def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
     deadline = time.monotonic() + 60
     while True:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
         try:
             get(port, "/health/ready")
-        except OSError:
+        except OSError as error:
+            assert time.monotonic() < deadline, error
             time.sleep(0.1)
         else:
             return
@@ -223,7 +223,7 @@ def test_catalogs_belong_to_an_account() -> None:
     listed = run("catalog", "list", "--account", other).stdout.splitlines()[1:]
     assert [line.split()[0] for line in listed] == ["floecat"]
     assert len(run("catalog", "list").stdout.splitlines()) == 2
-    assert "not a valid UUID" in run("catalog", "list", "--account", "me").stderr
+    assert "valid UUID" in run("catalog", "list", "--account", "me").stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

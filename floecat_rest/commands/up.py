@@ -30,7 +30,7 @@ from floecat_rest.commands.stores import prepare_store
 
 __all__ = ["up"]
 
-_REST_READY_S = 60.0
+_REST_READY_S = 120.0
 _DAGSTER_READY_S = 180.0
 """On a busy machine a first start takes its time: four processes import Dagster."""
 

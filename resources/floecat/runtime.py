@@ -39,6 +39,7 @@ from floecat.store.engine import Store
 from floecat.transactions.commit import CommitService
 from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.expiry import Expiry
+from floecat.transactions.parts import CommitParts
 from floecat.transactions.pointer_swaps import PointerSwaps, Retries
 from floecat.transactions.register import RegisterService
 from floecat.transactions.staging import Staging
@@ -138,29 +139,20 @@ class Kernel:
             Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
             Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms),
         )
-        staging = Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000)
-        self.commits = CommitService(
-            store,
-            self.entries,
-            self.metadata_files,
-            self.loader,
-            self.answers,
-            self.mutations,
-            swaps,
-            staging,
-            clock,
+        parts = CommitParts(
+            store=store,
+            clock=clock,
+            entries=self.entries,
+            files=self.metadata_files,
+            loader=self.loader,
+            answers=self.answers,
+            mutations=self.mutations,
+            swaps=swaps,
         )
-        self.view_commits = ViewCommitService(
-            store, self.entries, self.metadata_files, self.mutations, swaps, self.storage_config, clock
-        )
+        self.commits = CommitService(parts, Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000))
+        self.view_commits = ViewCommitService(parts, self.storage_config)
         self.registration = RegisterService(
-            store,
-            self.entries,
-            self.metadata_files,
-            self.loader,
-            self.answers,
-            self.mutations,
-            swaps,
+            parts,
             RequestFiles(
                 _object_store_options(settings.storage), enabled=gateway.register_storage_properties
             ),

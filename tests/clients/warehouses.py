@@ -55,11 +55,15 @@ class Warehouse(msgspec.Struct, frozen=True):
         }
 
     def files_below(self, location: str) -> set[str]:
-        """The files that exist below a location, as paths relative to it."""
+        """The files that exist below a location, as paths relative to it.
+
+        Without the checksums that Hadoop writes beside each local file, which Iceberg knows nothing of.
+        """
         parts = urlsplit(location)
         if self.s3 is None:
             root = Path(parts.path)
-            return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+            files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".crc")
+            return {str(path.relative_to(root)) for path in files}
         prefix = parts.path.strip("/") + "/"
         pages = self.s3.client().get_paginator("list_objects_v2")
         listed = pages.paginate(Bucket=parts.netloc, Prefix=prefix)

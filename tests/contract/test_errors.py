@@ -13,7 +13,7 @@ import pytest
 from tests.contract.answers import assert_error, error_of
 from tests.contract.client import Catalog, Namespace, Table
 from tests.contract.documents import ID_AND_DATA
-from tests.services.catalog import CatalogServer
+from tests.services.catalog import running_catalog
 
 JSON = {"content-type": "application/json"}
 
@@ -197,12 +197,11 @@ def test_long_url_is_answered(catalog: Catalog):
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """A catalog that takes bodies of up to 100,000 bytes."""
     environment = {"FLOECAT_GATEWAY_MAX_REQUEST_BODY_BYTES": "100000"}
-    server = CatalogServer(tmp_path_factory.mktemp("small"), environment).start()
-    client = Catalog(server.base_url, server.warehouse)
-    client.create_namespace(("ns",))
-    yield client
-    client.close()
-    server.stop()
+    with running_catalog(tmp_path_factory.mktemp("small"), environment) as server:
+        client = Catalog(server.base_url, server.warehouse)
+        client.create_namespace(("ns",))
+        yield client
+        client.close()
 
 
 class TestBodySize:

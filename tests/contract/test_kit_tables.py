@@ -249,9 +249,7 @@ def _created(catalog: Catalog, namespace: Namespace, name: str, updates: list[An
     path = catalog.tables_path(namespace)
     request = {"name": name, "schema": ID_AND_DATA, "stage-create": True}
     staged = catalog.post(path, request).json()["metadata"]
-    parts = creation(
-        staged["schemas"][0], staged["partition-specs"][0], staged["sort-orders"][0], *updates
-    )
+    parts = creation(staged["schemas"][0], staged["partition-specs"][0], staged["sort-orders"][0], *updates)
     identity = [
         update("assign-uuid", uuid=staged["table-uuid"]),
         set_location(staged["location"]),
@@ -396,6 +394,9 @@ def test_conflicting_commit_leaves_the_table_of_the_winner(filled: Table):
         [*uuid, assert_last_assigned_field_id(2)],
     )
     assert_error(
-        loser, 409, "CommitFailedException", "Requirement failed: last assigned field id changed: expected id 2 != 3"
+        loser,
+        409,
+        "CommitFailedException",
+        "Requirement failed: last assigned field id changed: expected id 2 != 3",
     )
     assert filled.metadata() == winner

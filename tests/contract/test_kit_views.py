@@ -94,9 +94,7 @@ def test_namespace_with_one_kind_left_is_not_empty(catalog: Catalog, namespace: 
     name = catalog.create_namespace((*namespace, "inner"))
     made = {"table": catalog.create_table(name, "t"), "view": catalog.create_view(name, "v")}
     made.pop("view" if kept == "table" else "table").drop()
-    message = assert_error(
-        catalog.delete(catalog.namespace_path(name)), 409, "NamespaceNotEmptyException"
-    )
+    message = assert_error(catalog.delete(catalog.namespace_path(name)), 409, "NamespaceNotEmptyException")
     assert "is not empty" in message
     made[kept].drop()
     assert catalog.delete(catalog.namespace_path(name)).status_code == 204

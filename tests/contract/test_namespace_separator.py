@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog
-from tests.services.catalog import CatalogServer
+from tests.services.catalog import running_catalog
 
 DOT = "%2E"
 
@@ -17,13 +17,12 @@ DOT = "%2E"
 def dotted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """A catalog whose separator is a dot, with the namespaces a, a.b and a.b.c."""
     environment = {"FLOECAT_GATEWAY_NAMESPACE_SEPARATOR": DOT}
-    server = CatalogServer(tmp_path_factory.mktemp("dotted"), environment).start()
-    client = Catalog(server.base_url, server.warehouse)
-    client.create_namespace(("a", "b", "c"))
-    client.create_table(("a", "b"), "t")
-    yield client
-    client.close()
-    server.stop()
+    with running_catalog(tmp_path_factory.mktemp("dotted"), environment) as server:
+        client = Catalog(server.base_url, server.warehouse)
+        client.create_namespace(("a", "b", "c"))
+        client.create_table(("a", "b"), "t")
+        yield client
+        client.close()
 
 
 def test_config_gives_the_separator_url_encoded(dotted: Catalog):

@@ -9,17 +9,16 @@ import pytest
 from tests.contract.answers import assert_error, etag_of
 from tests.contract.client import Catalog, unique
 from tests.contract.files import path_of
-from tests.services.catalog import CatalogServer
+from tests.services.catalog import running_catalog
 
 
 @pytest.fixture(scope="module")
 def verifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     environment = {"FLOECAT_GATEWAY_VERIFY_METADATA_FILE": "true"}
-    server = CatalogServer(tmp_path_factory.mktemp("verifying"), environment).start()
-    client = Catalog(server.base_url, server.warehouse)
-    yield client
-    client.close()
-    server.stop()
+    with running_catalog(tmp_path_factory.mktemp("verifying"), environment) as server:
+        client = Catalog(server.base_url, server.warehouse)
+        yield client
+        client.close()
 
 
 def test_lost_file_is_404_in_the_words_of_the_reference(verifying: Catalog):

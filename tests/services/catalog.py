@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ __all__ = [
     "catalog_server",
     "postgres_environment",
     "pytest_runtest_makereport",
+    "running_catalog",
     "s3_environment",
     "start_catalog",
 ]
@@ -32,6 +34,7 @@ _READY_S = 60.0
 _STOP_S = 40.0
 _ATTEMPTS = 3
 _TAIL_LINES = 60
+_OF_TESTS = {"FLOECAT_PURGE_POLL_INTERVAL_MS": "100"}
 
 _running: set[CatalogServer] = set()
 
@@ -174,9 +177,18 @@ def start_catalog(tmp_path: Path) -> Iterator[Callable[..., CatalogServer]]:
 @pytest.fixture(scope="session")
 def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """One service on SQLite and local disk for all tests of the session that leave others alone."""
-    server = CatalogServer(tmp_path_factory.mktemp("catalog")).start()
-    yield server
-    server.stop()
+    with running_catalog(tmp_path_factory.mktemp("catalog")) as server:
+        yield server
+
+
+@contextmanager
+def running_catalog(data_dir: Path, environment: Mapping[str, str] | None = None) -> Iterator[CatalogServer]:
+    """A service for a block of code. Its purge queue is looked at often, since tests wait for it."""
+    server = CatalogServer(data_dir, _OF_TESTS | dict(environment or {})).start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def postgres_environment(url: str) -> dict[str, str]:

@@ -94,7 +94,7 @@ class PostgresServer:
     def execute(self, statement: str) -> list[tuple[object, ...]]:
         """Runs a statement as superuser in the database `postgres`."""
         with psycopg.connect(self._conninfo(), autocommit=True) as connection:
-            cursor = connection.execute(sql.SQL(statement))  # type: ignore[arg-type]
+            cursor = connection.execute(sql.SQL(statement))
             return cursor.fetchall() if cursor.description else []
 
     def create_database(self) -> str:

@@ -10,19 +10,15 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedTable
-from floecat.catalog.entries import Entries
-from floecat.catalog.load_table import TableLoader
-from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
-from floecat.catalog.table_answers import TableAnswers
-from floecat.clock import Clock
+from floecat.catalog.mutations import Finish, JsonAnswer
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_builder import new_table_metadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store.engine import Connection, Store
-from floecat.transactions.locations import check_locations, default_location, requested_location
-from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.store.engine import Connection
+from floecat.transactions.locations import check_locations, chosen_location
+from floecat.transactions.parts import CommitParts
+from floecat.transactions.pointer_swaps import AnyPrepared
 from floecat.transactions.prepared import Prepared
 from floecat.transactions.staging import Staging
 from floecat.transactions.table_changes import (
@@ -56,29 +52,18 @@ class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
 class CommitService:
     """Writes table metadata."""
 
-    def __init__(
-        self,
-        store: Store,
-        entries: Entries,
-        files: MetadataFiles,
-        loader: TableLoader,
-        answers: TableAnswers,
-        mutations: Mutations,
-        swaps: PointerSwaps,
-        staging: Staging,
-        clock: Clock,
-    ) -> None:
-        """Takes the parts that it puts together."""
-        self._store = store
-        self._entries = entries
-        self._files = files
-        self._loader = loader
-        self._answers = answers
-        self._mutations = mutations
-        self._swaps = swaps
+    def __init__(self, parts: CommitParts, staging: Staging) -> None:
+        """Takes the shared parts and where staged tables are."""
+        self._store = parts.store
+        self._clock = parts.clock
+        self._entries = parts.entries
+        self._files = parts.files
+        self._loader = parts.loader
+        self._answers = parts.answers
+        self._mutations = parts.mutations
+        self._swaps = parts.swaps
         self._staging = staging
-        self._clock = clock
-        self._changes = TableChanges(store, clock, staging)
+        self._changes = TableChanges(parts.store, parts.clock, staging)
 
     def create_table(self, call: Call, namespace: Namespace, request: CreateTable) -> LoadedTable:
         """Creates a table and its first metadata file.
@@ -183,10 +168,8 @@ class CommitService:
         if taken is not None:
             raise name_taken("table", taken, identifier)
         table_uuid = uuids.uuid7()
-        location = (
-            requested_location(request.location)
-            if request.location
-            else default_location(call.catalog, namespace.properties, identifier, table_uuid)
+        location = chosen_location(
+            request.location, call.catalog, namespace.properties, identifier, table_uuid
         )
         metadata = new_table_metadata(
             schema=request.schema,

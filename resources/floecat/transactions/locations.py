@@ -7,10 +7,11 @@ from uuid import UUID
 
 from floecat.catalog.calls import Catalog
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.locations import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import TableIdentifier
 
-__all__ = ["check_locations", "default_location", "requested_location"]
+__all__ = ["check_locations", "chosen_location", "default_location"]
 
 _PATH_PROPERTIES = (
     "write.metadata.path",
@@ -34,9 +35,17 @@ def default_location(
     return f"{parent}/{safe_path_segment(identifier.name)}-{object_uuid.hex[-12:]}"
 
 
-def requested_location(location: str) -> str:
-    """A location as the client wrote it, without trailing slashes."""
-    return location if location.endswith("://") else location.rstrip("/") or location
+def chosen_location(
+    requested: str | None,
+    catalog: Catalog,
+    namespace_properties: Mapping[str, str],
+    identifier: TableIdentifier,
+    object_uuid: UUID,
+) -> str:
+    """The location that a request names, as it names it but for slashes at the end, else the default one."""
+    if requested:
+        return strip_trailing_slash(requested)
+    return default_location(catalog, namespace_properties, identifier, object_uuid)
 
 
 def check_locations(

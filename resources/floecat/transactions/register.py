@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from floecat.catalog.calls import Call, LoadedTable
-from floecat.catalog.entries import Entries, Entry
-from floecat.catalog.load_table import TableLoader
-from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.mutations import Finish, Mutations
+from floecat.catalog.entries import Entry
+from floecat.catalog.mutations import Finish
 from floecat.catalog.request_files import RequestFiles
-from floecat.catalog.table_answers import TableAnswers
 from floecat.errors import BadRequestError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store.engine import Store
 from floecat.transactions.locations import check_locations
-from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.transactions.parts import CommitParts
+from floecat.transactions.pointer_swaps import AnyPrepared
 from floecat.transactions.prepared import Prepared, SnapshotChanges
 from floecat.transactions.table_changes import name_taken, namespace_row
 
@@ -29,25 +26,15 @@ __all__ = ["RegisterService", "check_metadata_location"]
 class RegisterService:
     """Registers tables, also over existing ones."""
 
-    def __init__(
-        self,
-        store: Store,
-        entries: Entries,
-        files: MetadataFiles,
-        loader: TableLoader,
-        answers: TableAnswers,
-        mutations: Mutations,
-        swaps: PointerSwaps,
-        request_files: RequestFiles,
-    ) -> None:
-        """Takes the parts that it puts together."""
-        self._store = store
-        self._entries = entries
-        self._files = files
-        self._loader = loader
-        self._answers = answers
-        self._mutations = mutations
-        self._swaps = swaps
+    def __init__(self, parts: CommitParts, request_files: RequestFiles) -> None:
+        """Takes the shared parts, and how storage is opened that a request brings its own access for."""
+        self._store = parts.store
+        self._entries = parts.entries
+        self._files = parts.files
+        self._loader = parts.loader
+        self._answers = parts.answers
+        self._mutations = parts.mutations
+        self._swaps = parts.swaps
         self._request_files = request_files
 
     def register_table(

@@ -9,13 +9,10 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedView
-from floecat.catalog.entries import Entries
 from floecat.catalog.entry_changes import missing_view
-from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.mutations import Finish, Mutations
+from floecat.catalog.mutations import Finish
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
-from floecat.clock import Clock
 from floecat.iceberg.locations import metadata_version
 from floecat.iceberg.view_builder import (
     apply_view_updates,
@@ -26,10 +23,10 @@ from floecat.iceberg.view_builder import (
 from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store.engine import Store
 from floecat.store.namespaces import NamespaceRow
-from floecat.transactions.locations import check_locations, default_location, requested_location
-from floecat.transactions.pointer_swaps import AnyPrepared, PointerSwaps
+from floecat.transactions.locations import check_locations, chosen_location
+from floecat.transactions.parts import CommitParts
+from floecat.transactions.pointer_swaps import AnyPrepared
 from floecat.transactions.prepared import Prepared
 from floecat.transactions.register import check_metadata_location
 from floecat.transactions.table_changes import name_taken, namespace_row
@@ -50,24 +47,15 @@ class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
 class ViewCommitService:
     """Writes view metadata."""
 
-    def __init__(
-        self,
-        store: Store,
-        entries: Entries,
-        files: MetadataFiles,
-        mutations: Mutations,
-        swaps: PointerSwaps,
-        config: StorageConfig,
-        clock: Clock,
-    ) -> None:
-        """Takes the parts that it puts together."""
-        self._store = store
-        self._entries = entries
-        self._files = files
-        self._mutations = mutations
-        self._swaps = swaps
+    def __init__(self, parts: CommitParts, config: StorageConfig) -> None:
+        """Takes the shared parts and the client-safe settings of storage."""
+        self._store = parts.store
+        self._clock = parts.clock
+        self._entries = parts.entries
+        self._files = parts.files
+        self._mutations = parts.mutations
+        self._swaps = parts.swaps
         self._config = config
-        self._clock = clock
 
     def create(self, call: Call, namespace: Namespace, request: CreateView) -> LoadedView:
         """Creates a view.
@@ -84,11 +72,7 @@ class ViewCommitService:
         def prepare() -> Prepared[ViewMetadata]:
             row = self._free_name(call, identifier)
             view_uuid = uuids.uuid7()
-            location = (
-                requested_location(request.location)
-                if request.location
-                else default_location(call.catalog, row.properties, identifier, view_uuid)
-            )
+            location = chosen_location(request.location, call.catalog, row.properties, identifier, view_uuid)
             metadata = new_view_metadata(
                 schema=request.schema,
                 view_version=request.view_version,

@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from floecat.store.catalogs import CatalogRow
 from floecat.store.engine import Store
-from floecat.store.migrations import VERSION_TABLE
 from floecat.store.namespaces import NamespaceRow
+from floecat.store.schema import metadata
 from tests.behaviour.store.rows import add_catalog, add_namespace
 from tests.services.postgres import PostgresServer
 
@@ -77,9 +79,7 @@ def namespace(store: Store, catalog: CatalogRow) -> NamespaceRow:
 
 
 def _clear(url: str) -> None:
-    import psycopg
-
-    with psycopg.connect(url.replace("+psycopg", ""), options="-c search_path=floecat") as connection:
-        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'floecat'").fetchall()
-        names = ", ".join(name for (name,) in rows if name != VERSION_TABLE)
-        connection.execute(f"TRUNCATE {names}")  # type: ignore[arg-type]
+    """Empties all tables; in the role of a replica no foreign key minds the order, and TRUNCATE is slow."""
+    deletes = "".join(f"DELETE FROM floecat.{name};" for name in metadata.tables)
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute(sql.SQL("SET session_replication_role = replica;" + deletes))

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -27,8 +28,8 @@ SORTS = {"staged_tables._FIND", "snapshots._LIST", "tables._WITH_OBJECT_UUID"}
 """Statements that sort what they found; no page is cut from it."""
 
 
-def statements() -> dict[str, sa.Executable]:
-    found = {}
+def statements() -> dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete]:
+    found: dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete] = {}
     for _, name, _ in pkgutil.iter_modules(floecat.store.__path__):
         module = importlib.import_module(f"floecat.store.{name}")
         for variable, value in vars(module).items():
@@ -46,7 +47,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> sa.Connection:
     return store._engine.connect()
 
 
-def plan(connection: sa.Connection, statement: sa.Executable) -> list[str]:
+def plan(connection: sa.Connection, statement: sa.ClauseElement) -> list[str]:
     text = re.sub(r"__\[POSTCOMPILE_\w+\]", "?", str(statement.compile(dialect=connection.dialect)))
     parameters = tuple([1] * text.count("?"))
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", parameters).all()

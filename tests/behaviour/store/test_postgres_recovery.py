@@ -106,7 +106,7 @@ def test_a_server_that_is_down(pg: Store, own_postgres_server: PostgresServer) -
 
 def test_a_transaction_that_lost_its_connection(pg: Store, own_postgres_server: PostgresServer) -> None:
     account_id = uuids.uuid7()
-    lost = []
+    lost: list[int] = []
 
     def work(conn: Connection) -> None:
         accounts.ensure(conn, account_id, NOW_MS)

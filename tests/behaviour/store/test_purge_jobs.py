@@ -64,7 +64,7 @@ def test_a_job_is_claimed_and_done(store: Store, catalog: CatalogRow) -> None:
         done = purge_jobs.get(conn, job.id)
     assert done is not None
     assert (done.state, done.deleted_files, done.finished_at_ms) == ("done", 12, NOW_MS + 5)
-    assert done.lease_owner is done.lease_expires_at_ms is None
+    assert (done.lease_owner, done.lease_expires_at_ms) == (None, None)
     assert claim(store, BOB, NOW_MS + 10 * LEASE_MS) == []
 
 

@@ -137,9 +137,9 @@ def test_all_connections_in_use(url: str) -> None:
             refused = threads.submit(small.ping)
             with pytest.raises(StoreUnavailableError, match="in use"):
                 refused.result(timeout=30)
-            refused = threads.submit(small.run, accounts.list_all)
+            also_refused = threads.submit(lambda: small.run(accounts.list_all))
             with pytest.raises(StoreUnavailableError):
-                refused.result(timeout=30)
+                also_refused.result(timeout=30)
     small.ping()
     small.run(accounts.list_all)
     small.close()

@@ -154,9 +154,8 @@ def test_lost_metadata_file(iceberg: Iceberg, tmp_path: Path) -> None:
         location = table.operations().current().metadataFileLocation()
         file = local_path(location)
         away = file.rename(file.with_name("moved-away"))
-        with raises(
-            "NotFoundException", contains=f"Failed to open input stream for file: {location}"
-        ):
+        # Clients newer than 1.10 throw NotFoundException; that the answer says so is in the contract tests.
+        with raises("NoSuchTableException", contains=f"Failed to open input stream for file: {location}"):
             catalog.loadTable(identifier)
         away.rename(file)
         assert catalog.loadTable(identifier).uuid().equals(table.uuid())

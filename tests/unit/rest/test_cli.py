@@ -94,7 +94,7 @@ def get(port: int, path: str) -> bytes:
 
 
 def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         assert process.poll() is None, process.communicate()[0]
         try:

@@ -1,0 +1,113 @@
+"""A service that takes only tokens of an issuer: no valid identity is 401, never anything else (case O25)."""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from tests.contract.answers import assert_error
+from tests.services.catalog import CatalogServer, running_catalog
+
+ISSUER = "https://issuer.example/realms/lake"
+ACCOUNT = "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
+KEY = RSAKey.generate_key(2048)
+LEEWAY_S = 30
+
+
+class Secured(NamedTuple):
+    """The service, and whom it believes."""
+
+    server: CatalogServer
+
+    def request(self, token: str | None, method: str = "GET", path: str = "/v1/config") -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}"} if token is not None else {}
+        return httpx.request(method, self.server.base_url + path, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    environment = {
+        "FLOECAT_GATEWAY_AUTH_MODE": "oidc",
+        "FLOECAT_GATEWAY_DEFAULT_ACCOUNT_ID": ACCOUNT,
+        "FLOECAT_OIDC_PUBLIC_KEY": KEY.as_pem(private=False).decode(),
+        "FLOECAT_OIDC_ISSUER": ISSUER,
+        "FLOECAT_OIDC_AUDIENCE": "lake",
+    }
+    with running_catalog(tmp_path_factory.mktemp("secured"), environment) as server:
+        yield Secured(server)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    now_s = int(time.time())
+    good = {"iss": ISSUER, "aud": "lake", "sub": "alice", "account_id": ACCOUNT, "exp": now_s + 300}
+    return good | changes
+
+
+def signed(payload: Mapping[str, Any], key: RSAKey = KEY) -> str:
+    return jwt.encode({"alg": "RS256"}, dict(payload), key)
+
+
+def unsigned(payload: Mapping[str, Any]) -> str:
+    parts = ({"alg": "none", "typ": "JWT"}, payload)
+    return (
+        ".".join(urlsafe_b64encode(msgspec.json.encode(part)).rstrip(b"=").decode() for part in parts) + "."
+    )
+
+
+BAD_TOKENS = {
+    "expired": lambda: signed(claims(exp=int(time.time()) - LEEWAY_S - 5)),
+    "not yet valid": lambda: signed(claims(nbf=int(time.time()) + LEEWAY_S + 60)),
+    "for another audience": lambda: signed(claims(aud="another")),
+    "of another issuer": lambda: signed(claims(iss="https://another.example")),
+    "unsigned": lambda: unsigned(claims()),
+    "signed by somebody else": lambda: signed(claims(), RSAKey.generate_key(2048)),
+    "malformed": lambda: "not.a.token",
+    "the word None": lambda: "None",
+    "missing": lambda: None,
+}
+
+ROUTES = [
+    ("GET", "/v1/config"),
+    ("GET", "/v1/floecat/namespaces"),
+    ("POST", "/v1/floecat/namespaces"),
+    ("GET", "/v1/floecat/namespaces/ns/tables/t"),
+    ("POST", "/v1/floecat/namespaces/ns/tables/t"),
+    ("DELETE", "/v1/floecat/namespaces/ns/tables/t"),
+    ("POST", "/v1/floecat/transactions/commit"),
+    ("GET", "/v1/another/namespaces"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("make", BAD_TOKENS.values(), ids=BAD_TOKENS.keys())
+def test_no_valid_identity_is_401(secured: Secured, make: Any, method: str, path: str):
+    token = make()
+    answer = secured.request(token, method, path)
+    message = assert_error(answer, 401, "NotAuthorizedException")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert token is None or token not in message
+
+
+def test_head_is_401_without_a_body(secured: Secured):
+    answer = secured.request(BAD_TOKENS["expired"](), "HEAD", "/v1/floecat/namespaces/ns/tables/t")
+    assert (answer.status_code, answer.content) == (401, b"")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_valid_token_is_let_in_after_an_expired_one(secured: Secured):
+    assert secured.request(BAD_TOKENS["expired"]()).status_code == 401
+    assert secured.request(signed(claims())).status_code == 200
+
+
+def test_token_of_another_account_sees_no_catalog(secured: Secured):
+    token = signed(claims(account_id="0190a1b2-0000-7000-8000-000000000001"))
+    answer = secured.request(token, path="/v1/floecat/namespaces")
+    assert_error(answer, 404, "NoSuchWarehouseException")

@@ -23,7 +23,6 @@ from floecat.catalog.table_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.clock import Clock, SystemClock
-from floecat.errors import SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
@@ -199,10 +198,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
         timeout_s=settings.store.timeout_ms / 1000,
     )
     try:
-        if not store.is_current():
-            raise SettingsError(
-                "The schema of the store is not the one of this version; run `floecat db upgrade`"
-            )
+        store.check_schema()
         files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
     except BaseException:
         store.close()

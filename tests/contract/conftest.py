@@ -10,7 +10,13 @@ import pytest
 
 from tests.contract.client import Catalog, Namespace, Table, View, unique
 from tests.contract.lakes import BucketLake, FolderLake, Lake
-from tests.services.catalog import CatalogServer, postgres_environment, running_catalog, s3_environment
+from tests.services.catalog import (
+    CatalogServer,
+    postgres_environment,
+    prepare_catalog,
+    running_catalog,
+    s3_environment,
+)
 from tests.services.postgres import PostgresServer
 from tests.services.s3 import S3Server
 
@@ -107,17 +113,17 @@ def local_catalog(local_server: CatalogServer) -> Iterator[Catalog]:
 
 @pytest.fixture
 def start_catalog(
-    request: pytest.FixtureRequest, start_catalog: Callable[..., CatalogServer]
+    request: pytest.FixtureRequest, tmp_path: Path, start_catalog: Callable[..., CatalogServer]
 ) -> Callable[..., CatalogServer]:
     """As everywhere, and on the store that the environment names; services in one folder share it."""
     stores: dict[Path, dict[str, str]] = {}
 
     def start(*, data_dir: Path | None = None, **environment: str) -> CatalogServer:
-        known = stores.get(data_dir) if data_dir else None
-        store = _store_environment(request, STORE) if known is None else known
-        server = start_catalog(data_dir=data_dir, **(store | environment))
-        stores[server.data_dir] = store
-        return server
+        folder = data_dir or tmp_path / f"catalog-{len(stores)}"
+        if folder not in stores:
+            stores[folder] = _store_environment(request, STORE)
+            prepare_catalog(folder, stores[folder] | environment)
+        return start_catalog(data_dir=folder, **(stores[folder] | environment))
 
     return start
 

@@ -55,7 +55,7 @@ class BucketLake:
 
     def __init__(self, server: CatalogServer, s3: S3Server, bucket: str) -> None:
         self.server = server
-        self._s3 = s3
+        self.s3 = s3
         self._bucket = bucket
 
     @property
@@ -65,16 +65,22 @@ class BucketLake:
     @property
     def client_properties(self) -> dict[str, str]:
         return {
-            "s3.access-key-id": self._s3.access_key_id,
-            "s3.secret-access-key": self._s3.secret_access_key,
+            "s3.access-key-id": self.s3.access_key_id,
+            "s3.secret-access-key": self.s3.secret_access_key,
         }
 
     def files(self, location: str) -> set[str]:
         prefix = urlsplit(location).path.strip("/") + "/"
-        pages = self._s3.client().get_paginator("list_objects_v2")
+        pages = self.s3.client().get_paginator("list_objects_v2")
         listed = pages.paginate(Bucket=self._bucket, Prefix=prefix)
         keys = (entry["Key"] for page in listed for entry in page.get("Contents", ()))
         return {f"s3://{self._bucket}/{key}" for key in keys if not key.endswith("/")}
+
+    def read(self, location: str) -> bytes:
+        """The bytes of a file."""
+        key = urlsplit(location).path.strip("/")
+        data: bytes = self.s3.client().get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        return data
 
 
 def wait_until_gone(lake: Lake, location: str, files: set[str]) -> set[str]:

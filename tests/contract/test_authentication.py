@@ -18,7 +18,7 @@ from tests.services.catalog import CatalogServer, running_catalog
 
 ISSUER = "https://issuer.example/realms/lake"
 ACCOUNT = "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
-KEY = RSAKey.generate_key(2048)
+KEY, FOREIGN_KEY = RSAKey.generate_key(2048), RSAKey.generate_key(2048)
 LEEWAY_S = 30
 
 
@@ -68,7 +68,7 @@ BAD_TOKENS = {
     "for another audience": lambda: signed(claims(aud="another")),
     "of another issuer": lambda: signed(claims(iss="https://another.example")),
     "unsigned": lambda: unsigned(claims()),
-    "signed by somebody else": lambda: signed(claims(), RSAKey.generate_key(2048)),
+    "signed by somebody else": lambda: signed(claims(), FOREIGN_KEY),
     "malformed": lambda: "not.a.token",
     "the word None": lambda: "None",
     "missing": lambda: None,

@@ -20,10 +20,14 @@ from typing import Any, Self
 import httpx
 import pytest
 
+from floecat.runtime import prepare_store
+from floecat.settings.loading import load_settings
+
 __all__ = [
     "CatalogServer",
     "catalog_server",
     "postgres_environment",
+    "prepare_catalog",
     "pytest_runtest_makereport",
     "running_catalog",
     "s3_environment",
@@ -184,11 +188,19 @@ def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog
 @contextmanager
 def running_catalog(data_dir: Path, environment: Mapping[str, str] | None = None) -> Iterator[CatalogServer]:
     """A service for a block of code. Its purge queue is looked at often, since tests wait for it."""
-    server = CatalogServer(data_dir, _OF_TESTS | dict(environment or {})).start()
+    server = CatalogServer(data_dir, _OF_TESTS | dict(environment or {}))
+    prepare_catalog(data_dir, server.environment)
+    server.start()
     try:
         yield server
     finally:
         server.stop()
+
+
+def prepare_catalog(data_dir: Path, environment: Mapping[str, str]) -> None:
+    """Makes the store ready where a service does not do it itself: `floecat db upgrade`, without a process."""
+    if "FLOECAT_STORE_URL" in environment:
+        prepare_store(load_settings(environ=environment, overrides={"floecat.data-dir": str(data_dir)}))
 
 
 def postgres_environment(url: str) -> dict[str, str]:

@@ -18,8 +18,7 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.store.engine import Connection
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
-from floecat.transactions.pointer_swaps import AnyPrepared
-from floecat.transactions.prepared import Prepared
+from floecat.transactions.prepared import AnyPrepared, Prepared
 from floecat.transactions.staging import Staging
 from floecat.transactions.table_changes import (
     TableChange,

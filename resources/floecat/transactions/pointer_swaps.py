@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -21,19 +21,15 @@ from floecat.catalog.entries import Entries
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.clock import Clock
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
 from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.locks import EntryLocks
-from floecat.transactions.prepared import Prepared
-from floecat.transactions.rows import PointerMovedError, write_rows
+from floecat.transactions.prepared import AnyPrepared
+from floecat.transactions.rows import PointerMovedError, compressed, write_rows
 
-__all__ = ["AnyPrepared", "PointerSwaps", "Retries"]
-
-AnyPrepared: TypeAlias = Prepared[TableMetadata] | Prepared[ViewMetadata]
+__all__ = ["PointerSwaps", "Retries"]
 
 _log = logging.getLogger(__name__)
 
@@ -117,8 +113,11 @@ class PointerSwaps:
         """One try; `False` when a pointer moved."""
         written = self._write_files(call, changed)
 
+        # compressed here, so that the transaction holds its locks only for as long as SQL takes
+        rows = [(change, compressed(change)) for change in changed]
+
         def apply(conn: Connection) -> None:
-            write_rows(conn, call, changed, self._clock.now_ms())
+            write_rows(conn, call, rows, self._clock.now_ms())
             finish(conn, prepared)
 
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -16,7 +16,7 @@ from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
-__all__ = ["Prepared", "SnapshotChanges"]
+__all__ = ["AnyPrepared", "Prepared", "SnapshotChanges"]
 
 V_co = TypeVar("V_co", bound=TableMetadata | ViewMetadata, covariant=True)
 
@@ -56,3 +56,7 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     def changed(self) -> bool:
         """Whether there is anything to do."""
         return self.base is None or self.base.metadata_location != self.metadata_location
+
+
+AnyPrepared: TypeAlias = Prepared[TableMetadata] | Prepared[ViewMetadata]
+"""A change of a table or of a view."""

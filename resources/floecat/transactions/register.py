@@ -16,8 +16,7 @@ from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
 from floecat.transactions.parts import CommitParts
-from floecat.transactions.pointer_swaps import AnyPrepared
-from floecat.transactions.prepared import Prepared, SnapshotChanges
+from floecat.transactions.prepared import AnyPrepared, Prepared, SnapshotChanges
 from floecat.transactions.table_changes import name_taken, namespace_row
 
 __all__ = ["RegisterService", "check_metadata_location"]

@@ -10,12 +10,11 @@ import uuid_utils.compat as uuids
 from floecat.catalog.calls import Call
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.snapshots import SnapshotSummary
-from floecat.iceberg.views import ViewMetadata
 from floecat.store import commit_log, snapshots, tables
-from floecat.store.documents import Piece, compress_pieces
+from floecat.store.documents import compress_pieces
 from floecat.store.engine import Connection
 from floecat.store.snapshots import RefRow, SnapshotRow
-from floecat.transactions.prepared import Prepared, SnapshotChanges
+from floecat.transactions.prepared import AnyPrepared, SnapshotChanges
 
 __all__ = ["PointerMovedError", "write_rows"]
 
@@ -27,10 +26,16 @@ class PointerMovedError(Exception):
 def write_rows(
     conn: Connection,
     call: Call,
-    changes: Sequence[Prepared[TableMetadata] | Prepared[ViewMetadata]],
+    changes: Sequence[tuple[AnyPrepared, bytes]],
     now_ms: int,
 ) -> None:
     """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
+
+    Args:
+        conn: a transaction.
+        call: who commits.
+        changes: each with its document as `compressed` makes it.
+        now_ms: the time of the commit.
 
     Raises:
         PointerMovedError: a compare-and-set failed.
@@ -38,21 +43,31 @@ def write_rows(
         ForeignKeyError: the namespace of a new entry is gone.
     """
     # one order over all transactions, so that they never wait for each other in a circle
-    ordered = sorted(changes, key=lambda change: (change.base is None, str(change.identifier)))
-    ordered.sort(key=lambda change: change.base.id.bytes if change.base else b"\xff" * 16)
-    entries = [_write_row(conn, call, change, now_ms) for change in ordered]
+    ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
+    entries = [_write_row(conn, call, change, body, now_ms) for change, body in ordered]
     if entries:
         commit_log.append(conn, call.catalog.id, entries, now_ms)
 
 
+def compressed(change: AnyPrepared) -> bytes:
+    """The document of a change as the store keeps it."""
+    metadata = change.metadata
+    pieces = metadata.pieces() if isinstance(metadata, TableMetadata) else [metadata.to_bytes()]
+    return compress_pieces(pieces)
+
+
+def _lock_order(change: AnyPrepared) -> tuple[bytes, str]:
+    return (change.base.id.bytes if change.base else b"\xff" * 16, str(change.identifier))
+
+
 def _write_row(
-    conn: Connection, call: Call, change: Prepared[TableMetadata] | Prepared[ViewMetadata], now_ms: int
+    conn: Connection, call: Call, change: AnyPrepared, body: bytes, now_ms: int
 ) -> commit_log.CommitLogEntry:
     if change.base is None:
-        entry_id = _insert(conn, call, change, now_ms)
+        entry_id = _insert(conn, call, change, body, now_ms)
     else:
         entry_id = change.base.id
-        _swap(conn, change.base, change, now_ms)
+        _swap(conn, change.base, change, body, now_ms)
     _write_history(conn, entry_id, change.snapshots)
     return commit_log.CommitLogEntry(
         entry_id=entry_id,
@@ -65,10 +80,6 @@ def _write_row(
         previous_metadata_location=change.base.metadata_location if change.base else None,
         principal=call.principal.name,
     )
-
-
-def _pieces(metadata: TableMetadata | ViewMetadata) -> Sequence[Piece]:
-    return metadata.pieces() if isinstance(metadata, TableMetadata) else [metadata.to_bytes()]
 
 
 def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges) -> None:
@@ -96,7 +107,8 @@ def _snapshot_row(summary: SnapshotSummary) -> SnapshotRow:
 def _insert(
     conn: Connection,
     call: Call,
-    change: Prepared[TableMetadata] | Prepared[ViewMetadata],
+    change: AnyPrepared,
+    body: bytes,
     now_ms: int,
 ) -> UUID:
     row = tables.EntryRow(
@@ -113,14 +125,15 @@ def _insert(
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
     )
-    tables.insert(conn, row, compress_pieces(_pieces(change.metadata)), change.metadata.size_bytes)
+    tables.insert(conn, row, body, change.metadata.size_bytes)
     return row.id
 
 
 def _swap(
     conn: Connection,
     base: tables.EntryRow,
-    change: Prepared[TableMetadata] | Prepared[ViewMetadata],
+    change: AnyPrepared,
+    body: bytes,
     now_ms: int,
 ) -> None:
     swapped = tables.swap(
@@ -128,7 +141,7 @@ def _swap(
         base.id,
         base.version,
         metadata_location=change.metadata_location,
-        document=compress_pieces(_pieces(change.metadata)),
+        document=body,
         size_bytes=change.metadata.size_bytes,
         location=change.location,
         format_version=change.format_version,

@@ -26,8 +26,7 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.store.namespaces import NamespaceRow
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
-from floecat.transactions.pointer_swaps import AnyPrepared
-from floecat.transactions.prepared import Prepared
+from floecat.transactions.prepared import AnyPrepared, Prepared
 from floecat.transactions.register import check_metadata_location
 from floecat.transactions.table_changes import name_taken, namespace_row
 

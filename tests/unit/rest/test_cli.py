@@ -95,15 +95,17 @@ def get(port: int, path: str) -> bytes:
 
 def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
     deadline = time.monotonic() + 120
-    while True:
+    problem = "nothing was tried"
+    while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[0]
         try:
             get(port, "/health/ready")
         except OSError as error:
-            assert time.monotonic() < deadline, error
+            problem = str(error)
             time.sleep(0.1)
         else:
             return
+    raise AssertionError(problem)
 
 
 def is_free(port: int) -> bool:

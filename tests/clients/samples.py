@@ -7,7 +7,17 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-__all__ = ["APPENDED", "CHANGED", "COLUMNS", "FIRST_BATCH", "NEW_ROW", "SCHEMA", "SECOND_BATCH", "Row", "table_of"]
+__all__ = [
+    "APPENDED",
+    "CHANGED",
+    "COLUMNS",
+    "FIRST_BATCH",
+    "NEW_ROW",
+    "SCHEMA",
+    "SECOND_BATCH",
+    "Row",
+    "table_of",
+]
 
 Row = tuple[object, ...]
 

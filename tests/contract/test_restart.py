@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import pytest
+import httpx
 import uuid_utils
 
-from tests.contract.client import Catalog
+from tests.contract.client import Catalog, Namespace
 from tests.contract.documents import ID_AND_DATA, order, spec
 from tests.contract.updates import append, assert_create, assert_ref_snapshot_id, creation, set_properties
 from tests.services.catalog import CatalogServer
@@ -16,44 +18,66 @@ Start = Callable[..., CatalogServer]
 Connect = Callable[[CatalogServer], Catalog]
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_everything_that_was_answered_is_there_after_a_restart(
-    start_catalog: Start, connect: Connect, end: str
-):
-    server = start_catalog()
-    catalog = connect(server)
-    namespace = catalog.create_namespace(("a", "b"), {"k": "v"})
+class Answers(NamedTuple):
+    """What a service answered before it ended."""
+
+    catalog: Catalog
+    namespace: Namespace
+    entries: list[Any]
+    keys: list[dict[str, str]]
+    committed: httpx.Response
+    refused: httpx.Response
+    transaction: dict[str, str]
+    staged: dict[str, Any]
+
+    def state(self) -> list[Any]:
+        properties = self.catalog.get(self.catalog.namespace_path(self.namespace)).json()
+        return [*[entry.get() for entry in self.entries], properties]
+
+    def replayed(self, which: int) -> tuple[int, Any]:
+        answer = self.entries[0].commit(*_append(which), headers=self.keys[which])
+        return answer.status_code, answer.json()
+
+
+def _append(which: int) -> tuple[list[Any], list[Any]]:
+    """The first of two appends that both require that there is no snapshot, or the second."""
+    return append(which + 1, which + 1), [assert_ref_snapshot_id("main", None)]
+
+
+def _work(catalog: Catalog, name: str) -> Answers:
+    namespace = catalog.create_namespace((name, "b"), {"k": "v"})
     table, view = catalog.create_table(namespace, "t"), catalog.create_view(namespace, "v")
     keys = [{"idempotency-key": str(uuid_utils.uuid7())} for _ in range(2)]
-    first = [assert_ref_snapshot_id("main", None)]
-    committed = table.commit(append(1, 1), first, headers=keys[0])
-    assert committed.status_code == 200
-    refused = table.commit(append(2, 2), first, headers=keys[1])
-    assert refused.status_code == 409
+    committed, refused = (table.commit(*_append(which), headers=keys[which]) for which in range(2))
+    assert (committed.status_code, refused.status_code) == (200, 409)
     staged = {"name": "s", "schema": ID_AND_DATA, "stage-create": True}
     transaction = {"iceberg-transaction-id": str(uuid_utils.uuid7())}
     metadata = catalog.post(catalog.tables_path(namespace), staged, headers=transaction).json()["metadata"]
-    before = [table.get(), view.get(), catalog.get(catalog.namespace_path(namespace)).json()]
+    return Answers(catalog, namespace, [table, view], keys, committed, refused, transaction, metadata)
 
-    getattr(server, end)()
-    server.start()
 
-    assert [table.get(), view.get(), catalog.get(catalog.namespace_path(namespace)).json()] == before
-    replayed = table.commit(append(1, 1), first, headers=keys[0])
-    assert (replayed.status_code, replayed.json()) == (200, committed.json())
-    replayed = table.commit(append(2, 2), first, headers=keys[1])
-    assert (replayed.status_code, replayed.json()) == (409, refused.json())
+def _assert_remembered(answers: Answers, before: list[Any]) -> None:
+    assert answers.state() == before
+    assert answers.replayed(0) == (200, answers.committed.json())
+    assert answers.replayed(1) == (409, answers.refused.json())
     completion = {"requirements": [assert_create()], "updates": [set_properties(a="1")]}
-    made = catalog.post(f"{catalog.tables_path(namespace)}/s", completion, headers=transaction)
+    path = f"{answers.catalog.tables_path(answers.namespace)}/s"
+    made = answers.catalog.post(path, completion, headers=answers.transaction)
     assert made.status_code == 200, made.text
-    assert made.json()["metadata"]["table-uuid"] == metadata["table-uuid"]
+    assert made.json()["metadata"]["table-uuid"] == answers.staged["table-uuid"]
 
 
-def test_service_stops_with_exit_code_0_and_leaves_no_lock(start_catalog: Start, connect: Connect):
+def test_everything_that_was_answered_is_there_after_a_stop_and_after_a_crash(
+    start_catalog: Start, connect: Connect
+):
     server = start_catalog()
-    assert server.stop() == 0
-    server.start()
-    assert connect(server).config["defaults"]["prefix"] == server.warehouse
+    catalog = connect(server)
+    for end, code in (("stop", 0), ("kill", -signal.SIGKILL)):
+        answers = _work(catalog, end)
+        before = answers.state()
+        assert getattr(server, end)() == code
+        server.start()
+        _assert_remembered(answers, before)
 
 
 def test_two_services_on_one_store_see_each_other(start_catalog: Start, connect: Connect):

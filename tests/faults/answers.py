@@ -38,13 +38,17 @@ class Sender:
 
     def __init__(self, base_url: str, *, timeout_s: float = 60.0, connections: int = 256) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        self._http = httpx.Client(base_url=f"{base_url}/v1/floecat", timeout=timeout_s, limits=limits, verify=False)
+        self._http = httpx.Client(
+            base_url=f"{base_url}/v1/floecat", timeout=timeout_s, limits=limits, verify=False
+        )
         self.opened.append(self)
 
     def close(self) -> None:
         self._http.close()
 
-    def send(self, method: str, path: str, body: Any = None, *, key: str | None = None, **params: str) -> Answer:
+    def send(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None, **params: str
+    ) -> Answer:
         """The answer to a request; `unknown` when the connection broke after it may have been sent."""
         headers = {"idempotency-key": key} if key else {}
         try:
@@ -83,5 +87,7 @@ def read_answer(answer: httpx.Response) -> Answer:
     if status == 503:
         assert int(answer.headers["retry-after"]) >= 1, answer.headers
         return Answer("not applied", status, body)
-    assert status == 500 and body["error"]["type"] == "CommitStateUnknownException", f"{status}: {answer.text}"
+    assert status == 500 and body["error"]["type"] == "CommitStateUnknownException", (
+        f"{status}: {answer.text}"
+    )
     return Answer("unknown", status, body)

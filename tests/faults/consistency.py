@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import sqlalchemy as sa
+
 from floecat.store import schema
 from floecat.store.documents import decompress
 
@@ -59,7 +60,9 @@ def check_consistency(store_url: str) -> int:
         assert local_path(entry.metadata_location).read_bytes() == body, entry.metadata_location
     for catalog in rows["catalogs"]:
         log = [row for row in rows["commit_log"] if row.catalog_id == catalog.id]
-        _check_log(catalog.commit_version, log, [row for row in rows["entries"] if row.catalog_id == catalog.id])
+        _check_log(
+            catalog.commit_version, log, [row for row in rows["entries"] if row.catalog_id == catalog.id]
+        )
     return len(rows["commit_log"])
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from floecat.runtime import prepare_store
 from floecat.settings.loading import load_settings
-
 from tests.services.catalog import CatalogServer, postgres_environment
 
 __all__ = ["Deployment"]

@@ -165,7 +165,9 @@ class Workload:
         mark = f"mark-{number}-{time.monotonic_ns()}"
         names = _MARKED if number % 3 else _MARKED[::-1]
         body = transaction({name: setting({mark: "1", "last": mark}) for name in names})
-        answer = self._change("marks", mark, lambda: self._sender(number).send("POST", "/transactions/commit", body))
+        answer = self._change(
+            "marks", mark, lambda: self._sender(number).send("POST", "/transactions/commit", body)
+        )
         assert answer.fate != "refused", answer
 
     def _create_and_drop(self, number: int, chance: random.Random) -> None:
@@ -206,7 +208,11 @@ class Workload:
         check_order(self.history.events("marks"), sorted(marks[0]), ordered=False)
         last = next((each for each in self.history.events("marks") if each.name == held[0].get("last")), None)
         if last is not None:
-            later = [each for each in self.history.events("marks") if each.began > last.ended and each.fate == "done"]
+            later = [
+                each
+                for each in self.history.events("marks")
+                if each.began > last.ended and each.fate == "done"
+            ]
             assert not later, "an acknowledged transaction was overwritten by an earlier one"
 
     def _check_tables(self) -> None:

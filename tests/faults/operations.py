@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Raw
+
 from floecat.catalog.calls import Call, PageRequest
 from floecat.iceberg.view_updates import decode_view_updates
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.view_commits import CreateView
-from msgspec import Raw
-
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.faults.consistency import local_path
 
@@ -203,7 +203,9 @@ OPERATIONS: Mapping[str, Operation] = {
         lambda kernel, call, suffix, context: kernel.commits.commit(
             call, append(f"t{suffix}", 1, None, context["location"])
         ),
-        lambda kernel, call, suffix, _: b'"snapshot-id":1' in kernel.tables.load(call, table(f"t{suffix}")).metadata,
+        lambda kernel, call, suffix, _: (
+            b'"snapshot-id":1' in kernel.tables.load(call, table(f"t{suffix}")).metadata
+        ),
     ),
     "commit that deletes old metadata": Operation(
         _forgetful_table,

@@ -64,6 +64,7 @@ def transaction(changes: Mapping[str, Json], namespace: str = "ns") -> Json:
     """A `CommitTransactionRequest` over tables of a namespace."""
     return {
         "table-changes": [
-            {"identifier": {"namespace": [namespace], "name": name}, **change} for name, change in changes.items()
+            {"identifier": {"namespace": [namespace], "name": name}, **change}
+            for name, change in changes.items()
         ]
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from floecat.catalog.calls import Call
 from floecat.errors import CommitStateUnknownError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
-
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.faults.operations import OPERATIONS

@@ -23,7 +23,10 @@ from tests.services.postgres import PostgresServer
 
 @pytest.mark.parametrize("isolation", ["serializable", "repeatable\\ read"])
 def test_serialization_failures_do_not_surface(
-    postgres_server: PostgresServer, tmp_path: Path, start_catalog: Callable[..., CatalogServer], isolation: str
+    postgres_server: PostgresServer,
+    tmp_path: Path,
+    start_catalog: Callable[..., CatalogServer],
+    isolation: str,
 ) -> None:
     name = postgres_server.create_database()
     url = postgres_server.url(name)

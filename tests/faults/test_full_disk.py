@@ -25,7 +25,9 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Disk,
         yield FileSizeLimit(), tmp_path / "data"
 
 
-def test_a_full_disk_loses_nothing(disk: tuple[Disk, Path], start_catalog: Callable[..., CatalogServer]) -> None:
+def test_a_full_disk_loses_nothing(
+    disk: tuple[Disk, Path], start_catalog: Callable[..., CatalogServer]
+) -> None:
     device, folder = disk
     deployment = Deployment(folder, start_catalog)
     server = deployment.start()

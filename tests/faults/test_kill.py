@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tests.faults.deployment import Deployment
 from tests.faults.consistency import check_consistency
+from tests.faults.deployment import Deployment
 from tests.faults.history import Workload
 
 

@@ -68,7 +68,9 @@ class Bench(NamedTuple):
             case "commit":
                 return "mark" in self.sender.metadata(table_path("t"))["properties"]
             case "transaction":
-                marks = {"mark" in self.sender.metadata(table_path(name))["properties"] for name in ("t", "u")}
+                marks = {
+                    "mark" in self.sender.metadata(table_path(name))["properties"] for name in ("t", "u")
+                }
                 assert len(marks) == 1, "half a transaction"
                 return marks.pop()
             case "drop" | "unregister":

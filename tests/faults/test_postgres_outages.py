@@ -20,7 +20,9 @@ from tests.services.postgres import PostgresServer
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-@pytest.mark.parametrize("restarts", [2, pytest.param(20, marks=[pytest.mark.scale, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "restarts", [2, pytest.param(20, marks=[pytest.mark.scale, pytest.mark.timeout(900)])]
+)
 def test_restarts_under_load(
     own_postgres_server: PostgresServer,
     tmp_path: Path,

@@ -59,7 +59,10 @@ def test_hanging_storage_is_answered_in_time_and_holds_up_no_reader(bench: Bench
         (table_path("t"), setting({"a": "1"})),
         ("/namespaces/ns/tables", creating("other")),
         ("/transactions/commit", transaction({name: setting({"a": "1"}) for name in "tuv"})),
-        ("/namespaces/ns/register", {"name": "other", "metadata-location": f"{before['t']['location']}/none"}),
+        (
+            "/namespaces/ns/register",
+            {"name": "other", "metadata-location": f"{before['t']['location']}/none"},
+        ),
     ):
         began = time.monotonic()
         answer = bench.sender.send("POST", path, body)

@@ -6,10 +6,10 @@ import threading
 from collections import Counter
 
 import pytest
+
 from floecat.catalog.calls import Call
 from floecat.errors import StorageUnavailableError
 from floecat.runtime import Kernel
-
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.faults.operations import OPERATIONS, Operation, state_of
 from tests.services.faults import FaultyFileIO, Kind, When
@@ -40,7 +40,9 @@ def calls_of(kernel: Kernel, call: Call, operation: Operation) -> list[tuple[Kin
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_failing_call_changes_nothing_or_everything(kernel: Kernel, call: Call, name: str, when: When) -> None:
+def test_a_failing_call_changes_nothing_or_everything(
+    kernel: Kernel, call: Call, name: str, when: When
+) -> None:
     operation = OPERATIONS[name]
     calls = calls_of(kernel, call, operation)
     assert calls

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
+
 from floecat.runtime import open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
 from floecat_rest.app import create_app
 
-__all__ = ["Answer", "InProcessService", "entry_path", "namespace_path"]
+__all__ = ["Answer", "ApplicationRunner", "InProcessService", "entry_path", "namespace_path"]
 
 Levels = Sequence[str]
 
@@ -30,45 +31,57 @@ class Answer(NamedTuple):
         return self.status, self.body["error"]["type"] if self.status >= 400 else ""
 
 
+class ApplicationRunner:
+    """Asks an ASGI application, and waits for its answers."""
+
+    def __init__(self, application: Any) -> None:
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(app=application, raise_app_exceptions=True)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://in-process", timeout=60)
+
+    def request(self, method: str, url: str, **options: Any) -> httpx.Response:
+        """The answer, whatever it is."""
+        return self._runner.run(self._client.request(method, url, **options))
+
+    def close(self) -> None:
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+
 class InProcessService:
     """A service over a SQLite store and local files, which outlive `reopen`."""
 
     def __init__(self, data_dir: Path) -> None:
         self._settings = Settings(data_dir=str(data_dir), storage=StorageSettings(fsync=False))
         prepare_store(self._settings)
-        self._runner = asyncio.Runner()
         self._open()
 
     def reopen(self) -> None:
         """Forgets everything in memory, as a restart does."""
-        self._close_kernel()
+        self.close()
         self._open()
 
     def close(self) -> None:
-        self._close_kernel()
-        self._runner.close()
+        self._application.close()
+        self._kernel.close()
 
-    def send(self, method: str, path: str, body: Any = None, *, key: str | None = None, **params: Any) -> Answer:
+    def send(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None, **params: Any
+    ) -> Answer:
         """The answer to a request below the prefix.
 
         Raises:
             AssertionError: it is a failure of the service, or an error out of shape.
         """
         headers = {"idempotency-key": key} if key else {}
-        request = self._client.request(
-            method, f"/v1/floecat{path}", json=body, params=params or None, headers=headers
+        url = f"/v1/floecat{path}"
+        return read_answer(
+            self._application.request(method, url, json=body, params=params or None, headers=headers)
         )
-        return read_answer(self._runner.run(request))
 
     def _open(self) -> None:
         self._kernel = open_kernel(self._settings)
-        application: Any = create_app(self._settings, self._kernel)
-        transport = httpx.ASGITransport(app=application, raise_app_exceptions=True)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://in-process", timeout=60)
-
-    def _close_kernel(self) -> None:
-        self._runner.run(self._client.aclose())
-        self._kernel.close()
+        self._application = ApplicationRunner(create_app(self._settings, self._kernel))
 
 
 def read_answer(answer: httpx.Response) -> Answer:

@@ -198,7 +198,7 @@ def running_catalog(data_dir: Path, environment: Mapping[str, str] | None = None
 
 
 def prepare_catalog(data_dir: Path, environment: Mapping[str, str]) -> None:
-    """Makes the store ready where a service does not do it itself: `floecat db upgrade`, without a process."""
+    """What `floecat db upgrade` does, for a store that a service does not make itself."""
     if "FLOECAT_STORE_URL" in environment:
         prepare_store(load_settings(environ=environment, overrides={"floecat.data-dir": str(data_dir)}))
 

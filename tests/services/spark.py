@@ -25,7 +25,16 @@ __all__ = ["add_rest_catalog", "aws_sdk", "iceberg_java", "iceberg_runtime", "ja
 _AWS_SDK_VERSION = "2.29.26"
 _NOT_FOR_S3 = ("glue-", "dynamodb-", "s3tables-")
 # What Iceberg's library needs of Spark's jars when it runs without Spark.
-_LIBRARIES = ("py4j-", "hadoop-client-", "slf4j-api-", "log4j-", "commons-logging-", "caffeine-", "snappy-", "zstd-")
+_LIBRARIES = (
+    "py4j-",
+    "hadoop-client-",
+    "slf4j-api-",
+    "log4j-",
+    "commons-logging-",
+    "caffeine-",
+    "snappy-",
+    "zstd-",
+)
 
 
 def java_home() -> Path:
@@ -39,9 +48,7 @@ def java_home() -> Path:
 
 def iceberg_runtime() -> Path:
     """The jar of Iceberg for Spark 3.5."""
-    return Path(
-        str(snowpark_connect_deps_iceberg.get_jar_path("iceberg-spark-runtime-3.5_2.12-1.10.2.jar"))
-    )
+    return Path(str(snowpark_connect_deps_iceberg.get_jar_path("iceberg-spark-runtime-3.5_2.12-1.10.2.jar")))
 
 
 def aws_sdk() -> list[Path]:

@@ -54,9 +54,7 @@ class Iceberg:
             "warehouse": warehouse.name,
             "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         }
-        settings |= {
-            name.replace("__", ".").replace("_", "-"): value for name, value in properties.items()
-        }
+        settings |= {name.replace("__", ".").replace("_", "-"): value for name, value in properties.items()}
         catalog = self.api.rest.RESTCatalog()
         catalog.setConf(self.jvm.org.apache.hadoop.conf.Configuration())
         catalog.initialize("kit", self.map(settings))

@@ -78,7 +78,10 @@ def test_complete_create(iceberg: Iceberg, catalog: Any, disk_warehouse: Warehou
         assert table.spec().toString() == "[\n  1000: id_bucket: bucket[16](1)\n]"
         assert table.sortOrder().orderId() == 1
         assert table.sortOrder().fields()[0].sourceId() == 1
-        assert dict(table.properties()).items() >= {"user": "someone", "created-at": "2022-02-25T00:38:19"}.items()
+        assert (
+            dict(table.properties()).items()
+            >= {"user": "someone", "created-at": "2022-02-25T00:38:19"}.items()
+        )
         assert table.operations().current().previousFiles().isEmpty()
 
 
@@ -121,10 +124,12 @@ def test_default_column_values(iceberg: Iceberg, catalog: Any, ns: str) -> None:
     assert (field.initialDefault(), field.writeDefault()) == (34, 35)
 
 
-def test_variant_needs_version_3(iceberg: Iceberg, catalog: Any, ns: str) -> None:
+def test_variant_column(iceberg: Iceberg, catalog: Any, ns: str) -> None:
     variant = iceberg.types.NestedField.optional(2, "v", iceberg.types.VariantType.get())
     schema = iceberg.schema(iceberg.required(1, "id", "Long"), variant)
-    version_3 = catalog.buildTable(iceberg.identifier(ns, "three"), schema).withProperty("format-version", "3")
+    version_3 = catalog.buildTable(iceberg.identifier(ns, "three"), schema).withProperty(
+        "format-version", "3"
+    )
     assert version_3.create().schema().findField("v").type().toString() == "variant"
 
 
@@ -141,7 +146,7 @@ def test_load_metadata_table(iceberg: Iceberg, catalog: Any, ns: str, name: str)
     identifier = iceberg.api.catalog.TableIdentifier.of(iceberg.namespace(ns, "tbl"), name)
     table = catalog.loadTable(identifier)
     assert table.name().endswith(f"{ns}.tbl.{name}")
-    assert not catalog.tableExists(identifier) or table is not None
+    assert table.schema().columns().size() > 0
 
 
 def test_lost_metadata_file(iceberg: Iceberg, tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""iceberg-js: a catalog client without data. It makes and changes what PyIceberg fills, and the reverse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+from tests.clients.connections import Connections
+from tests.clients.warehouses import Warehouse, unique
+from tests.services.nodejs import NodeProject
+
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "identifier-field-ids": [],
+    "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
+}
+
+
+class IcebergJs:
+    """The client, in a process of Node.js."""
+
+    def __init__(self, project: NodeProject, warehouse: Warehouse) -> None:
+        self._process = project.start("calls.mjs", warehouse.uri, warehouse.name)
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the catalog."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"method": method, "args": arguments}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(f"{answer['error']['status']}: {answer['error']['message']}")
+        return answer["result"]
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> NodeProject:
+    """The client, installed."""
+    return NodeProject(Path(__file__).parent / "iceberg_js", tmp_path_factory.mktemp("iceberg-js"))
+
+
+@pytest.fixture
+def client(project: NodeProject, warehouse: Warehouse) -> Iterator[IcebergJs]:
+    """The client, connected."""
+    made = IcebergJs(project, warehouse)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def catalog(connections: Connections, warehouse: Warehouse) -> RestCatalog:
+    """The other client."""
+    return connections.pyiceberg(warehouse)
+
+
+@pytest.fixture
+def namespace(catalog: RestCatalog) -> str:
+    """An empty namespace."""
+    name = unique("js")
+    catalog.create_namespace(name)
+    return name
+
+
+def test_namespaces(client: IcebergJs, catalog: RestCatalog) -> None:
+    parent = {"namespace": [unique("js")]}
+    child = {"namespace": [*parent["namespace"], "eu west"]}
+    client("createNamespace", parent, {"properties": {"owner": "me"}})
+    client("createNamespace", child)
+    assert client("loadNamespaceMetadata", parent)["properties"]["owner"] == "me"
+    assert client("listNamespaces", {"parent": parent})["namespaces"] == [child]
+    assert catalog.list_namespaces(tuple(parent["namespace"])) == [tuple(child["namespace"])]
+    with pytest.raises(RuntimeError, match="409: .*not empty"):
+        client("dropNamespace", parent)
+    client("dropNamespace", child)
+    client("dropNamespace", parent)
+    assert not client("namespaceExists", parent)
+
+
+def test_makes_a_table_that_others_fill(client: IcebergJs, catalog: RestCatalog, namespace: str) -> None:
+    identifier = {"namespace": [namespace], "name": "t"}
+    request = {"name": "t", "schema": SCHEMA, "partition-spec": {"spec-id": 0, "fields": []}}
+    client("createTable", {"namespace": [namespace]}, request)
+    assert client("tableExists", identifier)
+    with pytest.raises(RuntimeError, match="409: Table already exists"):
+        client("createTable", {"namespace": [namespace]}, request)
+    table = catalog.load_table(f"{namespace}.t")
+    table.append(pa.table({"id": [1, 2, 3]}))
+    loaded = client("loadTable", identifier)
+    assert [field["name"] for field in loaded["schemas"][0]["fields"]] == ["id"]
+    assert loaded["snapshots"][-1]["summary"]["total-records"] == "3"
+    client("dropTable", identifier)
+    assert not catalog.table_exists(f"{namespace}.t")
+
+
+def test_changes_a_table_of_others(client: IcebergJs, catalog: RestCatalog, namespace: str) -> None:
+    table = catalog.create_table(f"{namespace}.t", pa.schema([("id", pa.int64())]))
+    identifier = {"namespace": [namespace], "name": "t"}
+    changes = {
+        "requirements": [{"type": "assert-table-uuid", "uuid": str(table.metadata.table_uuid)}],
+        "updates": [{"action": "set-properties", "updates": {"owner": "me"}}],
+    }
+    client("commitTable", identifier, changes)
+    assert catalog.load_table(f"{namespace}.t").properties["owner"] == "me"
+    destination = {"namespace": [namespace], "name": "renamed"}
+    client("renameTable", {"source": identifier, "destination": destination})
+    assert client("listTables", {"namespace": [namespace]})["identifiers"] == [destination]
+    location = catalog.load_table(f"{namespace}.renamed").metadata_location
+    client("dropTable", destination)
+    client("registerTable", {"namespace": [namespace]}, {"name": "again", "metadata-location": location})
+    assert catalog.load_table(f"{namespace}.again").metadata.table_uuid == table.metadata.table_uuid

@@ -4,6 +4,8 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := pipeline,spark,s3,clients,dev
+# Packages whose bounds contradict the others, installed without what they ask for.
+APART  := tests/clients/without-dependencies.txt
 # Python 3.11 or newer; the Iceberg runtime for Spark comes as a package for 3.11 and 3.12 only, so these first.
 PYTHON ?= $(shell .ci/find-python)
 JOBS   ?= 2
@@ -19,12 +21,13 @@ help: ## Show this list
 
 install: $(STAMP) ## Install everything into .venv, at the versions of constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(APART)
 	@test -n "$(PYTHON)" || { echo "Floecat needs Python 3.11 or newer; none was found on the PATH." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Creating $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); } || \
 	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Installing Floecat and its libraries into $(VENV): about 1.4 GB, a few minutes the first time"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@$(PIP) install --quiet --no-deps --requirement $(APART)
 	@touch $@
 
 up: $(STAMP) ## Start everything: REST on 9200, Dagster UI on 3000, demo data (ARGS="--help" shows options)

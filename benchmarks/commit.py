@@ -20,19 +20,20 @@ _TIMES = 60
 
 def main() -> None:
     """Prints the figures."""
-    with TemporaryDirectory(prefix="floecat-bench-") as made, floecat(Path(made)) as service:
-        with service.client() as client:
-            client.post("namespaces", json={"namespace": ["bench"]}).raise_for_status()
-            tables = {history: _register(service, client, history) for history in (10, 10_000)}
-            for kind, commit in (("set-properties", _set_property), ("append", _append)):
-                medians = {}
-                for history, url in tables.items():
-                    taken = [commit(client, url, history, number) for number in range(_TIMES)]
-                    medians[history] = percentile(taken, 0.5)
-                    figure(f"commit.{kind}.{history}.p99", percentile(taken, 0.99), "ms")
-                figure(
-                    f"commit.{kind}.10000-to-10.p50", medians[10_000], "ms", baseline=medians[10], target=3.0
-                )
+    with (
+        TemporaryDirectory(prefix="floecat-bench-") as made,
+        floecat(Path(made)) as service,
+        service.client() as client,
+    ):
+        client.post("namespaces", json={"namespace": ["bench"]}).raise_for_status()
+        tables = {history: _register(service, client, history) for history in (10, 10_000)}
+        for kind, commit in (("set-properties", _set_property), ("append", _append)):
+            medians = {}
+            for history, url in tables.items():
+                taken = [commit(client, url, number) for number in range(_TIMES)]
+                medians[history] = percentile(taken, 0.5)
+                figure(f"commit.{kind}.{history}.p99", percentile(taken, 0.99), "ms")
+            figure(f"commit.{kind}.10000-to-10.p50", medians[10_000], "ms", baseline=medians[10], target=3.0)
 
 
 def _register(service: Floecat, client: httpx.Client, history: int) -> str:
@@ -43,7 +44,7 @@ def _register(service: Floecat, client: httpx.Client, history: int) -> str:
     return f"namespaces/bench/tables/{name}"
 
 
-def _set_property(client: httpx.Client, url: str, _: int, number: int) -> float:
+def _set_property(client: httpx.Client, url: str, number: int) -> float:
     return _timed(client, url, {"requirements": [], "updates": [_property(number)]})
 
 
@@ -54,7 +55,7 @@ def _property(number: int) -> dict[str, Any]:
 _heads: dict[str, tuple[int, int, str]] = {}
 
 
-def _append(client: httpx.Client, url: str, history: int, _: int) -> float:
+def _append(client: httpx.Client, url: str, _: int) -> float:
     if url not in _heads:
         metadata = client.get(url).raise_for_status().json()["metadata"]
         _heads[url] = (

@@ -31,10 +31,14 @@ def main() -> None:
         with floecat(folder) as service:
             _against_bare(folder, service)
             _history(service)
-        with seaweed(folder) as peer, floecat(folder, peer.settings(), name="on-s3") as service:
-            with service.client() as ours, peer.client() as theirs:
-                _beside_seaweed(ours, theirs)
-                _small_tables(service, ours, peer.api, peer.token(), theirs)
+        with (
+            seaweed(folder) as peer,
+            floecat(folder, peer.settings(), name="on-s3") as service,
+            service.client() as ours,
+            peer.client() as theirs,
+        ):
+            _beside_seaweed(ours, theirs)
+            _small_tables(service, ours, peer.api, peer.token(), theirs)
 
 
 def _register(service: Floecat, name: str, snapshots: int) -> str:

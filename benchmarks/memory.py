@@ -1,4 +1,4 @@
-"""Memory of the service under ten parallel loads of a metadata file of 250 MB, and the latency of others meanwhile."""
+"""Memory under ten parallel loads of metadata of 250 MB, and the latency of other requests meanwhile."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ SCHEMA: dict[str, Any] = {
     ],
 }
 
+_UUID = "6f1c2b4a-8d5e-4f6a-9b7c-0d1e2f3a4b5c"
 _START_MS = 1_700_000_000_000
 
 
@@ -55,7 +56,7 @@ def snapshot(
             "total-position-deletes": "0",
             "total-equality-deletes": "0",
         },
-        "manifest-list": f"{location}/metadata/snap-{snapshot_id}-1-6f1c2b4a-8d5e-4f6a-9b7c-0d1e2f3a4b5c.avro",
+        "manifest-list": f"{location}/metadata/snap-{snapshot_id}-1-{_UUID}.avro",
         "schema-id": 0,
     }
     if parent is not None:

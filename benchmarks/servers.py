@@ -124,7 +124,7 @@ async def app(scope, receive, send):
 
 @contextmanager
 def bare_app(folder: Path, body: bytes) -> Iterator[str]:
-    """An ASGI application that sends these bytes and does nothing else, under the same server as the catalog."""
+    """An ASGI application that only sends these bytes, under the same server as the catalog."""
     port = free_port()
     (folder / "bare_body").write_bytes(body)
     (folder / "bare_app.py").write_text(_BARE.format(body=str(folder / "bare_body")))
@@ -232,7 +232,7 @@ def postgres() -> Iterator[str]:
     if not programs:
         raise Missing("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     with TemporaryDirectory(prefix="floecat-bench-") as folder:
-        os.chmod(folder, 0o777)  # noqa: S103 - the server runs as another user
+        os.chmod(folder, 0o777)
         data, port = f"{folder}/data", free_port()
         as_server = (
             ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []

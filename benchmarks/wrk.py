@@ -1,4 +1,4 @@
-"""Load on an HTTP server by wrk (Debian package `wrk`): a client that costs little beside what it measures."""
+"""Load on an HTTP server by wrk (Debian package `wrk`), a client that costs little itself."""
 
 from __future__ import annotations
 

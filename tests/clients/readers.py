@@ -45,7 +45,6 @@ def read_with_clickhouse(
     connections: Connections, warehouse: Warehouse, name: str, columns: Sequence[str]
 ) -> list[samples.Row]:
     """A query. ClickHouse gives every time a zone."""
-    selected = ", ".join(columns).replace("seen_at", "toString(at) AS at")
     table = connections.clickhouse(warehouse).select(f"SELECT {', '.join(columns)} FROM lake.`{name}`")
     without_zone = samples.SCHEMA.field("seen_at")
     index = table.schema.get_field_index("seen_at")

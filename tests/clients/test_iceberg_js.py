@@ -81,7 +81,7 @@ def test_namespaces(client: IcebergJs, catalog: RestCatalog) -> None:
     assert client("loadNamespaceMetadata", parent)["properties"]["owner"] == "me"
     assert client("listNamespaces", {"parent": parent})["namespaces"] == [child]
     assert catalog.list_namespaces(tuple(parent["namespace"])) == [tuple(child["namespace"])]
-    with pytest.raises(RuntimeError, match="409: .*not empty"):
+    with pytest.raises(RuntimeError, match=r"409: .*not empty"):
         client("dropNamespace", parent)
     client("dropNamespace", child)
     client("dropNamespace", parent)

@@ -76,8 +76,9 @@ def test_nested_namespaces(catalog: RestCatalog, namespace: str) -> None:
     with pytest.raises(NamespaceNotEmptyError):
         catalog.drop_namespace(child[:2])
     catalog.drop_table((*child, "t"))
-    catalog.drop_namespace(child)
-    assert not catalog.namespace_exists(child)
+    for each in (child, child[:2], child[:1]):
+        catalog.drop_namespace(each)
+        assert not catalog.namespace_exists(each)
 
 
 def test_errors(catalog: RestCatalog, namespace: str, table: Table) -> None:
@@ -195,9 +196,7 @@ def test_create_transaction(catalog: RestCatalog, namespace: str) -> None:
 
 def test_abandoned_create_transaction(catalog: RestCatalog, namespace: str) -> None:
     name = f"{namespace}.staged"
-    with pytest.raises(ZeroDivisionError), catalog.create_table_transaction(name, ROWS.schema) as staged:
-        staged.append(ROWS)
-        raise ZeroDivisionError
+    catalog.create_table_transaction(name, ROWS.schema).append(ROWS)
     assert not catalog.table_exists(name)
     catalog.create_table(name, ROWS.schema)
 

@@ -1,4 +1,4 @@
-"""Spark SQL, on the local disk and on S3. Each statement costs a part of a second: few rows, few statements."""
+"""Spark SQL, on the local disk and on S3. Each statement costs a part of a second: few rows, few of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def test_namespaces(lake: Lake) -> None:
         lake.sql("DROP NAMESPACE {ns}.`eu.west`")
     lake.sql("DROP TABLE {ns}.`eu.west`.shop.t")
     lake.sql("DROP NAMESPACE {ns}.`eu.west`.shop")
-    assert lake.sql("SHOW NAMESPACES IN {ns}.`eu.west`") == []
+    lake.sql("DROP NAMESPACE {ns}.`eu.west`")
+    assert lake.sql("SHOW NAMESPACES IN {ns}") == []
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -80,14 +80,13 @@ def read_answer(answer: httpx.Response) -> Answer:
         return Answer("done", status, body)
     if answer.request.method != "HEAD":
         error = body["error"]
-        assert isinstance(error["message"], str) and error["message"], body
+        assert isinstance(error["message"], str), body
+        assert error["message"], body
         assert error["code"] == status, body
     if status in _REFUSALS:
         return Answer("refused", status, body)
     if status == 503:
         assert int(answer.headers["retry-after"]) >= 1, answer.headers
         return Answer("not applied", status, body)
-    assert status == 500 and body["error"]["type"] == "CommitStateUnknownException", (
-        f"{status}: {answer.text}"
-    )
+    assert (status, body["error"]["type"]) == (500, "CommitStateUnknownException"), answer.text
     return Answer("unknown", status, body)

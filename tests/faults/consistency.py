@@ -112,7 +112,7 @@ def _check_files(metadata: dict[str, Any]) -> None:
 
 
 def _check_log(last: int, log: Rows, entries: Rows) -> None:
-    """Numbers without a gap; each row follows the one before it of the same entry; pointers are the last rows."""
+    """Numbers without a gap; each row follows the one before of its entry; pointers are the last rows."""
     ordered = sorted(log, key=lambda row: row.commit_version)
     assert [row.commit_version for row in ordered] == list(range(1, last + 1))
     current: dict[Any, str | None] = {}

@@ -1,9 +1,9 @@
 """Writers that remember what they were told, and the history that must explain all of it.
 
-Four kinds of work go on at once: appends to shared tables, with and without idempotency keys; transactions that
-set one mark on three tables; creates and drops. After faults of any kind the catalog must hold a linear history:
-each acknowledged change exactly once and in order, none that was refused, and of those with an unknown outcome
-all or nothing.
+Four kinds of work go on at once: appends to shared tables, with and without idempotency keys; transactions
+that set one mark on three tables; creates and drops. After faults of any kind the catalog must hold a linear
+history: each acknowledged change exactly once and in order, none that was refused, and of those with an
+unknown outcome all or nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The connection to PostgreSQL is cut while a change is committed: before COMMIT gets there, or after it was done."""
+"""The connection to PostgreSQL is cut in a commit: before COMMIT gets there, or after it was done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ OTHERS = ("drop", "rename", "namespace", "properties", "unregister")
 
 
 class Bench(NamedTuple):
-    """A service behind a proxy with the tables `t` and `u`, and the metadata file of a table that was dropped."""
+    """A service behind a proxy with the tables `t` and `u`, and the file of a table that was dropped."""
 
     sender: Sender
     proxy: CutProxy
@@ -102,14 +101,14 @@ VIEW = {
 
 
 @pytest.fixture
-def bench(behind_proxy: Deployment, postgres_proxy: CutProxy) -> Iterator[Bench]:
+def bench(behind_proxy: Deployment, postgres_proxy: CutProxy) -> Bench:
     sender = Sender(behind_proxy.start(FLOECAT_PURGE_ENABLED="false").base_url)
     assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
     for name in ("t", "u"):
         assert sender.send("POST", "/namespaces/ns/tables", creating(name)).status == 200
     made = sender.send("POST", "/namespaces/ns/tables", creating("gone"))
     assert sender.send("DELETE", table_path("gone")).status == 204
-    yield Bench(sender, postgres_proxy, behind_proxy, made.body["metadata-location"])
+    return Bench(sender, postgres_proxy, behind_proxy, made.body["metadata-location"])
 
 
 def reset(bench: Bench, kind: str) -> None:

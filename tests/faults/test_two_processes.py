@@ -1,4 +1,4 @@
-"""Several processes on one store: nothing is lost between them, nothing is stale, nobody is refused for nothing."""
+"""Several processes on one store: nothing is lost, nothing is stale, nobody is refused for nothing."""
 
 from __future__ import annotations
 

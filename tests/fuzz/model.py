@@ -1,6 +1,7 @@
 """The reference model: what a catalog is, in dictionaries.
 
-Every method answers how the real one must answer, `(status, error type)`, and changes the model if it succeeds.
+Every method answers how the real one must answer, `(status, error type)`, and changes the model if it
+succeeds.
 """
 
 from __future__ import annotations

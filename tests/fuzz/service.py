@@ -95,8 +95,9 @@ def read_answer(answer: httpx.Response) -> Answer:
     body = answer.json() if answer.content else None
     if status >= 400 and answer.request.method != "HEAD":
         error = body["error"]
-        assert isinstance(error["message"], str) and error["message"], body
-        assert isinstance(error["type"], str) and error["type"], body
+        for part in ("message", "type"):
+            assert isinstance(error[part], str), body
+            assert error[part], body
         assert error["code"] == status, body
     return Answer(status, body)
 

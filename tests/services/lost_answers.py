@@ -49,7 +49,6 @@ def lose_answers(store: Store, *, applied: bool, times: int = 1, after: int = 0)
         del store.run
 
 
-
 def _roll_back(run: Callable[[Callable[[Connection], T]], T], work: Callable[[Connection], T]) -> None:
     def undone(conn: Connection) -> T:
         work(conn)

@@ -6,6 +6,8 @@ import json
 import time
 from typing import Any
 
+from msgspec import Raw
+
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.iceberg.requirements import decode_requirements
 from floecat.iceberg.updates import decode_updates
@@ -13,7 +15,6 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.table_changes import TableChange
-from msgspec import Raw
 
 SCHEMA = Raw(
     json.dumps(

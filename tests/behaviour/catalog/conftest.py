@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call, RequestKey
 from floecat.runtime import Kernel, open_kernel

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+
 from floecat.catalog.calls import Call, LoadedTable, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
@@ -20,7 +21,6 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.runtime import Kernel
-
 from tests.behaviour.catalog.changes import append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.services.faults import FaultyFileIO
@@ -123,9 +123,7 @@ def test_a_namespace_that_is_dropped_meanwhile_takes_no_table(kernel: Kernel, ca
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_commit_whose_file_cannot_be_written_changes_nothing(
-    kernel: Kernel, call: Call, when: str
-) -> None:
+def test_a_commit_whose_file_cannot_be_written_changes_nothing(kernel: Kernel, call: Call, when: str) -> None:
     created = create(kernel, call, "t")
     faulty, faults = with_faults(kernel)
     faults.fail("write_new", when=when)  # type: ignore[arg-type]
@@ -186,10 +184,7 @@ def test_unregister_is_a_fence(kernel: Kernel, call: Call) -> None:
     create(kernel, call, "t")
     outcomes = in_parallel(
         [
-            *[
-                lambda n=n: kernel.commits.commit(call, set_property("t", f"k{n}", "1"))
-                for n in range(6)
-            ],
+            *[lambda n=n: kernel.commits.commit(call, set_property("t", f"k{n}", "1")) for n in range(6)],
             lambda: kernel.tables.unregister(call, table("t")),
         ]
     )
@@ -236,7 +231,6 @@ def test_a_transaction_may_create_tables(kernel: Kernel, call: Call) -> None:
 
 def test_a_staged_table_is_completed_from_the_store(kernel: Kernel, call: Call) -> None:
     from floecat.transactions.commit import CreateTable
-
     from tests.behaviour.catalog.changes import SCHEMA
 
     request = CreateTable(name="s", schema=SCHEMA, properties={"s3.secret-access-key": "hidden", "a": "b"})

@@ -1,4 +1,4 @@
-"""What each operation costs in SQL statements, transactions and calls to storage. `docs/costs.md` is this table."""
+"""What each operation costs in SQL and in calls to storage. `docs/costs.md` is this table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from floecat.catalog.calls import Call, PageRequest
 from floecat.runtime import Kernel
-
 from tests.behaviour.catalog.changes import append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 
@@ -29,9 +29,7 @@ def cost_of(kernel: Kernel, work: Callable[[], object]) -> Cost:
     before = kernel.files.counters.counts.calls
     with kernel.store.count_statements() as counter:
         work()
-    return Cost(
-        counter.statements, counter.transactions, kernel.files.counters.counts.calls - before
-    )
+    return Cost(counter.statements, counter.transactions, kernel.files.counters.counts.calls - before)
 
 
 EXPECTED = {

@@ -23,7 +23,7 @@ class Thrown:
 
 @contextmanager
 def raises(exception: str, *, starts: str = "", contains: str = "") -> Iterator[Thrown]:
-    """Expects a Java exception of that simple class name, and a message that starts with or contains a text."""
+    """Expects a Java exception by its simple class name, and how its message starts or what it contains."""
     thrown = Thrown()
     try:
         yield thrown

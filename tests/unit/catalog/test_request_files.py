@@ -16,17 +16,17 @@ def test_properties_that_do_not_concern_storage_open_nothing() -> None:
 
 
 def test_storage_properties_are_refused_when_turned_off() -> None:
-    with pytest.raises(BadRequestError, match="floecat.gateway.register-storage-properties"):
+    with pytest.raises(BadRequestError, match=r"floecat\.gateway\.register-storage-properties"):
         RequestFiles(OWN, enabled=False).open({"s3.region": "eu-west-1"})
 
 
 def test_an_unknown_storage_property_is_named() -> None:
-    with pytest.raises(BadRequestError, match="Unknown storage property: hadoop.x"):
+    with pytest.raises(BadRequestError, match=r"Unknown storage property: hadoop\.x"):
         RequestFiles(OWN, enabled=True).open({"hadoop.x": "1", "s3.region": "r"})
 
 
 def test_an_endpoint_never_gets_the_keys_of_the_catalog() -> None:
-    with pytest.raises(BadRequestError, match="s3.endpoint needs s3.access-key-id"):
+    with pytest.raises(BadRequestError, match=r"s3\.endpoint needs s3\.access-key-id"):
         RequestFiles(OWN, enabled=True).open({"s3.endpoint": "http://elsewhere:9000"})
 
 

@@ -23,17 +23,17 @@ def decode_body(body: bytes, kind: type[T]) -> T:
             names the JSON path, never what the body holds there.
     """
     if not body:
-        raise BadRequestError("Malformed request: a JSON body is needed")
+        raise BadRequestError("Invalid body: JSON is needed")
     try:
         # Parts that stay encoded would otherwise carry invalid text into metadata files.
         str(body, "utf-8")
         return cast("T", _decoder(cast("Any", kind)).decode(body))
     except msgspec.MsgspecError as error:
-        raise BadRequestError(f"Malformed request: {error}") from None
+        raise BadRequestError(f"Invalid body: {error}") from None
     except UnicodeDecodeError:
-        raise BadRequestError("Malformed request: the body is not UTF-8") from None
+        raise BadRequestError("Invalid body: not UTF-8") from None
     except RecursionError:
-        raise BadRequestError("Malformed request: the body is nested too deeply") from None
+        raise BadRequestError("Invalid body: nested too deeply") from None
 
 
 def canonical_json(body: bytes) -> bytes:

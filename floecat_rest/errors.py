@@ -155,11 +155,11 @@ def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[Er
 
 def _validation_message(error: ValidationException) -> str:
     if not isinstance(error.extra, list) or not error.extra:
-        return "Malformed request"
+        return "Invalid request"
     faults = [
         f"parameter {_wire_name(fault.get('key', ''))}: {fault.get('message')}" for fault in error.extra
     ]
-    return f"Malformed request: {'; '.join(faults)}"
+    return f"Invalid request: {'; '.join(faults)}"
 
 
 def _wire_name(field: str) -> str:

@@ -18,22 +18,28 @@ _SETTINGS = {"FLOECAT_PURGE_POLL_INTERVAL_MS": "100"}
 
 
 @pytest.fixture(scope="session")
-def disk_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+def disk_warehouse(tmp_path_factory: pytest.TempPathFactory, connections: Connections) -> Iterator[Warehouse]:
     """A service with its tables on the local disk."""
     server = CatalogServer(tmp_path_factory.mktemp("clients-disk"), _SETTINGS).start()
-    yield Warehouse(server)
+    warehouse = Warehouse(server)
+    yield warehouse
+    connections.close(warehouse)
     server.stop()
 
 
 @pytest.fixture(scope="session")
-def s3_warehouse(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> Iterator[Warehouse]:
+def s3_warehouse(
+    tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server, connections: Connections
+) -> Iterator[Warehouse]:
     """A service with its tables on S3."""
     bucket = s3_server.create_bucket()
     environment = s3_environment(
         s3_server.endpoint, bucket, s3_server.access_key_id, s3_server.secret_access_key
     )
     server = CatalogServer(tmp_path_factory.mktemp("clients-s3"), _SETTINGS | environment).start()
-    yield Warehouse(server, s3_server, bucket)
+    warehouse = Warehouse(server, s3_server, bucket)
+    yield warehouse
+    connections.close(warehouse)
     server.stop()
 
 
@@ -56,6 +62,4 @@ def connections(
     with pytest.MonkeyPatch.context() as patch:
         # Its own planner is a package of its own, and does not know position deletes.
         patch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-        made = Connections(start_spark, tmp_path_factory.mktemp("connections"))
-        yield made
-        made.close()
+        yield Connections(start_spark, tmp_path_factory.mktemp("connections"))

@@ -146,11 +146,13 @@ class Connections:
         )
         return made
 
-    def close(self) -> None:
-        """Closes those that need it."""
-        for (client, _), made in self._made.items():
-            if client != "spark":
-                made.close()
+    def close(self, warehouse: Warehouse) -> None:
+        """Closes those to a warehouse, while it still runs: some clients ask it a last time."""
+        for client, kind in list(self._made):
+            if kind == warehouse.kind:
+                made = self._made.pop((client, kind))
+                if client != "spark":
+                    made.close()
 
     def _once(self, client: str, warehouse: Warehouse, connect: Callable[[], Any]) -> Any:
         key = (client, warehouse.kind)

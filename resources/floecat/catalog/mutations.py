@@ -22,6 +22,7 @@ from floecat.catalog.calls import Call
 from floecat.clock import Clock
 from floecat.errors import (
     BadRequestError,
+    CommitStateUnknownError,
     ConflictError,
     FloecatError,
     IdempotencyConflictError,
@@ -191,14 +192,10 @@ class Mutations:
             call.principal.account_id, call.principal.name, request.operation, request.key
         )
         deadline = time.monotonic() + self._stale_after_ms / 1000
+        owner = uuids.uuid7()
         while True:
             now_ms = self._clock.now_ms()
-            owner = uuids.uuid7()
-            found = self._store.run(
-                lambda conn, owner=owner, now_ms=now_ms: idempotency.claim(  # type: ignore[misc]
-                    conn, scope, request.request_hash, owner, now_ms, self._stale_after_ms
-                )
-            )
+            found = self._try_claim(scope, request.request_hash, owner, now_ms)
             if isinstance(found, idempotency.Claimed):
                 return _Claim(scope, owner, now_ms + self._keep_ms)
             if isinstance(found, idempotency.Finished):
@@ -209,9 +206,24 @@ class Mutations:
                 raise UnavailableError("A request with this idempotency key is still running")
             time.sleep(_POLL_S)
 
+    def _try_claim(
+        self, scope: idempotency.Scope, request_hash: str, owner: UUID, now_ms: int
+    ) -> idempotency.ClaimResult | None:
+        """The result of one look; `None` if the store did not say, and another look will tell."""
+        try:
+            return self._store.run(
+                lambda conn: idempotency.claim(conn, scope, request_hash, owner, now_ms, self._stale_after_ms)
+            )
+        except CommitStateUnknownError:
+            return None
+
     def _finish_error(self, claim: _Claim, error: FloecatError) -> None:
+        """Keeps a refusal for replay. It stands also where the store is away and cannot keep it."""
         outcome = _Refused(type(error).__name__, error.message)
-        self._store.run(lambda conn: claim.finish(conn, outcome))
+        try:
+            self._store.run(lambda conn: claim.finish(conn, outcome))
+        except (CommitStateUnknownError, UnavailableError):
+            _log.warning("the answer of an idempotency key could not be kept, the store is away")
 
     def _release(self, claim: _Claim) -> None:
         """Gives the key back.
@@ -221,7 +233,7 @@ class Mutations:
         """
         try:
             self._store.run(lambda conn: idempotency.release(conn, claim.scope, claim.owner))
-        except UnavailableError:
+        except (CommitStateUnknownError, UnavailableError):
             _log.warning("an idempotency key could not be released, the store is away")
 
 

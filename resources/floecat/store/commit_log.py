@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
+import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import Namespace
 from floecat.store.catalogs import next_commit_versions
@@ -20,7 +21,7 @@ from floecat.store.json_columns import decode_texts, encode_texts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
 
-__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_metadata_location", "read_after"]
+__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_transaction", "read_after"]
 
 _INSERT: Final = sa.insert(_commit_log)
 _READ_AFTER: Final = (
@@ -46,7 +47,7 @@ _READ_AFTER: Final = (
 )
 
 _RECENT: Final = 10_000
-_HAS_METADATA_LOCATION: Final = (
+_HAS_TRANSACTION: Final = (
     sa.select(sa.literal(1))
     .where(
         _commit_log.c.catalog_id == sa.bindparam("catalog_id"),
@@ -54,7 +55,7 @@ _HAS_METADATA_LOCATION: Final = (
         > sa.select(_catalogs.c.commit_version - _RECENT)
         .where(_catalogs.c.id == sa.bindparam("catalog_id"))
         .scalar_subquery(),
-        _commit_log.c.metadata_location == sa.bindparam("metadata_location"),
+        _commit_log.c.transaction_id == sa.bindparam("transaction_id"),
     )
     .limit(1)
 )
@@ -84,7 +85,14 @@ class CommitLogRow(CommitLogEntry, frozen=True, kw_only=True):
     committed_at_ms: int
 
 
-def append(conn: Connection, catalog_id: UUID, entries: Sequence[CommitLogEntry], now_ms: int) -> list[int]:
+def append(
+    conn: Connection,
+    catalog_id: UUID,
+    entries: Sequence[CommitLogEntry],
+    now_ms: int,
+    *,
+    transaction_id: UUID | None = None,
+) -> list[int]:
     """Numbers and appends entries.
 
     Call it late in the transaction: other commits of the catalog wait for its end.
@@ -94,6 +102,8 @@ def append(conn: Connection, catalog_id: UUID, entries: Sequence[CommitLogEntry]
         catalog_id: whose log.
         entries: at least one.
         now_ms: time of the commit.
+        transaction_id: names this try of the transaction, for `has_transaction`; None for one that nobody
+            will ask for.
 
     Returns:
         Their numbers.
@@ -103,15 +113,15 @@ def append(conn: Connection, catalog_id: UUID, entries: Sequence[CommitLogEntry]
     """
     first = next_commit_versions(conn, catalog_id, len(entries))
     numbers = list(range(first, first + len(entries)))
+    shared = {
+        "catalog_id": catalog_id,
+        "committed_at_ms": now_ms,
+        "transaction_id": transaction_id or uuids.uuid7(),
+    }
     conn.change_many(
         _INSERT,
         [
-            {
-                "catalog_id": catalog_id,
-                "commit_version": number,
-                "committed_at_ms": now_ms,
-                **_values(entry),
-            }
+            {"commit_version": number, **shared, **_values(entry)}
             for number, entry in zip(numbers, entries, strict=True)
         ],
     )
@@ -124,13 +134,13 @@ def read_after(conn: Connection, catalog_id: UUID, version: int, limit: int) -> 
     return [_record(row) for row in conn.all(_READ_AFTER, parameters)]
 
 
-def has_metadata_location(conn: Connection, catalog_id: UUID, metadata_location: str) -> bool:
-    """Whether one of the last 10,000 commits made this metadata location current.
+def has_transaction(conn: Connection, catalog_id: UUID, transaction_id: UUID) -> bool:
+    """Whether one of the last 10,000 commits belongs to this transaction.
 
     Asked for a commit of some seconds ago, so that no index has to be kept for it.
     """
-    parameters = {"catalog_id": catalog_id, "metadata_location": metadata_location}
-    return conn.first(_HAS_METADATA_LOCATION, parameters) is not None
+    parameters = {"catalog_id": catalog_id, "transaction_id": transaction_id}
+    return conn.first(_HAS_TRANSACTION, parameters) is not None
 
 
 def _values(entry: CommitLogEntry) -> dict[str, Any]:

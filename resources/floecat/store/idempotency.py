@@ -133,7 +133,7 @@ def claim(
         conn: a transaction of its own; the change comes in a later one.
         scope: the key and what it is unique in.
         request_hash: tells a retry from another request.
-        owner: a fresh id for this try.
+        owner: an id for this try; the same one again finds the claim it already has.
         now_ms: the time.
         stale_after_ms: age at which a claim without an answer may be taken over.
 
@@ -155,6 +155,8 @@ def claim(
             continue
         expired = record.expires_at_ms <= now_ms
         if not expired:
+            if record.owner == owner and record.outcome is None:
+                return Claimed()  # an earlier look of this very try, whose COMMIT was not answered
             refused = _refusal(record, request_hash, now_ms - stale_after_ms)
             if refused is not None:
                 return refused

@@ -153,6 +153,7 @@ commit_log: Final = sa.Table(
     metadata,
     _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), primary_key=True),
     _integer("commit_version", primary_key=True, autoincrement=False),
+    _id("transaction_id"),
     _id("entry_id"),
     _text("kind"),
     _text("operation"),

@@ -21,8 +21,8 @@ class Confirmation(msgspec.Struct, frozen=True):
     initial_sleep_ms: int
     max_sleep_ms: int
 
-    def was_applied(self, store: Store, catalog_id: UUID, metadata_location: str) -> bool:
-        """Whether the commit that wrote this metadata location is in the log.
+    def was_applied(self, store: Store, catalog_id: UUID, transaction_id: UUID) -> bool:
+        """Whether this transaction is in the commit log.
 
         `False` means that it was not seen, not that it will not appear.
         """
@@ -32,7 +32,7 @@ class Confirmation(msgspec.Struct, frozen=True):
             sleep_ms = min(sleep_ms * 2, self.max_sleep_ms)
             try:
                 with store.read() as conn:
-                    if commit_log.has_metadata_location(conn, catalog_id, metadata_location):
+                    if commit_log.has_transaction(conn, catalog_id, transaction_id):
                         return True
             except UnavailableError:
                 continue

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import msgspec
+import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
 from floecat.catalog.documents import Document
@@ -116,8 +118,10 @@ class PointerSwaps:
         # compressed here, so that the transaction holds its locks only for as long as SQL takes
         rows = [(change, compressed(change)) for change in changed]
 
+        transaction_id = uuids.uuid7()
+
         def apply(conn: Connection) -> None:
-            write_rows(conn, call, rows, self._clock.now_ms())
+            write_rows(conn, call, rows, self._clock.now_ms(), transaction_id)
             finish(conn, prepared)
 
         try:
@@ -126,15 +130,16 @@ class PointerSwaps:
             self._delete_files(call, written)
             return False
         except CommitOutcomeUnknownError:
-            self._confirm(call, changed)
+            # with nothing to change there is nothing that could be half known
+            if changed:
+                self._confirm(call, transaction_id)
         except BaseException:
             self._delete_files(call, written)
             raise
         return True
 
-    def _confirm(self, call: Call, changed: Sequence[AnyPrepared]) -> None:
-        location = changed[0].metadata_location if changed else ""
-        if not self._confirmation.was_applied(self._store, call.catalog.id, location):
+    def _confirm(self, call: Call, transaction_id: UUID) -> None:
+        if not self._confirmation.was_applied(self._store, call.catalog.id, transaction_id):
             raise CommitStateUnknownError(
                 "The store did not say whether the commit was applied; load the table before trying again"
             )

@@ -28,6 +28,7 @@ def write_rows(
     call: Call,
     changes: Sequence[tuple[AnyPrepared, bytes]],
     now_ms: int,
+    transaction_id: UUID,
 ) -> None:
     """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
 
@@ -36,6 +37,7 @@ def write_rows(
         call: who commits.
         changes: each with its document as `compressed` makes it.
         now_ms: the time of the commit.
+        transaction_id: names this try in the log.
 
     Raises:
         PointerMovedError: a compare-and-set failed.
@@ -46,7 +48,7 @@ def write_rows(
     ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
     entries = [_write_row(conn, call, change, body, now_ms) for change, body in ordered]
     if entries:
-        commit_log.append(conn, call.catalog.id, entries, now_ms)
+        commit_log.append(conn, call.catalog.id, entries, now_ms, transaction_id=transaction_id)
 
 
 def compressed(change: AnyPrepared) -> bytes:

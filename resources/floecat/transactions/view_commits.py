@@ -39,7 +39,8 @@ class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
     name: str
     schema: msgspec.Raw
     view_version: msgspec.Raw
-    properties: dict[str, str]
+    properties: dict[str, str] | None = None
+    """Required by the specification; the reference client leaves an empty map out."""
     location: str | None = None
 
 
@@ -75,7 +76,7 @@ class ViewCommitService:
             metadata = new_view_metadata(
                 schema=request.schema,
                 view_version=request.view_version,
-                properties=request.properties,
+                properties=request.properties or {},
                 location=location,
                 view_uuid=str(view_uuid),
                 now_ms=self._clock.now_ms(),

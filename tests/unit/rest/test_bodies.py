@@ -35,7 +35,7 @@ def test_unknown_fields_are_ignored_and_raw_parts_stay_as_they_are():
         (b'{"table-name":"t","numbers":[' + b"9" * 5000 + b"]}", "out of range"),
         (b'{"table-name":"\xff"}', "not UTF-8"),
         (b'{"table-name":"t","schema":"\xff"}', "not UTF-8"),
-        (b'{"table-name":"\\ud800"}', "Malformed request"),
+        (b'{"table-name":"\\ud800"}', "Invalid body"),
         (b'{"table-name":"t","schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
         (b'{"table-name":"t","x":' + b'{"a":' * 100_000, "too deeply"),
     ],

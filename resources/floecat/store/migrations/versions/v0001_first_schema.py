@@ -148,6 +148,7 @@ def _create_records_of_requests() -> None:
         "commit_log",
         sa.Column("catalog_id", sa.Uuid(), nullable=False),
         sa.Column("commit_version", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("transaction_id", sa.Uuid(), nullable=False),
         sa.Column("entry_id", sa.Uuid(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("operation", sa.Text(), nullable=False),

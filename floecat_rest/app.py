@@ -23,6 +23,7 @@ from floecat_rest.errors import answer_error
 from floecat_rest.iceberg.config import ConfigController
 from floecat_rest.iceberg.endpoints import served_endpoints
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
+from floecat_rest.iceberg.loads_at_once import LoadsAtOnce
 from floecat_rest.iceberg.metrics import MetricsController
 from floecat_rest.iceberg.namespaces import (
     NamespaceController,
@@ -96,12 +97,13 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = Services(settings, kernel)
+    authenticator = open_authenticator(settings)
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
         state=State({Services.STATE: services}),
         middleware=[
-            DefineMiddleware(AuthenticationMiddleware, authenticator=open_authenticator(settings)),
+            DefineMiddleware(AuthenticationMiddleware, authenticator=authenticator),
         ],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         compression_config=CompressionConfig(
@@ -116,7 +118,8 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         logging_config=None,
     )
     services.endpoints = served_endpoints(app.routes)
-    return RequestLog(RawPaths(app, default_prefix=settings.gateway.default_prefix))
+    loads = LoadsAtOnce(app, services, authenticator, path_template=TableController.path)
+    return RequestLog(RawPaths(loads, default_prefix=settings.gateway.default_prefix))
 
 
 def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:

@@ -47,6 +47,7 @@ from floecat.transactions.view_commits import ViewCommitService
 __all__ = ["Kernel", "kernel", "open_kernel", "prepare_store"]
 
 
+_SPARE_CONNECTIONS = 4
 _EXPIRY_INTERVAL_MS = 60_000
 
 
@@ -194,7 +195,8 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     """
     store = Store.open(
         settings.store_url,
-        pool_size=settings.store.pool_size,
+        # the threads of requests may take all of the pool; those behind them and the event loop read too
+        pool_size=settings.store.pool_size + _SPARE_CONNECTIONS,
         timeout_s=settings.store.timeout_ms / 1000,
     )
     try:

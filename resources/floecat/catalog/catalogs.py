@@ -44,18 +44,22 @@ class CatalogService:
         Raises:
             NoSuchWarehouseError: the account has no such catalog.
         """
-        now = time.monotonic()
-        cached = self._cache.get((account_id, prefix))
-        if cached is not None and cached[0] > now:
-            return cached[1]
+        cached = self.remembered(account_id, prefix)
+        if cached is not None:
+            return cached
         with self._store.read() as conn:
             row = catalogs.by_name(conn, account_id, prefix)
         if row is None:
             raise NoSuchWarehouseError(f"Warehouse does not exist: {prefix}")
         catalog = self._catalog(row)
         with self._lock:
-            self._cache[(account_id, prefix)] = (now + _CACHED_S, catalog)
+            self._cache[(account_id, prefix)] = (time.monotonic() + _CACHED_S, catalog)
         return catalog
+
+    def remembered(self, account_id: UUID, prefix: str) -> Catalog | None:
+        """The catalog that a path prefix names, if that is known without asking the store."""
+        cached = self._cache.get((account_id, prefix))
+        return cached[1] if cached is not None and cached[0] > time.monotonic() else None
 
     def by_warehouse(self, account_id: UUID, warehouse: str) -> Catalog:
         """The catalog that a `warehouse` names, or the one in whose locations a storage URI lies.

@@ -50,6 +50,22 @@ class Entries:
         """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
         return self._find(catalog, identifier, "table", TableMetadata)
 
+    def find_table_at_once(
+        self, catalog: Catalog, identifier: TableIdentifier
+    ) -> Entry[TableMetadata] | None:
+        """The table, where that takes one quick statement: its document is in memory, and is the current one.
+
+        `None` says nothing about whether the table exists.
+        """
+        location, document = self._held(catalog, identifier)
+        if document is None or not self._store.reads_at_once:
+            return None
+        with self._store.read() as conn:
+            row = tables.load(conn, catalog.id, identifier, location)
+        if row is None or row.kind != "table" or row.document is not None:
+            return None
+        return Entry(identifier, row, document)
+
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
         return self._find(catalog, identifier, "view", ViewMetadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from floecat.catalog.calls import Call, LoadedTable
+from floecat.catalog.calls import Call, Catalog, LoadedTable
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.etags import SnapshotsMode, etag_of, matches
 from floecat.catalog.metadata_files import MetadataFiles
@@ -57,9 +57,24 @@ class TableLoader:
         entry = self._entries.find_table(call.catalog, identifier)
         if entry is None:
             raise missing_table(identifier)
-        location = entry.row.metadata_location
         if self._verify:
-            self._files.check_exists(call.catalog.allowed, location)
+            self._files.check_exists(call.catalog.allowed, entry.row.metadata_location)
+        return self._answer(entry, mode, if_none_match)
+
+    def load_at_once(
+        self, catalog: Catalog, identifier: TableIdentifier, if_none_match: str | None
+    ) -> LoadedTable | None:
+        """A table with all snapshots, where neither storage nor a remote store has to be asked.
+
+        `None` says nothing about whether the table exists: `load` tells.
+        """
+        entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
+        return None if entry is None else self._answer(entry, "all", if_none_match)
+
+    def _answer(
+        self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+    ) -> LoadedTable:
+        location = entry.row.metadata_location
         etag = etag_of(location, mode)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable(b"", location, etag, not_modified=True)

@@ -98,6 +98,12 @@ class Store:
         finally:
             connection.close()
 
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether a read by key waits for nothing: the store is a local file, and a connection is free."""
+        pool = self._engine.pool
+        return self._sqlite and isinstance(pool, sa.QueuePool) and pool.checkedout() < pool.size()
+
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A connection with a transaction, committed at the end of the block and rolled back on an error.

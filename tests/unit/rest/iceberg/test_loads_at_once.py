@@ -1,0 +1,105 @@
+"""What is answered at once equals what the application answers."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from litestar.testing import TestClient
+
+from floecat.runtime import Kernel, open_kernel, prepare_store
+from floecat.settings import Settings, StorageSettings
+from floecat_rest.app import create_app
+
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+TABLE = "/v1/floecat/namespaces/a%1Fb/tables/t"
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    settings = Settings(data_dir=str(tmp_path), storage=StorageSettings(fsync=False))
+    prepare_store(settings)
+    opened = open_kernel(settings)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(kernel: Kernel) -> Iterator[TestClient]:
+    with TestClient(create_app(kernel.settings, kernel), raise_server_exceptions=False) as made:
+        made.headers["accept-encoding"] = "identity"
+        for namespace in (["a"], ["a", "b"]):
+            assert made.post("/v1/namespaces", json={"namespace": namespace}).status_code == 200
+        created = made.post(TABLE.removesuffix("/t"), json={"name": "t", "schema": SCHEMA})
+        assert created.status_code == 200
+        yield made
+
+
+def at_once(kernel: Kernel, path: str, client: TestClient) -> bool:
+    """Whether a request needs no thread: such a load asks `TableLoader.load_at_once` and nothing else."""
+    asked = []
+    load = kernel.loader.load
+    kernel.loader.load = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
+    try:
+        assert client.get(path).status_code in (200, 304)
+    finally:
+        del kernel.loader.load
+    return not asked
+
+
+def test_a_load_from_memory_is_answered_at_once(kernel: Kernel, client: TestClient) -> None:
+    assert at_once(kernel, TABLE, client)
+    assert at_once(kernel, f"{TABLE}?snapshots=all", client)
+    assert not at_once(kernel, f"{TABLE}?snapshots=refs", client)
+
+
+def test_both_ways_answer_the_same(kernel: Kernel, client: TestClient) -> None:
+    quick = client.get(TABLE)
+    slow = client.get(f"{TABLE}?snapshots=all&unknown=1")
+    assert quick.content == slow.content
+    assert quick.headers["etag"] == slow.headers["etag"]
+    assert quick.headers["content-type"] == slow.headers["content-type"]
+    assert "x-request-id" in quick.headers
+
+
+def test_the_current_copy_is_not_sent_again(client: TestClient) -> None:
+    etag = client.get(TABLE).headers["etag"]
+    answer = client.get(TABLE, headers={"if-none-match": f'"other", {etag}'})
+    assert answer.status_code == 304
+    assert answer.content == b""
+
+
+def test_compressed_when_asked_for(client: TestClient) -> None:
+    client.post(TABLE, json={"requirements": [], "updates": [_property("x" * 2000)]}).raise_for_status()
+    with client.stream("GET", TABLE, headers={"accept-encoding": "gzip"}) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        raw = b"".join(answer.iter_raw())
+    assert gzip.decompress(raw) == client.get(TABLE).content
+
+
+def test_a_commit_of_another_process_is_seen(kernel: Kernel, client: TestClient) -> None:
+    assert at_once(kernel, TABLE, client)
+    other = open_kernel(kernel.settings)
+    try:
+        with TestClient(create_app(other.settings, other)) as elsewhere:
+            committed = elsewhere.post(TABLE, json={"requirements": [], "updates": [_property("new")]})
+            assert committed.status_code == 200
+    finally:
+        other.close()
+    loaded = msgspec.json.decode(client.get(TABLE).content)
+    assert loaded["metadata"]["properties"]["k"] == "new"
+
+
+def test_a_dropped_table_is_missing(client: TestClient) -> None:
+    client.get(TABLE).raise_for_status()
+    assert client.delete(TABLE).status_code == 204
+    answer = client.get(TABLE)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "NoSuchTableException"
+
+
+def _property(value: str) -> dict[str, object]:
+    return {"action": "set-properties", "updates": {"k": value}}

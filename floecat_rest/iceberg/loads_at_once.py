@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
 
-from floecat.errors import NotAuthorizedError
+from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
 from floecat_rest.documents import DocumentResponse, accepts_gzip
@@ -64,16 +64,16 @@ class LoadsAtOnce:
         named = _LOAD.fullmatch(scope["path"]) if scope.get("method") == "GET" else None
         if named is None or kernel is None or scope["query_string"] not in _QUERIES:
             return None
+        headers = scope["headers"]
         try:
             principal = await self._authenticator.authenticate(scope)
-        except NotAuthorizedError:
-            return None
-        catalog = kernel.catalogs.remembered(principal.account_id, named[1])
-        if catalog is None:
-            return None
-        identifier = TableIdentifier(tuple(named[2].split("%1F")), named[3])
-        headers = scope["headers"]
-        table = kernel.loader.load_at_once(catalog, identifier, list_of(headers, b"if-none-match"))
+            catalog = kernel.catalogs.remembered(principal.account_id, named[1])
+            if catalog is None:
+                return None
+            identifier = TableIdentifier(tuple(named[2].split("%1F")), named[3])
+            table = kernel.loader.load_at_once(catalog, identifier, list_of(headers, b"if-none-match"))
+        except FloecatError:
+            return None  # the application meets it again, and answers it in shape
         if table is None:
             return None
         if table.not_modified:

@@ -115,7 +115,7 @@ class Kernel:
             Purger(
                 self.files,
                 self.metadata_files,
-                SharedFiles(self.files, StoredTables(store)),
+                SharedFiles(self.files, StoredTables(store, settings.storage.allowed_locations)),
                 batch_size=settings.purge.batch_size,
             ),
             clock,

@@ -131,7 +131,7 @@ def test_bad_version_is_400(catalog: Catalog, namespace: Namespace, bad: dict[st
     assert catalog.names(catalog.views_path(namespace)) == []
 
 
-@pytest.mark.parametrize("missing", ["name", "schema", "view-version", "properties"])
+@pytest.mark.parametrize("missing", ["name", "schema", "view-version"])
 def test_body_without_a_required_field_is_400(catalog: Catalog, namespace: Namespace, missing: str):
     body = {"name": "v", "schema": ID_AND_DATA, "view-version": sql_version(), "properties": {}}
     del body[missing]
@@ -194,3 +194,11 @@ def test_sql_survives_as_it_is(catalog: Catalog, namespace: Namespace):
         "metadata"
     ]
     assert metadata["versions"][0]["representations"] == [sql(text * 500)]
+
+
+def test_properties_may_be_left_out(catalog: Catalog, namespace: Namespace):
+    """The reference client leaves an empty map out."""
+    body = {"name": unique("view"), "schema": ID_AND_DATA, "view-version": sql_version()}
+    answer = catalog.post(catalog.views_path(namespace), body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata"]["properties"] == {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 
 from floecat.errors import FileMissingError, InvalidMetadataError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
@@ -79,6 +80,13 @@ class MetadataFiles:
         """Deletes a file; a missing one is fine."""
         allowed.check(location)
         self._files.delete(location)
+
+    def delete_many(self, allowed: AllowedLocations, locations: Sequence[str]) -> None:
+        """Deletes files as far as storage lets it; those outside the allowed locations are refused first."""
+        for location in locations:
+            allowed.check(location)
+        if locations:
+            self._files.delete_many(locations)
 
     def prepare_table_location(self, allowed: AllowedLocations, location: str) -> None:
         """Makes the folders that clients write to without making them, on local storage only."""

@@ -15,7 +15,7 @@ from floecat.catalog.calls import Call, LoadedTable, LoadedView
 from floecat.catalog.entries import Entries
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.errors import FileMissingError
+from floecat.errors import CommitStateUnknownError, FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 
 __all__ = ["TableAnswer", "TableAnswers", "ViewAnswer"]
@@ -34,7 +34,11 @@ class _KeptWhole(_Kept, tag="whole"):
 
 
 class _KeptByLocation(_Kept, tag="by-location"):
-    pass
+    table_uuid: str
+
+
+class _Identity(msgspec.Struct, rename="kebab"):
+    table_uuid: str = ""
 
 
 class TableAnswers:
@@ -78,7 +82,7 @@ class TableAnswer:
         about = (answer.metadata_location, answer.etag, answer.config)
         if answer.metadata_location is None or len(answer.metadata) <= _INLINE_BYTES:
             return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata)))
-        return msgspec.json.encode(_KeptByLocation(*about))
+        return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer)))
 
     def decode(self, data: bytes) -> LoadedTable:
         """The answer of `encode`."""
@@ -89,8 +93,25 @@ class TableAnswer:
         try:
             document = self._answers.document(self._call, location)
         except FileMissingError:
-            return self._answers.current(self._call, self._identifier)
+            return self._current(kept.table_uuid)
         return LoadedTable(document, location, kept.etag, kept.config)
+
+    def _current(self, table_uuid: str) -> LoadedTable:
+        """The table as it is now, if it is still the one that was answered."""
+        try:
+            table = self._answers.current(self._call, self._identifier)
+        except NoSuchTableError:
+            table = None
+        if table is None or _uuid_of(table) != table_uuid:
+            raise CommitStateUnknownError(
+                f"The change of {self._identifier} was made; the table has been dropped or renamed since,"
+                " and its metadata file is gone"
+            )
+        return table
+
+
+def _uuid_of(table: LoadedTable) -> str:
+    return msgspec.json.decode(table.metadata, type=_Identity).table_uuid
 
 
 class ViewAnswer:

@@ -19,7 +19,7 @@ from floecat.errors import (
     InvalidMetadataError,
 )
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import Location
+from floecat.fileio.locations import AllowedLocations, Location
 from floecat.iceberg.manifest_lists import read_manifest_list
 from floecat.iceberg.manifests import read_file_paths
 from floecat.iceberg.metadata import TableMetadata
@@ -59,10 +59,14 @@ class AreaReader:
 
     Safe to share between threads. What cannot be read, because it is gone, broken or refused, is left out: it
     leads nobody to a file.
+
+    Attributes:
+        allowed: what may be read; areas that are remembered depend on it.
     """
 
-    def __init__(self, files: FileIO) -> None:
-        """Takes storage."""
+    def __init__(self, files: FileIO, allowed: AllowedLocations) -> None:
+        """Takes storage, and the locations outside of which nothing is read."""
+        self.allowed = allowed
         self._files = files
         self._known: OrderedDict[str, Area] = OrderedDict()
         self._lock = threading.Lock()
@@ -139,6 +143,7 @@ class AreaReader:
 
     def _read(self, location: str) -> bytes:
         try:
+            self.allowed.check(location)
             return self._files.read(location, max_bytes=MAX_FILE_BYTES)
         except (FileMissingError, ForbiddenError, BadRequestError):
             return b""

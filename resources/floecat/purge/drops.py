@@ -33,6 +33,7 @@ class DropService:
         """
 
         def insert_job(conn: Connection, row: tables.EntryRow) -> None:
-            purge_jobs.insert(conn, purge_job_for(row, identifier, self._clock.now_ms()))
+            document = tables.document(conn, row.id)
+            purge_jobs.insert(conn, purge_job_for(row, identifier, self._clock.now_ms(), document))
 
         self._tables.drop(call, identifier, insert_job if purge else None)

@@ -3,30 +3,36 @@
 A file belongs to every table that reaches it: tables are registered twice from one metadata file, share data
 files that were added to both, or live inside each other's locations. What counts as shared is exact: the
 files that a live table reaches, read from its own metadata. Only tables whose area overlaps that of the
-dropped one, or that have its UUID, are read in full; without an overlap there is nothing to share.
+dropped one, or that have its UUID, are read in full; without an overlap there is nothing to share. Metadata
+files of views are never among a table's files, whatever its metadata calls its own.
+
+What metadata names is read only inside the locations that some catalog may use: a document can name any file.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from floecat.errors import FloecatError, InvalidMetadataError
 from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
 from floecat.purge.areas import Area, AreaReader, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
-from floecat.store import tables
+from floecat.store import accounts, catalogs, tables
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
 
 __all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables"]
 
 _PAGE = 50
+_VIEW_PAGE = 1000
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ class LiveTable(NamedTuple):
 
 
 class LiveTables(Protocol):
-    """All tables that exist, over all catalogs."""
+    """All tables that exist, over all catalogs, and what is known beside them."""
 
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields them one by one."""
@@ -55,31 +61,57 @@ class LiveTables(Protocol):
         """The current metadata of a table, JSON; `None` if it is gone meanwhile."""
         ...
 
+    def view_metadata_locations(self) -> Iterator[str]:
+        """Yields the metadata file of every view."""
+        ...
+
+    def allowed_locations(self) -> AllowedLocations:
+        """The locations that any of the catalogs may use, as of now."""
+        ...
+
 
 class StoredTables:
     """The tables of a store, read page by page."""
 
-    def __init__(self, store: Store) -> None:
-        """Takes the store."""
+    def __init__(self, store: Store, shared_locations: Sequence[str] = ()) -> None:
+        """Takes the store, and the locations that every catalog may use beside its own."""
         self._store = store
+        self._shared_locations = tuple(shared_locations)
 
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields the tables; one that is changed meanwhile comes as it was before or after."""
-        after: UUID | None = None
-        while True:
-            with self._store.read() as conn:
-                rows = tables.scan(conn, "table", after, _PAGE)
-            for row in rows:
-                yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location)
-            if len(rows) < _PAGE:
-                return
-            after = rows[-1].id
+        for row in self._scan("table", _PAGE):
+            yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location)
 
     def document(self, table: LiveTable) -> bytes | None:
         """See `LiveTables.document`."""
         with self._store.read() as conn:
             stored = tables.document(conn, table.entry_id)
         return None if stored is None else decompress(stored)
+
+    def view_metadata_locations(self) -> Iterator[str]:
+        """See `LiveTables.view_metadata_locations`."""
+        for row in self._scan("view", _VIEW_PAGE):
+            yield row.metadata_location
+
+    def allowed_locations(self) -> AllowedLocations:
+        """See `LiveTables.allowed_locations`."""
+        roots = list(self._shared_locations)
+        with self._store.read() as conn:
+            for account in accounts.list_all(conn):
+                for catalog in catalogs.list_all(conn, account.id):
+                    roots += (catalog.storage_location, *catalog.allowed_locations)
+        return AllowedLocations(roots)
+
+    def _scan(self, kind: str, page: int) -> Iterator[tables.EntryRow]:
+        after: UUID | None = None
+        while True:
+            with self._store.read() as conn:
+                rows = tables.scan(conn, kind, after, page)
+            yield from rows
+            if len(rows) < page:
+                return
+            after = rows[-1].id
 
 
 class SharedFiles:
@@ -89,7 +121,8 @@ class SharedFiles:
         """Takes storage and the tables."""
         self._files = files
         self._live = live
-        self._areas = AreaReader(files)
+        self._areas = AreaReader(files, AllowedLocations(()))
+        self._lock = threading.Lock()
 
     def collect(self, metadata_location: str, metadata: TableMetadata) -> LocationSet:
         """Every file that the dropped table could have in common with a live one.
@@ -105,18 +138,29 @@ class SharedFiles:
             SharedFilesUnknownError: an overlapping live table cannot be read.
             StorageUnavailableError: storage fails.
         """
-        area = self._areas.area(metadata.location, metadata_location, lambda: metadata)
+        areas = self._current_areas()
+        area = areas.area(metadata.location, metadata_location, lambda: metadata)
         kept = LocationSet()
         try:
+            for location in self._live.view_metadata_locations():
+                kept.add(location)
             for table in self._live:
-                if self._is_neighbour(table, metadata, area):
-                    self._add_files(kept, table)
+                if self._is_neighbour(table, metadata, area, areas):
+                    self._add_files(kept, table, areas.allowed)
         except BaseException:
             kept.close()
             raise
         return kept
 
-    def _is_neighbour(self, table: LiveTable, dropped: TableMetadata, area: Area) -> bool:
+    def _current_areas(self) -> AreaReader:
+        allowed = self._live.allowed_locations()
+        with self._lock:
+            # what was left out before may be allowed now: areas of other roots are worth nothing
+            if allowed.roots != self._areas.allowed.roots:
+                self._areas = AreaReader(self._files, allowed)
+            return self._areas
+
+    def _is_neighbour(self, table: LiveTable, dropped: TableMetadata, area: Area, areas: AreaReader) -> bool:
         if table.table_uuid.lower() == dropped.table_uuid.lower():
             return True
 
@@ -126,14 +170,15 @@ class SharedFiles:
                 return None if document is None else TableMetadata.parse(document)
             return None
 
-        return overlaps(area, self._areas.area(table.location, table.metadata_location, load))
+        return overlaps(area, areas.area(table.location, table.metadata_location, load))
 
-    def _add_files(self, kept: LocationSet, table: LiveTable) -> None:
+    def _add_files(self, kept: LocationSet, table: LiveTable, allowed: AllowedLocations) -> None:
         document = self._live.document(table)
         if document is None:
             return
         try:
-            reachable = ReachableFiles(self._files, table.metadata_location, TableMetadata.parse(document))
+            metadata = TableMetadata.parse(document)
+            reachable = ReachableFiles(self._files, table.metadata_location, metadata, allowed)
             for file in reachable:
                 kept.add(file.location)
         except InvalidMetadataError as error:

@@ -14,6 +14,7 @@ from floecat.iceberg.metadata import TableMetadata
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
+from floecat.store.documents import decompress
 
 __all__ = ["GC_ENABLED", "PurgeIncompleteError", "PurgeReport", "PurgeTarget", "Purger"]
 
@@ -27,6 +28,8 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     table_uuid: str
     metadata_location: str
     allowed: AllowedLocations
+    document: bytes | None = None
+    """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
@@ -71,7 +74,8 @@ class Purger:
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
 
-        Can be repeated: what is gone counts as deleted, and a root that is gone means that all of it is.
+        Can be repeated: what is gone counts as deleted. If the root is gone, its document takes its place;
+        without one, that means that everything is gone.
 
         Args:
             target: the table.
@@ -84,10 +88,8 @@ class Purger:
             InvalidMetadataError: the metadata file is broken, or belongs to another table.
             StorageUnavailableError: storage fails.
         """
-        location = target.metadata_location
-        try:
-            metadata = TableMetadata.parse(self._metadata_files.read(target.allowed, location))
-        except FileMissingError:
+        metadata = self._metadata(target)
+        if metadata is None:
             return PurgeReport(PurgeCounts(), "the metadata file is gone")
         if metadata.table_uuid.lower() != target.table_uuid.lower():
             return PurgeReport(PurgeCounts(), "the metadata file belongs to another table")
@@ -95,6 +97,13 @@ class Purger:
             # the reference deletes metadata even then, which leaves the data to nobody
             return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
         return self._delete(target, metadata, before_batch)
+
+    def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
+        try:
+            return TableMetadata.parse(self._metadata_files.read(target.allowed, target.metadata_location))
+        except FileMissingError:
+            # lost, or deleted by a run that could not say so any more: that one has left nothing to find
+            return None if target.document is None else TableMetadata.parse(decompress(target.document))
 
     def _delete(
         self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]

@@ -84,7 +84,7 @@ class ReachableFiles:
         files: FileIO,
         metadata_location: str,
         metadata: TableMetadata,
-        allowed: AllowedLocations | None = None,
+        allowed: AllowedLocations,
     ) -> None:
         """Takes what to walk.
 
@@ -164,8 +164,7 @@ class ReachableFiles:
 
     def _read(self, location: str, kind: FileKind) -> bytes | None:
         try:
-            if self._allowed is not None:
-                self._allowed.check(location)
+            self._allowed.check(location)
             return self._files.read(location, max_bytes=MAX_FILE_BYTES)
         except FileMissingError:
             self.missing.append(location)

@@ -137,10 +137,11 @@ class PurgeQueue:
     def _purge(self, job: PurgeJobRow, before_batch: Callable[[], None]) -> PurgeReport:
         with self._store.read() as conn:
             catalog = catalogs.get(conn, job.catalog_id)
+            document = purge_jobs.document(conn, job.id)
         if catalog is None:
             raise LocationNotAllowedError("the catalog of the table is gone, and with it its locations")
         roots = (catalog.storage_location, *catalog.allowed_locations, *self._shared_locations)
-        target = PurgeTarget(job.object_uuid, job.metadata_location, AllowedLocations(roots))
+        target = PurgeTarget(job.object_uuid, job.metadata_location, AllowedLocations(roots), document)
         return self._purger.purge(target, before_batch)
 
     def _finish(self, job: PurgeJobRow, owner: UUID, report: PurgeReport) -> str:

@@ -22,10 +22,12 @@ __all__ = [
     "claim_due",
     "count_by_state",
     "delete_finished",
+    "document",
     "fail",
     "finish",
     "get",
     "insert",
+    "is_open_for",
     "list_all",
     "next_due_at_ms",
     "renew",
@@ -53,6 +55,20 @@ _COLUMNS: Final = (
 _OPEN: Final = _jobs.c.finished_at_ms.is_(None)
 _INSERT: Final = sa.insert(_jobs)
 _GET: Final = sa.select(*_COLUMNS).where(_jobs.c.id == sa.bindparam("id"))
+_DOCUMENT: Final = sa.select(_jobs.c.document).where(_jobs.c.id == sa.bindparam("id"))
+# the bound on the time, which every job keeps, leads into the index of the open jobs
+_IS_OPEN_FOR: Final = (
+    sa.select(_jobs.c.id)
+    .where(
+        _OPEN,
+        _jobs.c.next_attempt_at_ms >= 0,
+        sa.or_(
+            sa.func.lower(_jobs.c.object_uuid) == sa.bindparam("object_uuid"),
+            _jobs.c.metadata_location == sa.bindparam("metadata_location"),
+        ),
+    )
+    .limit(1)
+)
 # `next_attempt_at_ms` of a running job is the end of its lease, so one ordered index finds all that is due.
 # SQLite leaves SKIP LOCKED out, and does not need it: its transactions take turns. A subquery in place of the
 # common table expression might run once for every row, and lock more jobs than it should.
@@ -93,6 +109,7 @@ _FINISH: Final = (
         state="done",
         deleted_files=_jobs.c.deleted_files + sa.bindparam("more_files"),
         last_error=sa.null(),
+        document=sa.null(),
         finished_at_ms=sa.bindparam("ended_at_ms"),
         **_FREE,
     )
@@ -168,6 +185,8 @@ class PurgeJobRow(msgspec.Struct, frozen=True):
     """Over all attempts."""
     created_at_ms: int = 0
     finished_at_ms: int | None = None
+    document: bytes | None = None
+    """The metadata document as `floecat.store.documents` compressed it. Only `insert` looks at it."""
 
 
 def insert(conn: Connection, job: PurgeJobRow) -> None:
@@ -183,6 +202,24 @@ def get(conn: Connection, job_id: UUID) -> PurgeJobRow | None:
     """The job of this id."""
     row = conn.first(_GET, {"id": job_id})
     return None if row is None else PurgeJobRow(*row)
+
+
+def document(conn: Connection, job_id: UUID) -> bytes | None:
+    """The compressed metadata document of a job; `None` if it has none, or none any more since it is done."""
+    row = conn.first(_DOCUMENT, {"id": job_id})
+    return None if row is None else row[0]
+
+
+def is_open_for(conn: Connection, object_uuid: str, metadata_location: str) -> bool:
+    """Whether files of a table wait to be deleted, or are being deleted, in any catalog.
+
+    Args:
+        conn: a connection.
+        object_uuid: `table-uuid` of the table; upper and lower case are one.
+        metadata_location: its metadata file. A job for either counts.
+    """
+    parameters = {"object_uuid": object_uuid.lower(), "metadata_location": metadata_location}
+    return conn.first(_IS_OPEN_FOR, parameters) is not None
 
 
 def list_all(

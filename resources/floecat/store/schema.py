@@ -114,7 +114,7 @@ entries: Final = sa.Table(
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.UniqueConstraint("namespace_id", "name"),
     sa.Index(None, "namespace_id", "kind", "name"),
-    sa.Index(None, "catalog_id", "object_uuid"),
+    sa.Index(None, "object_uuid"),
 )
 
 metadata_documents: Final = sa.Table(
@@ -223,6 +223,7 @@ purge_jobs: Final = sa.Table(
     _integer("deleted_files"),
     _integer("created_at_ms"),
     _integer("finished_at_ms", nullable=True),
+    sa.Column("document", sa.LargeBinary(), nullable=True),
     sa.CheckConstraint("state IN ('pending', 'running', 'done', 'dead')", name="state"),
     # a worker takes the next due job from here, however many are done
     sa.Index(

@@ -105,12 +105,22 @@ class CommitService:
             FloecatError: as `create_table`.
         """
         identifier = TableIdentifier(namespace, request.name)
-        _, metadata = self._initial(call, identifier, request)
-        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
-        # folders are no objects; DuckDB writes into them before it commits, and does not make them
-        self._files.prepare_table_location(call.catalog.allowed, metadata.location)
-        staged = self._staging.keep(call, identifier, metadata, stage_id)
-        return self._loader.loaded(staged.to_bytes(), None, staged.location)
+
+        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+            _, metadata = self._initial(call, identifier, request)
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            # folders are no objects; DuckDB writes into them before it commits, and does not make them
+            self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+
+            def keep(conn: Connection) -> LoadedTable:
+                staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
+                answer = self._loader.loaded(staged.to_bytes(), None, staged.location)
+                finish(conn, answer)
+                return answer
+
+            return self._store.run(keep)
+
+        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
 
     def commit(self, call: Call, change: TableChange, stage_id: str | None = None) -> LoadedTable:
         """Applies a change to a table and answers its new metadata.

@@ -28,6 +28,7 @@ from floecat.store.engine import Connection, Store
 from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
 from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.locks import EntryLocks
+from floecat.transactions.obsolete_files import deletable_files
 from floecat.transactions.prepared import AnyPrepared
 from floecat.transactions.rows import PointerMovedError, compressed, write_rows
 
@@ -93,17 +94,32 @@ class PointerSwaps:
             FloecatError: what `prepare` raises; nothing was changed.
         """
         with self._locks.hold(call.catalog.id, identifiers):
-            for attempt in range(self._retries.max_attempts):
-                prepared = prepare()
-                changed = [change for change in prepared if change.changed]
-                if not changed and call.request is None:
-                    return prepared
-                if self._attempt(call, prepared, changed, finish):
-                    self._settle(call, changed)
-                    return prepared
-                self._retries.sleep(attempt)
+            prepared = self._run(call, prepare, finish)
+        if prepared is not None:
+            for change in prepared:
+                self._delete_obsolete(call, change)
+            return prepared
         names = ", ".join(str(identifier) for identifier in identifiers[:3])
         raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
+
+    def _run(
+        self,
+        call: Call,
+        prepare: Callable[[], Sequence[AnyPrepared]],
+        finish: Callable[[Connection, Sequence[AnyPrepared]], None],
+    ) -> Sequence[AnyPrepared] | None:
+        """Tries a bounded number of times; `None` when a pointer moved each time."""
+        for attempt in range(self._retries.max_attempts):
+            prepared = prepare()
+            changed = [change for change in prepared if change.changed]
+            if not changed and call.request is None:
+                return prepared
+            if self._attempt(call, prepared, changed, finish):
+                for change in changed:
+                    self._remember(call, change)
+                return prepared
+            self._retries.sleep(attempt)
+        return None
 
     def _attempt(
         self,
@@ -116,8 +132,7 @@ class PointerSwaps:
         written = self._write_files(call, changed)
 
         # compressed here, so that the transaction holds its locks only for as long as SQL takes
-        rows = [(change, compressed(change)) for change in changed]
-
+        rows = [(change, compressed(change) if change.changed else None) for change in prepared]
         transaction_id = uuids.uuid7()
 
         def apply(conn: Connection) -> None:
@@ -171,12 +186,19 @@ class PointerSwaps:
             except FloecatError as error:
                 _log.warning("could not delete unreferenced metadata file %s: %s", location, error.message)
 
-    def _settle(self, call: Call, changed: Sequence[AnyPrepared]) -> None:
-        for change in changed:
-            metadata = change.metadata
-            document: Document[Any] = Document(metadata.to_bytes(), type(metadata).parse, metadata)
-            self._entries.remember(call.catalog, change.identifier, change.metadata_location, document)
-            self._delete_files(call, change.obsolete_files)
+    def _remember(self, call: Call, change: AnyPrepared) -> None:
+        metadata = change.metadata
+        document: Document[Any] = Document(metadata.to_bytes(), type(metadata).parse, metadata)
+        self._entries.remember(call.catalog, change.identifier, change.metadata_location, document)
+
+    def _delete_obsolete(self, call: Call, change: AnyPrepared) -> None:
+        """Deletes what fell out of the metadata log. The commit is made: nothing here may fail it."""
+        if not change.obsolete_files:
+            return
+        try:
+            self._files.delete_many(call.catalog.allowed, deletable_files(self._store, change))
+        except FloecatError as error:
+            _log.warning("metadata files of %s were left: %s", change.identifier, error.message)
 
 
 def _outcome(write: Callable[[AnyPrepared], None], change: AnyPrepared) -> FloecatError | None:

@@ -49,6 +49,8 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     snapshots: SnapshotChanges = SnapshotChanges()
     writes_file: bool = True
     """Whether the metadata file is ours to write; a registered one is there already."""
+    completes_staged: bool = False
+    """Whether what is staged under the name is used up by this."""
     obsolete_files: Sequence[str] = ()
     """Metadata files that fall out of the log, and go once the change is made."""
 

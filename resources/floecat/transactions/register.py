@@ -8,7 +8,7 @@ from floecat.catalog.calls import Call, LoadedTable
 from floecat.catalog.entries import Entry
 from floecat.catalog.mutations import Finish
 from floecat.catalog.request_files import RequestFiles
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
@@ -64,6 +64,7 @@ class RegisterService:
             LocationNotAllowedError: the file or the table lies outside the allowed locations.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
+            ConflictError: the files of the table are being purged, or the file was changed in place.
         """
         identifier = TableIdentifier(namespace, name)
 
@@ -94,7 +95,10 @@ class RegisterService:
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
         check_metadata_location(metadata_location)
-        metadata = TableMetadata.parse(self._files.read(call.catalog.allowed, metadata_location, files))
+        data = self._files.read(call.catalog.allowed, metadata_location, files)
+        if entry is not None and entry.row.metadata_location == metadata_location:
+            _check_unchanged(entry, data)
+        metadata = TableMetadata.parse(data)
         check_integrity(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
         return Prepared(
@@ -115,6 +119,14 @@ class RegisterService:
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
         return self._loader.loaded(change.metadata.to_bytes(), change.metadata_location, change.location)
+
+
+def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:
+    if entry.document.data != data:
+        raise ConflictError(
+            f"Cannot register {entry.identifier}: the file at {entry.row.metadata_location} is not the one"
+            " that the table was read from; metadata files never change, write a new one"
+        )
 
 
 def check_metadata_location(location: str) -> None:

@@ -8,9 +8,11 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
+from floecat.errors import ConflictError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.snapshots import SnapshotSummary
-from floecat.store import commit_log, snapshots, tables
+from floecat.identifiers.encoding import physical_name
+from floecat.store import commit_log, purge_jobs, snapshots, staged_tables, tables
 from floecat.store.documents import compress_pieces
 from floecat.store.engine import Connection
 from floecat.store.snapshots import RefRow, SnapshotRow
@@ -26,7 +28,7 @@ class PointerMovedError(Exception):
 def write_rows(
     conn: Connection,
     call: Call,
-    changes: Sequence[tuple[AnyPrepared, bytes]],
+    changes: Sequence[tuple[AnyPrepared, bytes | None]],
     now_ms: int,
     transaction_id: UUID,
 ) -> None:
@@ -35,7 +37,8 @@ def write_rows(
     Args:
         conn: a transaction.
         call: who commits.
-        changes: each with its document as `compressed` makes it.
+        changes: each with its document as `compressed` makes it; without one for an entry that stays as it
+            is, and must still be so: its requirements count as much as those of the others.
         now_ms: the time of the commit.
         transaction_id: names this try in the log.
 
@@ -43,12 +46,29 @@ def write_rows(
         PointerMovedError: a compare-and-set failed.
         DuplicateKeyError: a name is taken.
         ForeignKeyError: the namespace of a new entry is gone.
+        ConflictError: a registered table's files are being purged.
     """
     # one order over all transactions, so that they never wait for each other in a circle
     ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
-    entries = [_write_row(conn, call, change, body, now_ms) for change, body in ordered]
+    entries = []
+    for change, body in ordered:
+        if body is not None:
+            entries.append(_write_row(conn, call, change, body, now_ms))
+        elif change.base is not None and not tables.lock(conn, change.base.id, change.base.version):
+            raise PointerMovedError
     if entries:
         commit_log.append(conn, call.catalog.id, entries, now_ms, transaction_id=transaction_id)
+    # after the append: its lock on the catalog orders this against the drop that makes the job
+    for change, _ in ordered:
+        if change.operation == "register" and change.kind == "table":
+            _check_not_purged(conn, change)
+
+
+def _check_not_purged(conn: Connection, change: AnyPrepared) -> None:
+    if purge_jobs.is_open_for(conn, change.object_uuid, change.metadata_location):
+        raise ConflictError(
+            f"Cannot register {change.identifier}: the files of {change.metadata_location} are being deleted"
+        )
 
 
 def compressed(change: AnyPrepared) -> bytes:
@@ -71,6 +91,9 @@ def _write_row(
         entry_id = change.base.id
         _swap(conn, change.base, change, body, now_ms)
     _write_history(conn, entry_id, change.snapshots)
+    if change.completes_staged:
+        identifier = change.identifier
+        staged_tables.delete(conn, call.catalog.id, physical_name(identifier.namespace), identifier.name)
     return commit_log.CommitLogEntry(
         entry_id=entry_id,
         kind=change.kind,

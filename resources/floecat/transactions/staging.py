@@ -19,11 +19,15 @@ from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import staged_tables
 from floecat.store.documents import compress, decompress
-from floecat.store.engine import Store
+from floecat.store.engine import Connection, Store
 
 __all__ = ["Staging"]
 
-_SECRET = re.compile(r"secret|token|password|credential|access-key|private-key", re.IGNORECASE)
+_SECRET = re.compile(
+    "secret|token|passw|passphrase|credential|accesskey|accountkey|sharedkey|privatekey|apikey|ssekey"
+    "|serviceaccountkey|connectionstring|sas"
+)
+_SEPARATORS = re.compile("[-_.]")
 
 
 class Staging:
@@ -36,9 +40,21 @@ class Staging:
         self._ttl_ms = ttl_ms
 
     def keep(
-        self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, stage_id: str | None
+        self,
+        conn: Connection,
+        call: Call,
+        identifier: TableIdentifier,
+        metadata: TableMetadata,
+        stage_id: str | None,
     ) -> TableMetadata:
-        """Keeps a staged table; the same stage id again answers what was kept first.
+        """Keeps a staged table; the same stage id of the same caller again answers what was kept first.
+
+        Args:
+            conn: a transaction.
+            call: who asks.
+            identifier: what the table will be called.
+            metadata: what it will be created with.
+            stage_id: the caller's name for this staging.
 
         Returns:
             The metadata that is staged under the id.
@@ -49,13 +65,13 @@ class Staging:
             catalog_id=call.catalog.id,
             namespace=physical_name(identifier.namespace),
             name=identifier.name,
-            stage_id=stage_id or str(uuids.uuid7()),
+            stage_id=_key(call, stage_id or str(uuids.uuid7())),
             principal=call.principal.name,
             body=compress(_without_secrets(metadata, now_ms).to_bytes()),
             created_at_ms=now_ms,
             expires_at_ms=now_ms + self._ttl_ms,
         )
-        kept = self._store.run(lambda conn: staged_tables.insert(conn, row, now_ms))
+        kept = staged_tables.insert(conn, row, now_ms)
         return metadata if kept.id == row.id else TableMetadata.parse(decompress(kept.body))
 
     def base_of(
@@ -76,14 +92,23 @@ class Staging:
                 identifier.name,
                 self._clock.now_ms(),
             )
-        chosen = [row for row in rows if row.stage_id == stage_id] if stage_id else rows
-        if not chosen:
-            chosen = rows
+        own = [row for row in rows if row.principal == call.principal.name]
+        wanted = None if stage_id is None else _key(call, stage_id)
+        chosen = [row for row in own if row.stage_id == wanted] or own
         return TableMetadata.parse(decompress(chosen[0].body)) if len(chosen) == 1 else None
 
 
+def _key(call: Call, stage_id: str) -> str:
+    """Stage ids are names that clients choose: each caller has its own."""
+    return f"{call.principal.name}/{stage_id}"
+
+
+def _holds_secret(key: str) -> bool:
+    return _SECRET.search(_SEPARATORS.sub("", key.lower())) is not None
+
+
 def _without_secrets(metadata: TableMetadata, now_ms: int) -> TableMetadata:
-    secrets = frozenset(key for key in metadata.properties if _SECRET.search(key))
+    secrets = frozenset(key for key in metadata.properties if _holds_secret(key))
     if not secrets:
         return metadata
     removal = RemoveProperties(removals=secrets)

@@ -138,7 +138,8 @@ class TableChanges:
             base_metadata_location=None,
             table_uuid=str(table_uuid),
         )
-        return new_table(call, change.identifier, applied.metadata, namespace.id)
+        made = new_table(call, change.identifier, applied.metadata, namespace.id)
+        return msgspec.structs.replace(made, completes_staged=True)
 
     def _namespace_of(self, call: Call, change: TableChange) -> NamespaceRow:
         if not change.creates:

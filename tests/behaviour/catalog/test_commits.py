@@ -8,20 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlparse
 
+import msgspec
 import pytest
 
+from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call, LoadedTable, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
     CommitFailedError,
     CommitStateUnknownError,
     FloecatError,
+    IdempotencyConflictError,
     NoSuchNamespaceError,
     NoSuchTableError,
     StorageUnavailableError,
 )
 from floecat.runtime import Kernel
-from tests.behaviour.catalog.changes import append, change, create, set_property, table
+from floecat.transactions.commit import CreateTable
+from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.services.faults import FaultyFileIO
 from tests.services.lost_answers import lose_answers
@@ -230,9 +234,6 @@ def test_a_transaction_may_create_tables(kernel: Kernel, call: Call) -> None:
 
 
 def test_a_staged_table_is_completed_from_the_store(kernel: Kernel, call: Call) -> None:
-    from floecat.transactions.commit import CreateTable
-    from tests.behaviour.catalog.changes import SCHEMA
-
     request = CreateTable(name="s", schema=SCHEMA, properties={"s3.secret-access-key": "hidden", "a": "b"})
     staged = kernel.commits.stage_table(call, ("ns",), request, "stage-1")
     assert staged.metadata_location is None
@@ -263,3 +264,52 @@ def test_the_commit_log_is_gapless_and_ordered(kernel: Kernel, call: Call) -> No
         rows = commit_log.read_after(conn, call.catalog.id, 0, 100)
     assert [row.commit_version for row in rows] == list(range(1, 15))
     assert [row.operation for row in rows] == ["create"] * 3 + ["commit"] * 9 + ["rename", "drop"]
+
+
+def test_a_staged_table_is_used_up_by_its_commit(kernel: Kernel, call: Call) -> None:
+    request = CreateTable(name="s", schema=SCHEMA)
+    staged = kernel.commits.stage_table(call, ("ns",), request, "stage-1")
+    completing = change("s", [], [{"type": "assert-create"}])
+    kernel.commits.commit(call, completing, "stage-1")
+    kernel.drops.drop(call, table("s"), purge=False)
+    with pytest.raises(FloecatError):  # nothing is staged any more, and the commit alone describes no table
+        kernel.commits.commit(call, completing, "stage-1")
+    assert kernel.entries.kind_of(call.catalog, table("s")) is None
+    assert staged.metadata
+
+
+def test_a_staged_table_is_its_callers_own(kernel: Kernel, call: Call) -> None:
+    kernel.commits.stage_table(call, ("ns",), CreateTable(name="s", schema=SCHEMA), "stage-1")
+    somebody = msgspec.structs.replace(call, principal=Principal("somebody", call.principal.account_id))
+    with pytest.raises(FloecatError):
+        kernel.commits.commit(somebody, change("s", [], [{"type": "assert-create"}]), "stage-1")
+
+
+def test_staging_again_under_a_key_is_the_same_staging(kernel: Kernel, call: Call) -> None:
+    keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000003", request_hash="one")
+    request = CreateTable(name="s", schema=SCHEMA)
+    first = kernel.commits.stage_table(keyed, ("ns",), request, "k")
+    assert kernel.commits.stage_table(keyed, ("ns",), request, "k") == first
+    other = with_key(call, "0190a1b2-0000-7000-8000-000000000003", request_hash="two")
+    with pytest.raises(IdempotencyConflictError):
+        kernel.commits.stage_table(other, ("ns",), request, "k")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "s3.secret-access-key",
+        "adls.account-key",
+        "adls.sas-token",
+        "adls.connection-string",
+        "client.api_key",
+    ],
+)
+def test_secrets_are_not_kept_with_a_staged_table(kernel: Kernel, call: Call, key: str) -> None:
+    request = CreateTable(name="s", schema=SCHEMA, properties={key: "hidden", "owner": "me"})
+    kernel.commits.stage_table(call, ("ns",), request, "stage-1")
+    made = metadata(kernel.commits.commit(call, change("s", [], [{"type": "assert-create"}]), "stage-1"))
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    assert properties["owner"] == "me"
+    assert key not in properties

@@ -10,16 +10,24 @@ import uuid_utils.compat as uuids
 
 from floecat.store import purge_jobs
 from floecat.store.catalogs import CatalogRow
+from floecat.store.documents import compress
 from floecat.store.engine import Store
 from floecat.store.errors import ForeignKeyError
 from floecat.store.purge_jobs import PurgeJobRow
-from tests.behaviour.store.rows import NOW_MS, at_once
+from tests.behaviour.store.rows import JSON, NOW_MS, at_once
 
 ANNA, BOB = uuids.uuid7(), uuids.uuid7()
 LEASE_MS = 1000
 
 
-def add_jobs(store: Store, catalog: CatalogRow, count: int, *, due_at_ms: int = NOW_MS) -> list[PurgeJobRow]:
+def add_jobs(
+    store: Store,
+    catalog: CatalogRow,
+    count: int,
+    *,
+    due_at_ms: int = NOW_MS,
+    document: bytes | None = None,
+) -> list[PurgeJobRow]:
     jobs = [
         PurgeJobRow(
             id=uuids.uuid7(),
@@ -31,6 +39,7 @@ def add_jobs(store: Store, catalog: CatalogRow, count: int, *, due_at_ms: int = 
             metadata_location="s3://lake/t/metadata/1.json",
             next_attempt_at_ms=due_at_ms,
             created_at_ms=NOW_MS,
+            document=document,
         )
         for number in range(count)
     ]
@@ -178,3 +187,53 @@ def test_jobs_that_are_done_go_in_batches(store: Store, catalog: CatalogRow) -> 
 def test_a_catalog_is_needed(store: Store, catalog: CatalogRow) -> None:
     with pytest.raises(ForeignKeyError):
         add_jobs(store, msgspec.structs.replace(catalog, id=uuids.uuid7()), 1)
+
+
+def test_open_jobs_are_found_by_table_and_by_file(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1)
+    other = str(uuids.uuid7())
+
+    def found() -> tuple[bool, ...]:
+        with store.read() as conn:
+            return (
+                purge_jobs.is_open_for(conn, job.object_uuid, "s3://lake/u/metadata/1.json"),
+                purge_jobs.is_open_for(conn, job.object_uuid.upper(), "s3://lake/u/metadata/1.json"),
+                purge_jobs.is_open_for(conn, other, job.metadata_location),
+                purge_jobs.is_open_for(conn, other, "s3://lake/u/metadata/1.json"),
+            )
+
+    assert found() == (True, True, True, False)
+    claim(store, ANNA, NOW_MS)
+    assert found() == (True, True, True, False)
+    with store.write() as conn:
+        purge_jobs.fail(conn, job.id, ANNA, error="", retry_at_ms=None, deleted_files=0, now_ms=NOW_MS)
+    assert found() == (False,) * 4
+    with store.write() as conn:
+        purge_jobs.retry(conn, job.id, NOW_MS)
+    assert found() == (True, True, True, False)
+    claim(store, BOB, NOW_MS)
+    with store.write() as conn:
+        purge_jobs.finish(conn, job.id, BOB, deleted_files=1, now_ms=NOW_MS)
+    assert found() == (False,) * 4
+
+
+def test_a_job_keeps_its_document_until_it_is_done(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1, document=compress(JSON))
+    (bare,) = add_jobs(store, catalog, 1, due_at_ms=NOW_MS + 1)
+
+    def stored() -> bytes | None:
+        with store.read() as conn:
+            return purge_jobs.document(conn, job.id)
+
+    (claimed,) = claim(store, ANNA, NOW_MS)
+    assert claimed.document is None
+    assert stored() == compress(JSON)
+    with store.write() as conn:
+        purge_jobs.fail(conn, job.id, ANNA, error="", retry_at_ms=NOW_MS, deleted_files=0, now_ms=NOW_MS)
+        assert purge_jobs.document(conn, bare.id) is None
+        assert purge_jobs.document(conn, uuids.uuid7()) is None
+    assert stored() == compress(JSON)
+    claim(store, ANNA, NOW_MS)
+    with store.write() as conn:
+        purge_jobs.finish(conn, job.id, ANNA, deleted_files=1, now_ms=NOW_MS)
+    assert stored() is None

@@ -30,8 +30,8 @@ def allowed(warehouse: str) -> AllowedLocations:
 
 
 @pytest.fixture
-def live() -> FakeLiveTables:
-    return FakeLiveTables()
+def live(warehouse: str) -> FakeLiveTables:
+    return FakeLiveTables(warehouse)
 
 
 @pytest.fixture

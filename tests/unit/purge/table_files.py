@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
 from floecat.purge.live_tables import LiveTable
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
@@ -143,10 +144,12 @@ class TableFiles:
 
 
 class FakeLiveTables:
-    """Tables that a catalog would hold."""
+    """Tables that a catalog would hold, and the metadata files of its views."""
 
-    def __init__(self) -> None:
+    def __init__(self, *roots: str) -> None:
         self.rows: dict[LiveTable, bytes] = {}
+        self.views: list[str] = []
+        self.roots = list(roots)
 
     def register(self, table: TableFiles, *, document: bytes | None = None, **changes: Any) -> LiveTable:
         row = LiveTable(uuid.uuid4(), table.table_uuid, table.location, table.metadata_location)
@@ -162,3 +165,9 @@ class FakeLiveTables:
 
     def document(self, table: LiveTable) -> bytes | None:
         return self.rows.get(table)
+
+    def view_metadata_locations(self) -> Iterator[str]:
+        return iter(self.views)
+
+    def allowed_locations(self) -> AllowedLocations:
+        return AllowedLocations(self.roots)

@@ -6,7 +6,7 @@ import pytest
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
-from floecat.fileio.locations import normalize_location
+from floecat.fileio.locations import AllowedLocations, normalize_location
 from floecat.purge.areas import Area, AreaReader, overlaps
 from tests.unit.purge.table_files import TableFiles
 
@@ -19,40 +19,42 @@ def folders(*locations: str) -> Area:
     return Area(normalize_location(location) for location in locations)
 
 
-def test_a_table_in_one_place_is_one_folder(files: FileIO, warehouse: str) -> None:
+def test_a_table_in_one_place_is_one_folder(files: FileIO, warehouse: str, allowed: AllowedLocations) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(count=3)
     table.add_statistics()
     table.commit()
-    assert area_of(AreaReader(files), table) == folders(table.location)
+    assert area_of(AreaReader(files, allowed), table) == folders(table.location)
 
 
-def test_every_place_outside_is_named(files: FileIO, warehouse: str) -> None:
+def test_every_place_outside_is_named(files: FileIO, warehouse: str, allowed: AllowedLocations) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(f"{warehouse}/landing/day=1/a.parquet", "relative/a.parquet")
     table.commit(f"{warehouse}/meta/1.metadata.json")
     table.commit()
-    assert area_of(AreaReader(files), table) == folders(
+    assert area_of(AreaReader(files, allowed), table) == folders(
         table.location, f"{warehouse}/meta", f"{warehouse}/landing/day=1"
     )
 
 
-def test_many_folders_become_fewer_larger_ones(files: FileIO, warehouse: str) -> None:
+def test_many_folders_become_fewer_larger_ones(
+    files: FileIO, warehouse: str, allowed: AllowedLocations
+) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(*(f"{warehouse}/landing/day={day}/hour={hour}/a" for day in range(9) for hour in range(24)))
     table.commit()
-    area = area_of(AreaReader(files), table)
+    area = area_of(AreaReader(files, allowed), table)
     assert len(area) <= 32
     assert overlaps(area, folders(f"{warehouse}/landing/day=3"))
     assert not overlaps(area, folders(f"{warehouse}/other"))
 
 
-def test_known_areas_cost_no_reads(files: FileIO, warehouse: str) -> None:
+def test_known_areas_cost_no_reads(files: FileIO, warehouse: str, allowed: AllowedLocations) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     for _ in range(3):
         table.append()
         table.commit()
-    areas = AreaReader(files)
+    areas = AreaReader(files, allowed)
     first = area_of(areas, table)
     before = files.counters.counts
     assert area_of(areas, table) == first
@@ -65,23 +67,43 @@ def test_known_areas_cost_no_reads(files: FileIO, warehouse: str) -> None:
     assert (files.counters.counts - before).reads == 5
 
 
-def test_what_cannot_be_read_is_left_out(files: FileIO, warehouse: str) -> None:
+def test_what_cannot_be_read_is_left_out(files: FileIO, warehouse: str, allowed: AllowedLocations) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(manifest=table.manifest(data=b"broken"))
     table.append(f"{warehouse}/landing/a.parquet")
     table.append(manifest=f"{warehouse}/gone/m.avro")
     table.commit()
-    assert area_of(AreaReader(files), table) == folders(
+    assert area_of(AreaReader(files, allowed), table) == folders(
         table.location, f"{warehouse}/landing", f"{warehouse}/gone"
     )
 
 
-def test_links_on_the_local_disk_are_followed(files: FileIO, tmp_path: Path, warehouse: str) -> None:
+def test_links_on_the_local_disk_are_followed(
+    files: FileIO, tmp_path: Path, warehouse: str, allowed: AllowedLocations
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "warehouse")
-    areas = AreaReader(files)
+    areas = AreaReader(files, allowed)
     straight = areas.area(f"{warehouse}/t", f"{warehouse}/t/metadata/1.json", lambda: None)
     linked = areas.area(f"{tmp_path}/link/t", f"{tmp_path}/link/t/metadata/1.json", lambda: None)
     assert straight == linked
+
+
+def test_what_is_not_allowed_is_not_read(files: FileIO, tmp_path: Path, warehouse: str) -> None:
+    inside, outside = f"{warehouse}/t", (tmp_path / "outside").as_uri()
+    table = TableFiles(files, outside)
+    manifest = table.manifest(f"{warehouse}/landing/a.parquet")
+    table.location = inside
+    table.append(manifest=manifest)
+    for manifest_list in ("file:///etc/hostname", "relative"):
+        table.append()
+        table.snapshots[-1]["manifest-list"] = manifest_list
+    table.commit()
+    before = files.counters.counts
+    area = area_of(AreaReader(files, AllowedLocations([warehouse])), table)
+    assert (files.counters.counts - before).reads == 1
+    assert area == folders(inside, f"{outside}/metadata", "file:///etc")
+    wider = area_of(AreaReader(files, AllowedLocations([warehouse, outside])), table)
+    assert wider == area | folders(f"{warehouse}/landing")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +118,7 @@ def test_links_on_the_local_disk_are_followed(files: FileIO, tmp_path: Path, war
     ],
 )
 def test_aliases_of_object_storage_overlap(location: str, expected: bool) -> None:
-    areas = AreaReader(LocalFileIO(fsync=False))
+    areas = AreaReader(LocalFileIO(fsync=False), AllowedLocations(()))
     first = areas.area("s3a://b/t", "s3a://b/t/metadata/1.json", lambda: None)
     second = areas.area(location, f"{location}/metadata/1.json", lambda: None)
     assert overlaps(first, second) is expected

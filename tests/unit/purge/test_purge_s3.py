@@ -45,6 +45,7 @@ def keys(server: S3Server, bucket: str) -> Iterator[str]:
 
 
 def new_purger(bucket: Bucket, live: FakeLiveTables) -> Purger:
+    live.roots = [f"s3://{bucket.name}"]
     metadata_files = MetadataFiles(bucket.files, max_bytes=1 << 20)
     return Purger(bucket.files, metadata_files, SharedFiles(bucket.files, live), batch_size=7)
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from floecat.catalog.metadata_files import MetadataFiles
@@ -14,6 +15,7 @@ from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
 from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
+from floecat.store.documents import compress
 from tests.unit.iceberg.manifest_bytes import entry
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles
 
@@ -175,7 +177,8 @@ def test_local_aliases_of_shared_files_count(
     files: FileIO, tmp_path: Path, warehouse: str, purger: Purger, live: FakeLiveTables
 ) -> None:
     os.symlink(tmp_path / "warehouse", tmp_path / "link")
-    allowed = AllowedLocations([warehouse, (tmp_path / "link").as_uri()])
+    live.roots.append((tmp_path / "link").as_uri())
+    allowed = live.allowed_locations()
     table = TableFiles(files, f"{warehouse}/t")
     shared = table.write(table.path("data/a.parquet"))
     table.append(shared)
@@ -234,6 +237,136 @@ def test_a_root_that_is_gone_means_done(
 ) -> None:
     files.delete(table.metadata_location)
     assert purger.purge(target(table, allowed)).note == "the metadata file is gone"
+
+
+def test_a_lost_root_is_replaced_by_its_document(
+    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+) -> None:
+    files.delete(table.metadata_location)
+    lost = msgspec.structs.replace(target(table, allowed), document=compress(table.document()))
+    assert purger.purge(lost).counts.complete
+    assert table.remaining() == []
+    assert purger.purge(lost).counts.complete
+
+
+@pytest.mark.parametrize("change", [{"gc.enabled": "false"}, {}])
+def test_the_document_is_held_to_the_same_rules(
+    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations, change: dict[str, str]
+) -> None:
+    files.delete(table.metadata_location)
+    before = table.remaining()
+    table.properties |= change
+    document = compress(table.document())
+    table_uuid = table.table_uuid if change else "00000000-0000-0000-0000-000000000000"
+    report = purger.purge(PurgeTarget(table_uuid, table.metadata_location, allowed, document))
+    assert report.counts.deleted == 0
+    assert table.remaining() == before
+
+
+def test_a_root_that_is_there_counts_more_than_the_document(
+    table: TableFiles, purger: Purger, allowed: AllowedLocations
+) -> None:
+    purger.purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed, b"broken"))
+    assert table.remaining() == []
+
+
+def test_a_purge_without_its_root_can_be_resumed(
+    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    stuck = table.path("data/stuck.parquet")
+    files.make_directory(stuck)
+    manifest = table.manifest(stuck, table.write(table.path("data/a.parquet")))
+    table.append(table.written[-1], manifest=manifest)
+    table.commit()
+    files.delete(table.metadata_location)
+    lost = msgspec.structs.replace(target(table, allowed), document=compress(table.document()))
+    with pytest.raises(PurgeIncompleteError) as caught:
+        purger.purge(lost)
+    assert caught.value.counts.deleted == 1
+    Path(stuck.removeprefix("file://")).rmdir()
+    purger.purge(lost)
+    assert table.remaining() == []
+
+
+def test_metadata_files_of_views_stay(
+    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    views = [f"{warehouse}/v{number}/metadata/00000.metadata.json" for number in range(3)]
+    for view in views:
+        files.write_new(view, b"{}")
+    live.views = views[:2]
+    table = TableFiles(files, f"{warehouse}/t")
+    table.add_statistics()
+    table.statistics[0]["statistics-path"] = views[0]
+    table.metadata_log += [{"timestamp-ms": 1, "metadata-file": view} for view in views[1:]]
+    table.commit()
+    report = purger.purge(target(table, allowed))
+    assert [files.exists(view) for view in views] == [True, True, False]
+    assert report.counts.shared == 2
+
+
+class RecordingFileIO(LocalFileIO):
+    """The local disk, and what was read of it."""
+
+    def __init__(self) -> None:
+        super().__init__(fsync=False)
+        self.read_files: list[str] = []
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        self.read_files.append(location)
+        return super().read(location, max_bytes=max_bytes)
+
+
+def test_nothing_is_read_outside_the_allowed_locations(
+    tmp_path: Path, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    """Neither for the table that goes nor for a neighbour: their metadata can name any file."""
+    files = RecordingFileIO()
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "warehouse" / "link").symlink_to(tmp_path / "secret")
+    outside = [
+        (tmp_path / "secret").as_uri(),
+        str(tmp_path / "secret"),
+        f"{warehouse}/link",
+        f"{warehouse}/../secret",
+        "relative",
+    ]
+    tables = [TableFiles(files, f"{warehouse}/t{number}") for number in range(2)]
+    for table in tables:
+        for location in outside:
+            table.append()
+            table.snapshots[-1]["manifest-list"] = location
+        table.append(manifest=outside[0])
+        table.commit()
+    live.register(tables[1], location=warehouse)
+    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=5)
+    purger.purge(target(tables[0], allowed))
+    assert files.read_files
+    assert not set(files.read_files) & set(outside)
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+    assert not files.exists(tables[0].metadata_location)
+
+
+def test_locations_that_were_allowed_meanwhile_are_read(
+    files: FileIO, tmp_path: Path, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    """A table whose manifests no catalog could read keeps its files as soon as one can."""
+    later = (tmp_path / "later").as_uri()
+    shared = f"{warehouse}/first/data/shared.parquet"
+    other = TableFiles(files, later)
+    other.append(shared)
+    other.commit()
+    live.register(other)
+    shared_files = SharedFiles(files, live)
+    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), shared_files, batch_size=5)
+    purger.purge(target(full_table(files, f"{warehouse}/zeroth"), allowed))
+    live.roots.append(later)
+    table = TableFiles(files, f"{warehouse}/first")
+    table.append(table.write(shared))
+    table.commit()
+    purger.purge(target(table, allowed))
+    assert table.remaining() == [shared]
 
 
 def test_metadata_of_another_table_deletes_nothing(

@@ -13,9 +13,11 @@ from floecat.purge.reachable_files import FileKind, ReachableFile, ReachableFile
 from tests.unit.iceberg.manifest_bytes import entry
 from tests.unit.purge.table_files import TableFiles
 
+EVERYWHERE = AllowedLocations(["file:///"])
+
 
 def walk(table: TableFiles) -> list[ReachableFile]:
-    return list(ReachableFiles(table.files, table.metadata_location, table.metadata()))
+    return list(ReachableFiles(table.files, table.metadata_location, table.metadata(), EVERYWHERE))
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def test_version_1_snapshots_name_their_manifests(files: FileIO, warehouse: str)
         {"snapshot-id": 1, "timestamp-ms": 1, "manifests": [manifest], "summary": {"operation": "append"}}
     ]
     metadata = TableMetadata.parse(json.dumps(document).encode())
-    found = list(ReachableFiles(files, table.path("metadata/v1.json"), metadata))
+    found = list(ReachableFiles(files, table.path("metadata/v1.json"), metadata, EVERYWHERE))
     assert [(file.location, file.kind) for file in found[:2]] == [
         (data, FileKind.DATA),
         (manifest, FileKind.MANIFEST),
@@ -101,7 +103,7 @@ def test_missing_manifests_and_lists_are_reported(table: TableFiles) -> None:
     manifest_list = table.snapshots[0]["manifest-list"]
     table.files.delete(manifest)
     table.files.delete(manifest_list)
-    reachable = ReachableFiles(table.files, table.metadata_location, table.metadata())
+    reachable = ReachableFiles(table.files, table.metadata_location, table.metadata(), EVERYWHERE)
     found = [file.location for file in reachable]
     assert sorted(reachable.missing) == sorted([manifest, manifest_list])
     assert manifest not in found
@@ -115,7 +117,7 @@ def test_what_leads_to_an_unreadable_file_is_incomplete(files: FileIO, warehouse
     table.append(manifest=broken)
     table.append()
     table.commit()
-    reachable = ReachableFiles(files, table.metadata_location, table.metadata())
+    reachable = ReachableFiles(files, table.metadata_location, table.metadata(), EVERYWHERE)
     incomplete = {file.location for file in reachable if not file.complete}
     # the second list names the broken manifest too, but the first one already leads to it
     assert incomplete == {broken, table.snapshots[0]["manifest-list"], table.metadata_location}
@@ -158,4 +160,4 @@ def test_a_broken_document_raises(files: FileIO, warehouse: str) -> None:
     document = json.loads(table.document()) | {"snapshots": [{"snapshot-id": "one"}]}
     metadata = TableMetadata.parse(json.dumps(document).encode())
     with pytest.raises(InvalidMetadataError):
-        list(ReachableFiles(files, table.path("m.json"), metadata))
+        list(ReachableFiles(files, table.path("m.json"), metadata, EVERYWHERE))

@@ -10,7 +10,7 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.errors import StorageUnavailableError
+from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
@@ -41,7 +41,7 @@ class SetClock:
 class Catalog:
     """A catalog with one namespace, and tables in it."""
 
-    def __init__(self, store: Store, warehouse: str) -> None:
+    def __init__(self, store: Store, warehouse: str, *further: str) -> None:
         self.store = store
         self.id = uuids.uuid7()
         self.namespace_id = uuids.uuid7()
@@ -50,7 +50,9 @@ class Catalog:
             accounts.ensure(conn, account_id, NOW_MS)
             catalogs.insert(
                 conn,
-                catalogs.CatalogRow(self.id, account_id, str(self.id), warehouse, (), {}, 0, NOW_MS, NOW_MS),
+                catalogs.CatalogRow(
+                    self.id, account_id, str(self.id), warehouse, further, {}, 0, NOW_MS, NOW_MS
+                ),
             )
             namespaces.insert(
                 conn,
@@ -66,13 +68,13 @@ class Catalog:
                 ),
             )
 
-    def register(self, table: TableFiles, name: str) -> tables.EntryRow:
+    def register(self, table: TableFiles, name: str, *, kind: str = "table") -> tables.EntryRow:
         row = tables.EntryRow(
             id=uuids.uuid7(),
             catalog_id=self.id,
             namespace_id=self.namespace_id,
             name=name,
-            kind="table",
+            kind=kind,
             object_uuid=table.table_uuid,
             location=table.location,
             metadata_location=table.metadata_location,
@@ -87,8 +89,9 @@ class Catalog:
         return row
 
     def drop(self, row: tables.EntryRow, now_ms: int = NOW_MS) -> PurgeJobRow:
-        job = purge_job_for(row, TableIdentifier(("ns",), row.name), now_ms)
         with self.store.write() as conn:
+            document = tables.document(conn, row.id)
+            job = purge_job_for(row, TableIdentifier(("ns",), row.name), now_ms, document)
             assert tables.delete(conn, row.id, row.version)
             purge_jobs.insert(conn, job)
         return job
@@ -176,6 +179,19 @@ def test_due_jobs_are_done(catalog: Catalog, files: FileIO, warehouse: str, queu
     assert queue.drain_once() == Drained()
 
 
+def test_a_table_whose_metadata_file_is_lost_goes_too(
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue
+) -> None:
+    table = new_table(files, f"{warehouse}/t")
+    job = catalog.dropped(table)
+    files.delete(table.metadata_location)
+    assert queue.drain_once() == Drained(done=1)
+    assert table.remaining() == []
+    assert catalog.job(job).state == "done"
+    with store.read() as conn:
+        assert purge_jobs.document(conn, job.id) is None
+
+
 def test_no_more_than_asked_for(catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue) -> None:
     for number in range(3):
         catalog.dropped(new_table(files, f"{warehouse}/t{number}"))
@@ -206,6 +222,34 @@ def test_every_page_of_tables_is_looked_at(
     first = next(iter(live))
     catalog.drop(rows[0])
     assert live.document(first) is None
+
+
+def test_views_of_all_catalogs_are_looked_at(
+    catalog: Catalog, files: FileIO, store: Store, warehouse: str
+) -> None:
+    for number, owner in enumerate((catalog, Catalog(store, warehouse))):
+        owner.register(new_table(files, f"{warehouse}/t{number}", 1), "t")
+        owner.register(new_table(files, f"{warehouse}/v{number}", 1), "v", kind="view")
+    live = StoredTables(store)
+    assert [table.location for table in live] == [f"{warehouse}/t0", f"{warehouse}/t1"]
+    found = list(live.view_metadata_locations())
+    assert [location.rpartition("/metadata/")[0] for location in found] == [
+        f"{warehouse}/v0",
+        f"{warehouse}/v1",
+    ]
+
+
+def test_the_locations_of_all_catalogs_are_allowed(store: Store, tmp_path: Path) -> None:
+    live = StoredTables(store, ["s3://shared"])
+    assert [str(root) for root in live.allowed_locations().roots] == ["s3://shared"]
+    places = [(tmp_path / name).as_uri() for name in ("a", "b")]
+    for place in places:
+        Catalog(store, place, f"{place}-more")
+    allowed = live.allowed_locations()
+    for location in ("s3://shared/x", *(f"{place}{end}" for place in places for end in ("/x", "-more/x"))):
+        allowed.check(location)
+    with pytest.raises(LocationNotAllowedError):
+        allowed.check((tmp_path / "c").as_uri())
 
 
 # failures

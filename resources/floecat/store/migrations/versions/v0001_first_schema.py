@@ -97,9 +97,7 @@ def _create_entries() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_entries"),
         sa.UniqueConstraint("namespace_id", "name", name="uq_entries_namespace_id_name"),
     )
-    op.create_index(
-        "ix_entries_catalog_id_object_uuid", "entries", ["catalog_id", "object_uuid"], unique=False
-    )
+    op.create_index("ix_entries_object_uuid", "entries", ["object_uuid"], unique=False)
     op.create_index(
         "ix_entries_namespace_id_kind_name", "entries", ["namespace_id", "kind", "name"], unique=False
     )
@@ -257,6 +255,7 @@ def _create_work() -> None:
         sa.Column("deleted_files", sa.BigInteger(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("finished_at_ms", sa.BigInteger(), nullable=True),
+        sa.Column("document", sa.LargeBinary(), nullable=True),
         sa.CheckConstraint(
             "state IN ('pending', 'running', 'done', 'dead')", name=op.f("ck_purge_jobs_state")
         ),

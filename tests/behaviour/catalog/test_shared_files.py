@@ -1,0 +1,107 @@
+"""Files that more than one entry knows of: nothing that a table needs goes with another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+
+from floecat.catalog.calls import Call, LoadedTable
+from floecat.errors import ConflictError, NoSuchTableError
+from floecat.runtime import Kernel
+from tests.behaviour.catalog.changes import change, create, set_property, table
+
+DELETING = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "1",
+}
+
+
+def path_of(location: str | None) -> Path:
+    return Path(urlparse(location or "").path)
+
+
+def document(loaded: LoadedTable) -> dict[str, object]:
+    read: dict[str, object] = json.loads(loaded.metadata)
+    return read
+
+
+def test_old_metadata_files_go_when_the_table_says_so(kernel: Kernel, call: Call) -> None:
+    first = create(kernel, call, "t", properties=DELETING)
+    second = kernel.commits.commit(call, set_property("t", "a", "1"))
+    third = kernel.commits.commit(call, set_property("t", "a", "2"))
+    assert [path_of(loaded.metadata_location).exists() for loaded in (first, second, third)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_log_that_names_foreign_files_deletes_none(kernel: Kernel, call: Call) -> None:
+    victim = create(kernel, call, "victim")
+    data = path_of(str(document(victim)["location"])) / "data" / "00000-x.parquet"
+    data.write_bytes(b"rows")
+    forged = document(create(kernel, call, "source", properties=DELETING))
+    kernel.drops.drop(call, table("source"), purge=False)
+    forged["metadata-log"] = [
+        {"timestamp-ms": 1, "metadata-file": str(data.as_uri())},
+        {"timestamp-ms": 2, "metadata-file": victim.metadata_location},
+    ]
+    file = path_of(str(forged["location"])) / "metadata" / "forged.metadata.json"
+    file.write_text(json.dumps(forged))
+    kernel.registration.register_table(call, ("ns",), "forged", file.as_uri())
+    for value in "123":
+        kernel.commits.commit(call, set_property("forged", "a", value))
+    assert data.exists()
+    assert path_of(victim.metadata_location).exists()
+
+
+def test_a_table_that_is_registered_twice_keeps_its_files(kernel: Kernel, call: Call) -> None:
+    current = create(kernel, call, "t", properties=DELETING)
+    kernel.registration.register_table(call, ("ns",), "again", current.metadata_location or "")
+    for value in "123":
+        kernel.commits.commit(call, set_property("t", "a", value))
+    assert path_of(current.metadata_location).exists()
+
+
+def test_a_table_whose_files_are_being_purged_cannot_be_registered(kernel: Kernel, call: Call) -> None:
+    location = create(kernel, call, "t").metadata_location or ""
+    kernel.drops.drop(call, table("t"), purge=True)
+    with pytest.raises(ConflictError, match="are being deleted"):
+        kernel.registration.register_table(call, ("ns",), "back", location)
+    assert kernel.entries.kind_of(call.catalog, table("back")) is None
+
+
+def test_a_metadata_file_that_was_changed_in_place_is_refused(kernel: Kernel, call: Call) -> None:
+    created = create(kernel, call, "t", properties={"v": "one"})
+    location = created.metadata_location or ""
+    kernel.registration.register_table(call, ("ns",), "t", location, overwrite=True)
+    path_of(location).write_text(json.dumps(document(created) | {"properties": {"v": "two"}}))
+    with pytest.raises(ConflictError, match="metadata files never change"):
+        kernel.registration.register_table(call, ("ns",), "t", location, overwrite=True)
+    assert kernel.tables.load(call, table("t")).metadata == created.metadata
+
+
+def test_a_requirement_on_a_table_that_is_not_changed_counts(kernel: Kernel, call: Call) -> None:
+    """A table that a transaction only requires something of is dropped while the files are written."""
+    create(kernel, call, "a")
+    uuid = document(create(kernel, call, "b"))["table-uuid"]
+    changes = [
+        set_property("a", "x", "1"),
+        change("b", [], [{"type": "assert-table-uuid", "uuid": uuid}]),
+    ]
+    write = kernel.metadata_files.write
+
+    def drop_then_write(*arguments: object) -> None:
+        if kernel.entries.kind_of(call.catalog, table("b")) is not None:
+            kernel.drops.drop(call, table("b"), purge=False)
+        write(*arguments)  # type: ignore[arg-type]
+
+    kernel.metadata_files.write = drop_then_write  # type: ignore[method-assign]
+    with pytest.raises(NoSuchTableError, match=r"Table does not exist: ns\.b"):
+        kernel.commits.commit_transaction(call, changes)
+    properties = document(kernel.tables.load(call, table("a")))["properties"]
+    assert isinstance(properties, dict)
+    assert "x" not in properties

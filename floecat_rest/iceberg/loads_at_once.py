@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
 
+from floecat.catalog.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
@@ -27,7 +28,7 @@ __all__ = ["LoadsAtOnce"]
 # Names of other characters may have two readings, or none.
 _NAME = "[A-Za-z0-9_-]+"
 _LOAD = re.compile(f"/v1/({_NAME})/namespaces/({_NAME}(?:%1F{_NAME})*)/tables/({_NAME})")
-_QUERIES = (b"", b"snapshots=all")
+_QUERIES: Final[dict[bytes, SnapshotsMode]] = {b"": "all", b"snapshots=all": "all", b"snapshots=refs": "refs"}
 _LONGEST_TO_COMPRESS: Final = 32 << 10
 
 
@@ -62,7 +63,8 @@ class LoadsAtOnce:
     async def _answer(self, scope: Scope) -> DocumentResponse | None:
         kernel = self._services.kernel
         named = _LOAD.fullmatch(scope["path"]) if scope.get("method") == "GET" else None
-        if named is None or kernel is None or scope["query_string"] not in _QUERIES:
+        mode = _QUERIES.get(scope["query_string"])
+        if named is None or kernel is None or mode is None:
             return None
         headers = scope["headers"]
         try:
@@ -71,7 +73,8 @@ class LoadsAtOnce:
             if catalog is None:
                 return None
             identifier = TableIdentifier(tuple(named[2].split("%1F")), named[3])
-            table = kernel.loader.load_at_once(catalog, identifier, list_of(headers, b"if-none-match"))
+            tags = list_of(headers, b"if-none-match")
+            table = kernel.loader.load_at_once(catalog, identifier, mode, tags)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape
         if table is None:
@@ -82,5 +85,10 @@ class LoadsAtOnce:
         if len(table.metadata) > _LONGEST_TO_COMPRESS and accepts_gzip(encoding):
             return None
         return self._services.documents.answer(
-            table.metadata, table.metadata_location, encoding, config=table.config, etag=table.etag
+            table.metadata,
+            table.metadata_location,
+            encoding,
+            config=table.config,
+            etag=table.etag,
+            mode=mode,
         )

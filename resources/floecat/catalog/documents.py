@@ -31,6 +31,10 @@ class Document(Generic[V]):
         self._parsed = parsed
         self._lock = Lock()
 
+    def parsed_already(self) -> V | None:
+        """The parsed document, if somebody has asked for it before."""
+        return self._parsed
+
     def parsed(self) -> V:
         """The parsed document; parses on first use, once over all threads.
 

@@ -62,14 +62,16 @@ class TableLoader:
         return self._answer(entry, mode, if_none_match)
 
     def load_at_once(
-        self, catalog: Catalog, identifier: TableIdentifier, if_none_match: str | None
+        self, catalog: Catalog, identifier: TableIdentifier, mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable | None:
-        """A table with all snapshots, where neither storage nor a remote store has to be asked.
+        """A table, where neither storage nor a remote store is asked, and nothing has to be worked out.
 
         `None` says nothing about whether the table exists: `load` tells.
         """
         entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
-        return None if entry is None else self._answer(entry, "all", if_none_match)
+        if entry is None or (mode == "refs" and not _has_refs(entry)):
+            return None
+        return self._answer(entry, mode, if_none_match)
 
     def _answer(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
@@ -103,6 +105,11 @@ def _mode(snapshots: str) -> SnapshotsMode:
     if snapshots == "refs":
         return "refs"
     raise BadRequestError(f"Invalid snapshots parameter: {snapshots[:32]!r}, expected all or refs")
+
+
+def _has_refs(entry: Entry[TableMetadata]) -> bool:
+    parsed = entry.document.parsed_already()
+    return parsed is not None and parsed.has_refs_only_bytes
 
 
 def _body(entry: Entry[TableMetadata], mode: SnapshotsMode) -> bytes:

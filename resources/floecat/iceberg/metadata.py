@@ -183,6 +183,11 @@ class TableMetadata:
         """The document with only the snapshots that a branch or tag points at directly (`snapshots=refs`)."""
         return self._refs_only
 
+    @property
+    def has_refs_only_bytes(self) -> bool:
+        """Whether `refs_only_bytes` has been worked out already."""
+        return "_refs_only" in self.__dict__
+
     @cached_property
     def _refs_only(self) -> bytes:
         # Once encoded, the array is one piece, out of which the index can cut.

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from litestar.testing import TestClient
 
+from floecat.errors import StoreUnavailableError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
 from floecat_rest.app import create_app
@@ -54,6 +55,7 @@ def test_a_load_from_memory_is_answered_at_once(kernel: Kernel, client: TestClie
     assert at_once(kernel, TABLE, client)
     assert at_once(kernel, f"{TABLE}?snapshots=all", client)
     assert not at_once(kernel, f"{TABLE}?snapshots=refs", client)
+    assert at_once(kernel, f"{TABLE}?snapshots=refs", client)  # worked out by the request before
 
 
 def test_both_ways_answer_the_same(kernel: Kernel, client: TestClient) -> None:
@@ -103,3 +105,17 @@ def test_a_dropped_table_is_missing(client: TestClient) -> None:
 
 def _property(value: str) -> dict[str, object]:
     return {"action": "set-properties", "updates": {"k": value}}
+
+
+def test_a_store_that_fails_is_answered_in_shape(kernel: Kernel, client: TestClient) -> None:
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("The store is not available")
+
+    client.get(TABLE).raise_for_status()
+    find, kernel.entries.find_table_at_once = kernel.entries.find_table_at_once, fail  # type: ignore[method-assign]
+    load, kernel.entries.find_table = kernel.entries.find_table, fail  # type: ignore[method-assign]
+    answer = client.get(TABLE)
+    kernel.entries.find_table_at_once, kernel.entries.find_table = find, load  # type: ignore[method-assign]
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"]["code"] == 503

@@ -6,13 +6,17 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pytest
+from msgspec import Raw
 
 from floecat.catalog.calls import Call, PageRequest
+from floecat.iceberg.view_updates import decode_view_updates
 from floecat.runtime import Kernel
-from tests.behaviour.catalog.changes import append, change, create, set_property, table
+from floecat.transactions.commit import CreateTable
+from floecat.transactions.view_commits import CreateView
+from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 
 
@@ -49,6 +53,18 @@ EXPECTED = {
     "transaction over 3 tables": Cost(9, 1, 3),
     "rename": Cost(6, 1, 0),
     "drop": Cost(4, 1, 0),
+    "stage a table": Cost(3, 1, 2),
+    "register": Cost(8, 1, 1),
+    "drop with purge": Cost(6, 1, 0),
+    "create a view": Cost(6, 1, 1),
+    "load a view": Cost(1, 0, 0),
+    "commit of a view": Cost(5, 1, 1),
+    "drop a view": Cost(4, 1, 0),
+    "create a namespace": Cost(2, 1, 0),
+    "load a namespace": Cost(1, 0, 0),
+    "list namespaces": Cost(1, 0, 0),
+    "set properties": Cost(2, 1, 0),
+    "drop a namespace": Cost(3, 1, 0),
 }
 
 
@@ -84,7 +100,46 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     measure("rename", lambda: kernel.tables.rename(call, table("a"), table("z")))
     measure("drop", lambda: kernel.drops.drop(call, table("z"), purge=False))
     measured["load, cold"] = _cold_load(kernel, call)
+    _measure_registrations(kernel, call, measure)
+    _measure_views(kernel, call, measure)
+    _measure_namespaces(kernel, call, measure)
     return measured
+
+
+Measure: TypeAlias = Callable[[str, Callable[[], object]], None]
+
+
+def _measure_registrations(kernel: Kernel, call: Call, measure: Measure) -> None:
+    request = CreateTable(name="staged", schema=SCHEMA)
+    measure("stage a table", lambda: kernel.commits.stage_table(call, ("ns",), request, None))
+    last = kernel.tables.unregister(call, table("b")).metadata_location or ""
+    measure("register", lambda: kernel.registration.register_table(call, ("ns",), "r", last))
+    measure("drop with purge", lambda: kernel.drops.drop(call, table("r"), purge=True))
+
+
+def _measure_views(kernel: Kernel, call: Call, measure: Measure) -> None:
+    version = {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["ns"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }
+    request = CreateView("v", SCHEMA, Raw(json.dumps(version).encode()))
+    measure("create a view", lambda: kernel.view_commits.create(call, ("ns",), request))
+    measure("load a view", lambda: kernel.views.load(call, table("v")))
+    updates = decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
+    measure("commit of a view", lambda: kernel.view_commits.replace(call, table("v"), [], updates))
+    measure("drop a view", lambda: kernel.views.drop(call, table("v")))
+
+
+def _measure_namespaces(kernel: Kernel, call: Call, measure: Measure) -> None:
+    measure("create a namespace", lambda: kernel.namespaces.create(call, ("one",), {}))
+    measure("load a namespace", lambda: kernel.namespaces.load(call, ("one",)))
+    measure("list namespaces", lambda: kernel.namespaces.list(call, None, PageRequest()))
+    measure("set properties", lambda: kernel.namespaces.update_properties(call, ("one",), [], {"a": "b"}))
+    measure("drop a namespace", lambda: kernel.namespaces.drop(call, ("one",)))
 
 
 def _cold_load(kernel: Kernel, call: Call) -> Cost:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from floecat.errors import BadRequestError, CommitFailedError, IllegalArgumentError
-from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error
+from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error, tags_of
 from floecat.iceberg.metadata import TableMetadata
 
 __all__ = [
@@ -98,10 +98,6 @@ _TYPES = frozenset(str(requirement.__struct_config__.tag) for requirement in Tab
 _decoder = msgspec.json.Decoder(list[TableRequirement])
 
 
-class _Type(msgspec.Struct):
-    type: str
-
-
 def decode_requirements(raw: RawJson) -> list[TableRequirement]:
     """Decodes the `requirements` of a commit.
 
@@ -118,11 +114,7 @@ def decode_requirements(raw: RawJson) -> list[TableRequirement]:
 
 
 def _explain(raw: RawJson, error: Exception) -> str:
-    try:
-        types = [requirement.type for requirement in msgspec.json.decode(raw, type=list[_Type])]
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        types = []
-    for name in types:
+    for name in tags_of(raw, "type"):
         if name not in _TYPES:
             return f"Unknown requirement type: {name[:80]}"
     return f"Invalid table requirements: {describe_decode_error(error)}"

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from floecat.errors import BadRequestError
-from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error
+from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error, tags_of
 from floecat.iceberg.refs import SnapshotRef
 
 __all__ = [
@@ -257,10 +257,6 @@ _ACTIONS = frozenset(str(update.__struct_config__.tag) for update in TableUpdate
 _decoder = msgspec.json.Decoder(list[TableUpdate])
 
 
-class _Action(msgspec.Struct):
-    action: str
-
-
 def decode_updates(raw: RawJson) -> list[TableUpdate]:
     """Decodes the `updates` of a commit.
 
@@ -277,11 +273,7 @@ def decode_updates(raw: RawJson) -> list[TableUpdate]:
 
 
 def _explain(raw: RawJson, error: Exception) -> str:
-    try:
-        actions = [update.action for update in msgspec.json.decode(raw, type=list[_Action])]
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        actions = []
-    for action in actions:
+    for action in tags_of(raw, "action"):
         if action in _VIEW_ACTIONS:
             return f"Cannot apply update {action} to a table"
         if action not in _ACTIONS:

@@ -14,8 +14,8 @@ from floecat.catalog.load_table import missing_table
 from floecat.catalog.namespaces import missing_namespace
 from floecat.clock import Clock
 from floecat.errors import AlreadyExistsError, BadRequestError, NoSuchTableError
-from floecat.iceberg.locations import metadata_file_name, metadata_version
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.locations import metadata_version
+from floecat.iceberg.metadata import TableMetadata, metadata_file_location
 from floecat.iceberg.metadata_builder import apply_updates
 from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_requirements
 from floecat.iceberg.updates import SetLocation, TableUpdate
@@ -175,7 +175,7 @@ def new_table(
 def next_location(metadata: TableMetadata, current: str | None) -> str:
     """Where the next metadata file of a table goes: one number up, under a name that nobody else picks."""
     version = metadata_version(current) + 1
-    return metadata_file_name(metadata.location, metadata.properties, version, uuids.uuid7())
+    return metadata_file_location(metadata, version, uuids.uuid7())
 
 
 def namespace_row(store: Store, call: Call, namespace: Namespace) -> NamespaceRow:

@@ -4,7 +4,8 @@
     ├── BadRequestError                 the request cannot be understood
     │   └── PayloadTooLargeError
     ├── IllegalArgumentError            understood, and against a rule of the format
-    │   └── InvalidMetadataError        a metadata document that breaks the specification
+    │   ├── InvalidMetadataError        a metadata document that breaks the specification
+    │   └── InvalidDeltaTableError      a Delta table that breaks its protocol, or misses files
     ├── UnprocessableError              understood, and contradicts itself
     ├── NotAuthorizedError              no valid identity
     ├── ForbiddenError                  a valid identity without the right
@@ -22,6 +23,7 @@
     │   ├── CommitFailedError           a requirement does not hold on the newest metadata
     │   └── IdempotencyConflictError    the key was used for another request
     ├── UnsupportedOperationError
+    │   └── UnsupportedDeltaTableError  a Delta table that has no exact equal in Iceberg
     ├── CommitStateUnknownError         the commit may have been applied
     ├── UnavailableError                surely not applied; try again later
     │   ├── StoreUnavailableError
@@ -45,6 +47,7 @@ __all__ = [
     "ForbiddenError",
     "IdempotencyConflictError",
     "IllegalArgumentError",
+    "InvalidDeltaTableError",
     "InvalidMetadataError",
     "LocationNotAllowedError",
     "NamespaceNotEmptyError",
@@ -61,6 +64,7 @@ __all__ = [
     "StoreUnavailableError",
     "UnavailableError",
     "UnprocessableError",
+    "UnsupportedDeltaTableError",
     "UnsupportedOperationError",
 ]
 
@@ -91,6 +95,10 @@ class IllegalArgumentError(FloecatError):
 
 class InvalidMetadataError(IllegalArgumentError):
     """A metadata document that cannot be read or breaks the specification."""
+
+
+class InvalidDeltaTableError(IllegalArgumentError):
+    """A Delta table whose log or deletion vectors break the protocol, or whose files are not all there."""
 
 
 class UnprocessableError(FloecatError):
@@ -159,6 +167,10 @@ class IdempotencyConflictError(ConflictError):
 
 class UnsupportedOperationError(FloecatError):
     """The catalog does not do this."""
+
+
+class UnsupportedDeltaTableError(UnsupportedOperationError):
+    """A Delta table that cannot be read exactly: an unknown feature, a change of type, a partitioning."""
 
 
 class CommitStateUnknownError(FloecatError):

@@ -1,0 +1,1 @@
+"""Delta in Iceberg's terms: schemas, field ids, partitions, statistics."""

@@ -45,7 +45,13 @@ from floecat_rest.iceberg.views import (
     ViewController,
     ViewsController,
 )
+from floecat_rest.management.connectors import (
+    ConnectorController,
+    ConnectorScanController,
+    ConnectorsController,
+)
 from floecat_rest.management.health import HealthController, MetricsPageController
+from floecat_rest.management.tables import ManagedTablesController
 from floecat_rest.paths import RawPaths
 from floecat_rest.request_log import RequestLog
 from floecat_rest.requests import CatalogRequest, Services
@@ -75,6 +81,10 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
+    ManagedTablesController,
+    ConnectorsController,
+    ConnectorController,
+    ConnectorScanController,
     HealthController,
     MetricsPageController,
 ]

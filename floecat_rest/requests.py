@@ -92,12 +92,13 @@ class CatalogRequest(Request[Principal, None, Any]):
         return list_of(self.scope["headers"], name)
 
     def catalog(self) -> Catalog:
-        """The catalog that the prefix names.
+        """The catalog that the prefix names; on management routes the name of the catalog.
 
         Raises:
             NoSuchWarehouseError: there is none.
         """
-        prefix = decode_segment(self.path_params["prefix"]).literal
+        named = self.path_params.get("prefix") or self.path_params["catalog"]
+        prefix = decode_segment(named).literal
         return self.kernel.catalogs.by_prefix(self.principal.account_id, prefix)
 
     def call(self) -> Call:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from typing import Annotated
-from uuid import UUID
 
 import typer
 from rich.table import Table
 
-from floecat_rest.commands.console import out
+from floecat_rest.commands.calls import AccountOption
+from floecat_rest.commands.console import out, print_table
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app"]
-
-AccountOption = Annotated[
-    UUID | None,
-    typer.Option(
-        "--account",
-        help="Account of the catalogs, as in the tokens of its users. Default: that of auth-mode=dev.",
-    ),
-]
 
 app = typer.Typer(
     name="catalog", help="Catalogs, each reached by its name as prefix or warehouse.", no_args_is_help=True
@@ -72,4 +64,4 @@ def list_catalogs(
     table = Table("name", "location", box=None, pad_edge=False)
     for catalog in catalogs:
         table.add_row(catalog.name, catalog.storage_location)
-    out.print(table, soft_wrap=True)
+    print_table(table)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.table import Table
 
-__all__ = ["err", "out", "print_error"]
+__all__ = ["err", "out", "print_error", "print_table"]
+
+_WIDEST = 10_000
 
 out = Console(highlight=False)
 """Results, on standard output."""
 
 err = Console(stderr=True, highlight=False)
 """Problems, on standard error."""
+
+
+def print_table(table: Table) -> None:
+    """A table as wide as what is in it: locations are copied from it, so nothing is cut or wrapped."""
+    out.print(table, soft_wrap=True, width=_WIDEST)
 
 
 def print_error(message: str) -> None:

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.connectors import ConnectorService
+from floecat.catalog.delta_loads import DeltaLoads
+from floecat.catalog.delta_tables import DeltaTableService
 from floecat.catalog.entries import Entries
 from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.listing import EntryListing
@@ -23,9 +26,13 @@ from floecat.catalog.table_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.clock import Clock, SystemClock
+from floecat.compat.service import DeltaCompat
+from floecat.connectors.registry import ConnectorRegistry
+from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
+from floecat.fileio.locations import normalize_location
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
@@ -37,10 +44,12 @@ from floecat.settings import Settings, StorageSettings
 from floecat.store.engine import Store
 from floecat.transactions.commit import CommitService
 from floecat.transactions.confirmation import Confirmation
+from floecat.transactions.connector_scans import ConnectorScans
 from floecat.transactions.expiry import Expiry
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.pointer_swaps import PointerSwaps, Retries
 from floecat.transactions.register import RegisterService
+from floecat.transactions.register_delta import RegisterDeltaService
 from floecat.transactions.staging import Staging
 from floecat.transactions.view_commits import ViewCommitService
 
@@ -59,8 +68,11 @@ class Kernel:
         store: the SQL store.
         files: object storage.
         separator: how namespace levels are joined on the wire.
-        catalogs, resolver, namespaces, tables, views, drops, metrics: services of `floecat.catalog`.
-        commits, view_commits, registration: services of `floecat.transactions`.
+        catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
+            `floecat.catalog`.
+        commits, view_commits, registration, delta_registration, connector_scans: services of
+            `floecat.transactions`.
+        compat: makes Delta tables readable; None where that is turned off.
     """
 
     def __init__(self, settings: Settings, store: Store, files: FileIO, clock: Clock) -> None:
@@ -95,10 +107,17 @@ class Kernel:
             s3_path_style=s3.path_style_access,
         )
         self.metadata_files = MetadataFiles(self.files, max_bytes=gateway.max_metadata_file_bytes)
+        compat, compat_location = gateway.delta_compat, _compat_location(settings)
+        # artifacts of Delta tables are read like what the catalogs hold, and written by the engine alone
+        readable = (*settings.storage.allowed_locations, *([compat_location] if compat_location else []))
+        self.compat = DeltaCompat(store, self.files, clock, compat) if compat.enabled else None
+        self.delta_loads = DeltaLoads(self.entries, self.compat, compat_location)
+        self.delta_tables = DeltaTableService(store, self.delta_loads)
         self.loader = TableLoader(
             self.entries,
             self.metadata_files,
             self.storage_config,
+            self.delta_loads,
             verify_metadata_file=gateway.verify_metadata_file,
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
@@ -115,29 +134,30 @@ class Kernel:
             Purger(
                 self.files,
                 self.metadata_files,
-                SharedFiles(self.files, StoredTables(store, settings.storage.allowed_locations)),
+                SharedFiles(self.files, StoredTables(store, readable)),
                 batch_size=settings.purge.batch_size,
             ),
             clock,
             lease_ms=settings.purge.lease_ms,
             max_attempts=settings.purge.max_attempts,
             shared_locations=settings.storage.allowed_locations,
+            compat_location=compat_location,
         )
         self.metrics = MetricsService(store, clock)
-        shared = settings.storage.allowed_locations
-        self.events = CatalogEvents(store, self.metadata_files, shared)
-        self.lost_files = LostFiles(store, self.metadata_files, shared)
+        self.events = CatalogEvents(store, self.metadata_files, readable)
+        self.lost_files = LostFiles(store, self.metadata_files, readable)
 
     def _wire_transactions(self, settings: Settings) -> None:
         store, clock, gateway = self.store, self.clock, settings.gateway
         replan, confirm = gateway.commit.replan, gateway.commit.confirm
+        confirmation = Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
         swaps = PointerSwaps(
             store,
             self.entries,
             self.metadata_files,
             clock,
             Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
-            Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms),
+            confirmation,
         )
         parts = CommitParts(
             store=store,
@@ -156,6 +176,31 @@ class Kernel:
             RequestFiles(
                 _object_store_options(settings.storage), enabled=gateway.register_storage_properties
             ),
+        )
+
+        self.delta_registration = RegisterDeltaService(
+            parts,
+            self.files,
+            self.delta_loads,
+            confirmation,
+            compat_location=_compat_location(settings),
+        )
+        self.connectors = ConnectorService(
+            store,
+            clock,
+            self.mutations,
+            self.files,
+            ConnectorRegistry(settings.connectors.kinds),
+            reserved=self.separator.reserved,
+        )
+        self.connector_scans = ConnectorScans(
+            store,
+            clock,
+            self.catalogs,
+            self.connectors,
+            self.namespaces,
+            self.delta_registration,
+            reading_s=gateway.delta_compat.wait.seconds,
         )
 
     def start_workers(self) -> None:
@@ -179,10 +224,12 @@ class Kernel:
             worker.start()
 
     def close(self) -> None:
-        """Stops the workers and closes the connections to the store."""
+        """Stops the workers and what refreshes Delta tables, and closes the connections to the store."""
         for worker in self._workers:
             worker.stop()
         self._workers.clear()
+        if self.compat is not None:
+            self.compat.close()
         self.store.close()
 
 
@@ -202,10 +249,20 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     try:
         store.check_schema()
         files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
+        return Kernel(settings, store, files, clock or SystemClock())
     except BaseException:
         store.close()
         raise
-    return Kernel(settings, store, files, clock or SystemClock())
+
+
+def _compat_location(settings: Settings) -> str | None:
+    location = settings.gateway.delta_compat.location
+    if location is None:
+        return None
+    try:
+        return str(normalize_location(location))
+    except BadRequestError as error:
+        raise SettingsError(f"floecat.gateway.delta-compat.location: {error.message}") from None
 
 
 def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:

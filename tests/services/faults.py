@@ -13,7 +13,18 @@ __all__ = ["FaultyFileIO", "Hang", "Kind", "When"]
 
 T = TypeVar("T")
 
-Kind: TypeAlias = Literal["read", "write_new", "exists", "delete", "delete_many", "list", "make_directory"]
+Kind: TypeAlias = Literal[
+    "read",
+    "read_range",
+    "read_ranges",
+    "write_new",
+    "exists",
+    "delete",
+    "delete_many",
+    "list",
+    "list_folders",
+    "make_directory",
+]
 """The methods of `FileIO`. A listing counts as one call, made when it is started."""
 
 When: TypeAlias = Literal["before", "after"]
@@ -104,6 +115,12 @@ class FaultyFileIO:
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
         return self._call("read", location, lambda: self.inner.read(location, max_bytes=max_bytes))
 
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        return self._call("read_range", location, lambda: self.inner.read_range(location, offset, length))
+
+    def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return self._call("read_ranges", location, lambda: self.inner.read_ranges(location, ranges))
+
     def write_new(self, location: str, data: bytes) -> None:
         self._call("write_new", location, lambda: self.inner.write_new(location, data))
 
@@ -116,8 +133,11 @@ class FaultyFileIO:
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
         return self._call("delete_many", "", lambda: self._delete_allowed(list(locations)))
 
-    def list(self, prefix: str) -> Iterator[FileEntry]:
-        return self._call("list", prefix, lambda: self.inner.list(prefix))
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
+        return self._call("list", prefix, lambda: self.inner.list(prefix, start_after=start_after))
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        return self._call("list_folders", prefix, lambda: self.inner.list_folders(prefix))
 
     def make_directory(self, location: str) -> None:
         self._call("make_directory", location, lambda: self.inner.make_directory(location))

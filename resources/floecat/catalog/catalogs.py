@@ -56,6 +56,18 @@ class CatalogService:
             self._cache[(account_id, prefix)] = (time.monotonic() + _CACHED_S, catalog)
         return catalog
 
+    def by_id(self, catalog_id: UUID) -> Catalog:
+        """The catalog of an id.
+
+        Raises:
+            NoSuchWarehouseError: there is none.
+        """
+        with self._store.read() as conn:
+            row = catalogs.get(conn, catalog_id)
+        if row is None:
+            raise NoSuchWarehouseError(f"Warehouse does not exist: {catalog_id}")
+        return self._catalog(row)
+
     def remembered(self, account_id: UUID, prefix: str) -> Catalog | None:
         """The catalog that a path prefix names, if that is known without asking the store."""
         cached = self._cache.get((account_id, prefix))

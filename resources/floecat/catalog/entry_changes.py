@@ -11,6 +11,7 @@ from floecat.clock import Clock
 from floecat.errors import AlreadyExistsError, NoSuchViewError, NotFoundError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store import commit_log, namespaces, tables
+from floecat.store.delta_tables import is_unread
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
@@ -112,6 +113,7 @@ class EntryChanges:
         identifier: TableIdentifier,
         operation: str,
     ) -> None:
+        metadata_location = None if is_unread(row.metadata_location) else row.metadata_location
         entry = commit_log.CommitLogEntry(
             entry_id=row.id,
             kind=row.kind,
@@ -119,8 +121,8 @@ class EntryChanges:
             namespace=identifier.namespace,
             name=identifier.name,
             snapshot_id=None,
-            metadata_location=row.metadata_location,
-            previous_metadata_location=row.metadata_location,
+            metadata_location=metadata_location,
+            previous_metadata_location=metadata_location,
             principal=call.principal.name,
         )
         commit_log.append(conn, call.catalog.id, [entry], self._clock.now_ms())

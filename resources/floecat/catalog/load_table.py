@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from floecat.catalog.calls import Call, Catalog, LoadedTable
+from floecat.catalog.delta_loads import DeltaLoads, is_delta
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.etags import SnapshotsMode, etag_of, matches
 from floecat.catalog.metadata_files import MetadataFiles
@@ -18,7 +19,13 @@ class TableLoader:
     """Loads tables for reading and after commits."""
 
     def __init__(
-        self, entries: Entries, files: MetadataFiles, config: StorageConfig, *, verify_metadata_file: bool
+        self,
+        entries: Entries,
+        files: MetadataFiles,
+        config: StorageConfig,
+        delta: DeltaLoads,
+        *,
+        verify_metadata_file: bool,
     ) -> None:
         """Takes where entries and files are.
 
@@ -26,11 +33,13 @@ class TableLoader:
             entries: look-ups by name.
             files: metadata files.
             config: client-safe settings of storage.
+            delta: brings Delta tables up to date.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
         """
         self._entries = entries
         self._files = files
         self._config = config
+        self._delta = delta
         self._verify = verify_metadata_file
 
     def load(
@@ -52,12 +61,16 @@ class TableLoader:
             BadRequestError: `snapshots` has another value.
             NoSuchTableError: the table, or its namespace, does not exist.
             FileMissingError: the metadata file is gone, and loads are set to look.
+            FloecatError: a Delta table cannot be brought up to date; see `DeltaLoads.current`.
         """
         mode = _mode(snapshots)
         entry = self._entries.find_table(call.catalog, identifier)
+        if entry is not None and is_delta(entry.row):
+            entry = self._delta.current(call, entry)
         if entry is None:
             raise missing_table(identifier)
-        if self._verify:
+        # of a Delta table the metadata file is derived: nothing is lost with it
+        if self._verify and not is_delta(entry.row):
             self._files.check_exists(call.catalog.allowed, entry.row.metadata_location)
         return self._answer(entry, mode, if_none_match)
 
@@ -70,6 +83,8 @@ class TableLoader:
         """
         entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
         if entry is None or (mode == "refs" and not _has_refs(entry)):
+            return None
+        if is_delta(entry.row) and not self._delta.is_current(entry.row):
             return None
         return self._answer(entry, mode, if_none_match)
 

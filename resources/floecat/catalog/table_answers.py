@@ -15,6 +15,7 @@ from floecat.catalog.calls import Call, LoadedTable, LoadedView
 from floecat.catalog.entries import Entries
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
+from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.errors import CommitStateUnknownError, FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 
@@ -78,9 +79,10 @@ class TableAnswer:
         self._identifier = identifier
 
     def encode(self, answer: LoadedTable) -> bytes:
-        """The answer, with the document only where it is small or has no file."""
+        """The answer, with the document only where it is small or has no file that stays."""
         about = (answer.metadata_location, answer.etag, answer.config)
-        if answer.metadata_location is None or len(answer.metadata) <= _INLINE_BYTES:
+        location = answer.metadata_location
+        if location is None or len(answer.metadata) <= _INLINE_BYTES or _is_derived(location):
             return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata)))
         return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer)))
 
@@ -108,6 +110,11 @@ class TableAnswer:
                 " and its metadata file is gone"
             )
         return table
+
+
+def _is_derived(metadata_location: str) -> bool:
+    # of a Delta table: not always where the catalog itself may read
+    return COMPAT_FILE.fullmatch(metadata_location.rpartition("/")[2]) is not None
 
 
 def _uuid_of(table: LoadedTable) -> str:

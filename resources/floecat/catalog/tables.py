@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from floecat.catalog.calls import Call, LoadedTable, Page, PageRequest
+from floecat.catalog.delta_loads import unread_table
 from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader, missing_table
@@ -12,6 +13,7 @@ from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
 from floecat.catalog.table_answers import TableAnswers
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
+from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Connection, Store
 
@@ -107,6 +109,7 @@ class TableService:
 
         Raises:
             NoSuchTableError: the table does not exist.
+            UnsupportedOperationError: it is a Delta table that was never read: it has no metadata to answer.
         """
 
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
@@ -114,6 +117,8 @@ class TableService:
 
             def within(conn: Connection, row: tables.EntryRow) -> None:
                 nonlocal answer
+                if is_unread(row.metadata_location):
+                    raise unread_table(identifier)
                 document = decompress(tables.document(conn, row.id) or b"")
                 answer = self._loader.loaded(document, row.metadata_location, row.location)
                 finish(conn, answer)

@@ -35,7 +35,7 @@ class Metadata(msgspec.Struct, frozen=True):
     id: str
     """A UUID; another one after the table was replaced by a new one."""
     schema_string: str
-    """The schema as JSON text."""
+    """The schema as JSON text. Empty before some writers know it: such a version cannot be read."""
     partition_columns: tuple[str, ...] = ()
     """Logical names, in the order of the directories."""
     configuration: Mapping[str, str] = {}
@@ -62,7 +62,7 @@ class Commit:
 
     Attributes:
         version: the version.
-        timestamp_ms: when it was made; see `floecat.delta.timestamps`.
+        timestamp_ms: when it was made; see `floecat.delta.timestamps.commit_timestamp_ms`.
         protocol: the protocol from this version on, if it changes.
         metadata: likewise.
         commit_info: what its writer tells about it.

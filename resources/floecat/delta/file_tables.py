@@ -1,13 +1,37 @@
-"""Columns of the Arrow tables that hold actions of files."""
+"""Arrow tables of the actions that concern files, one row for each action."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["DELETION_VECTOR", "REMOVES_SCHEMA", "files_schema"]
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = [
+    "DELETION_VECTOR",
+    "DESCRIPTOR",
+    "REMOVES_SCHEMA",
+    "files_schema",
+    "files_table",
+    "struct_array",
+    "take_rows",
+    "vector_ids",
+]
+
+DESCRIPTOR: Final = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+"""A descriptor of a deletion vector under the names that the log has."""
 
 DELETION_VECTOR: Final = pa.struct(
     [
@@ -18,16 +42,21 @@ DELETION_VECTOR: Final = pa.struct(
         ("cardinality", pa.int64()),
     ]
 )
-"""A descriptor of a deletion vector, as the log has it."""
+"""A descriptor of a deletion vector."""
 
 REMOVES_SCHEMA: Final = pa.schema([("path", pa.string()), ("dv_id", pa.string())])
 """Files that are removed; both columns as in `files_schema`."""
+
+_REQUIRED: Final = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+
+_LARGEST_TEXT: Final = 2**31 - 2**20
+"""Bytes of text that one array surely holds."""
 
 
 def files_schema(partition_names: Sequence[str], stats_parsed: pa.DataType | None = None) -> pa.Schema:
     """Columns of added or live files.
 
-    - ``path``: percent-decoded; relative to the root of the table, or an absolute URI or path.
+    - ``path``: percent-decoded; relative to the root of the table, or an absolute URI.
     - ``partition_values``: a struct with a text for each partition column, named by its physical name, in the
       order of the partition columns. Null if the value is null or absent; an empty text stays one.
     - ``size_bytes``, ``modified_at_ms``.
@@ -53,3 +82,105 @@ def files_schema(partition_names: Sequence[str], stats_parsed: pa.DataType | Non
         fields.append(pa.field("stats_parsed", stats_parsed))
     fields += [pa.field("deletion_vector", DELETION_VECTOR), pa.field("dv_id", pa.string())]
     return pa.schema(fields)
+
+
+def struct_array(arrays: Sequence[pa.Array], names: Sequence[str], length: int) -> pa.StructArray:
+    """A struct without nulls; it may have no fields.
+
+    Args:
+        arrays: one for each field.
+        names: of the fields.
+        length: of every array.
+    """
+    if not arrays:
+        return pa.Array.from_buffers(pa.struct([]), length, [None])
+    return pa.StructArray.from_arrays(list(arrays), names=list(names))
+
+
+def files_table(
+    *,
+    path: pa.ChunkedArray,
+    partition_values: pa.ChunkedArray,
+    size: pa.ChunkedArray,
+    modification_time: pa.ChunkedArray,
+    stats: pa.ChunkedArray,
+    descriptors: pa.ChunkedArray,
+    location: str,
+    stats_parsed: pa.ChunkedArray | None = None,
+) -> pa.Table:
+    """A table of `files_schema`.
+
+    Args:
+        path: decoded paths.
+        partition_values: a struct without nulls.
+        size: in bytes.
+        modification_time: in milliseconds since the epoch.
+        stats: JSON text.
+        descriptors: of type `DESCRIPTOR`.
+        location: of the file that they are from, for messages.
+        stats_parsed: struct statistics, if there is such a column.
+
+    Raises:
+        InvalidDeltaTableError: the size of a file or a part of a descriptor is missing.
+    """
+    if size.null_count:
+        raise InvalidDeltaTableError(f"{location} lacks the size of a file")
+    columns = [path, partition_values, size, modification_time, stats]
+    if stats_parsed is not None:
+        columns.append(stats_parsed)
+    columns += [_renamed(descriptors), vector_ids(descriptors, location=location)]
+    names = [field.name for field in partition_values.type]
+    schema = files_schema(names, stats_parsed.type if stats_parsed is not None else None)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def vector_ids(descriptors: pa.ChunkedArray, *, location: str) -> pa.ChunkedArray:
+    """Column ``dv_id`` of `files_schema`.
+
+    Args:
+        descriptors: of type `DESCRIPTOR`.
+        location: of the file that they are from, for messages.
+
+    Raises:
+        InvalidDeltaTableError: a part of a descriptor is missing.
+    """
+    if descriptors.null_count == len(descriptors):
+        return pa.chunked_array([pa.nulls(len(descriptors), pa.string())])
+    parts = {name: pc.struct_field(descriptors, name) for name in _REQUIRED}
+    missing = [pc.and_(descriptors.is_valid(), part.is_null()) for part in parts.values()]
+    if any(pc.any(mask).as_py() for mask in missing):
+        raise InvalidDeltaTableError(f"A deletion vector in {location} is not described in full")
+    offset = pc.cast(pc.struct_field(descriptors, "offset"), pa.string())
+    unplaced = pc.binary_join_element_wise(parts["storageType"], parts["pathOrInlineDv"], "")
+    return pc.coalesce(pc.binary_join_element_wise(unplaced, offset, "@"), unplaced)
+
+
+def _renamed(descriptors: pa.ChunkedArray) -> pa.ChunkedArray:
+    fields = list(DELETION_VECTOR)
+    chunks = []
+    for chunk in descriptors.chunks:
+        children = [chunk.field(number) for number in range(len(fields))]
+        chunks.append(pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null()))
+    return pa.chunked_array(chunks, DELETION_VECTOR)
+
+
+def take_rows(table: pa.Table, indices: pa.Array) -> pa.Table:
+    """Rows in another order, also where the texts of a column are more than one array can hold."""
+    columns = [_take(column, indices) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _take(column: pa.ChunkedArray, indices: pa.Array) -> Any:
+    if column.type != pa.string() or column.nbytes < _LARGEST_TEXT:
+        return column.take(indices)
+    # Arrays of 32-bit offsets would be joined into one, which fails: the result is made in pieces.
+    large = column.cast(pa.large_string())
+    lengths = pc.fill_null(pc.binary_length(column), 0).take(indices).to_numpy()
+    ends = np.cumsum(lengths, dtype=np.int64)
+    pieces, start = [], 0
+    while start < len(indices):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + _LARGEST_TEXT, side="right")))
+        pieces.append(large.take(indices[start:stop]).cast(pa.string()))
+        start = stop
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], pa.string())

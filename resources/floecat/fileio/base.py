@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -92,7 +92,7 @@ class Counters:
 
 
 class FileIO(Protocol):
-    """Whole files by location. Every call ends within the configured times, or raises.
+    """Files by location. Every call ends within the configured times, or raises.
 
     Callers check locations against the allowed ones first (`floecat.fileio.locations.AllowedLocations`).
     All methods may raise, beside what they name:
@@ -117,6 +117,36 @@ class FileIO(Protocol):
         Raises:
             FileMissingError: there is no such file.
             PayloadTooLargeError: it is larger than `max_bytes`.
+        """
+        ...
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """A part of a file. Fewer bytes come if the file ends within the range, none if it ends before it.
+
+        Args:
+            location: its location.
+            offset: the first byte.
+            length: how many bytes. Of 0 bytes nothing is sent to storage.
+
+        Raises:
+            FileMissingError: there is no such file.
+            ValueError: offset or length is negative.
+        """
+        ...
+
+    def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Parts of a file, in as few requests as their distance allows.
+
+        Args:
+            location: its location.
+            ranges: offsets and lengths as of `read_range`, in any order; they may overlap.
+
+        Returns:
+            The bytes of each range, in the order of `ranges`.
+
+        Raises:
+            FileMissingError: there is no such file.
+            ValueError: an offset or a length is negative.
         """
         ...
 
@@ -145,11 +175,24 @@ class FileIO(Protocol):
         """
         ...
 
-    def list(self, prefix: str) -> Iterator[FileEntry]:
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         """Every file below a folder, at any depth, in no particular order; none if there is no such folder.
 
         Args:
             prefix: the folder. ``s3://b/t`` and ``s3://b/t/`` are the same; neither covers ``s3://b/t2``.
+            start_after: a name directly below the folder. Only files whose path below the folder sorts after
+                it are listed, and what comes before costs little. Of a folder whose name does not sort after
+                it, some storage leaves out the files altogether.
+        """
+        ...
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        """Normalized locations of the folders directly below a folder, in order; none if there is none such.
+
+        What lies in them, however much, costs nothing.
+
+        Args:
+            prefix: the folder, as for `list`.
         """
         ...
 

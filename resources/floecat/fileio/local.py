@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,6 +21,7 @@ from floecat.errors import (
 )
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.fileio.ranges import check_range
 
 __all__ = ["LocalFileIO", "local_failure"]
 
@@ -60,6 +61,25 @@ class LocalFileIO:
             raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
         self.counters.add("bytes_read", number=len(data))
         return data
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """See `FileIO.read_range`."""
+        return self.read_ranges(location, [(offset, length)])[0]
+
+    def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `FileIO.read_ranges`. The file is opened once."""
+        found, path = self._find(location)
+        for offset, length in ranges:
+            check_range(offset, length)
+        if not any(length for _, length in ranges):
+            return [b""] * len(ranges)
+        self.counters.add("reads")
+        try:
+            parts = _read_parts(path, ranges)
+        except OSError as error:
+            raise local_failure(error, found, reading=True) from error
+        self.counters.add("bytes_read", number=sum(map(len, parts)))
+        return parts
 
     def write_new(self, location: str, data: bytes) -> None:
         """See `FileIO.write_new`."""
@@ -118,10 +138,23 @@ class LocalFileIO:
                 deleted += 1
         return DeleteOutcome(deleted, tuple(failures))
 
-    def list(self, prefix: str) -> Iterator[FileEntry]:
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         """See `FileIO.list`. Symbolic links are neither listed nor followed."""
         found, path = self._find(prefix)
-        return self._walk(found, path)
+        return self._walk(found, path, start_after or "")
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        """See `FileIO.list_folders`. Symbolic links are not listed."""
+        found, path = self._find(prefix)
+        self.counters.add("lists")
+        try:
+            with os.scandir(path) as entries:
+                names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            if error.errno in _MISSING:
+                return []
+            raise local_failure(error, found) from error
+        return [str(found._replace(path=f"{found.path}/{name}")) for name in names]
 
     def make_directory(self, location: str) -> None:
         """See `FileIO.make_directory`."""
@@ -141,7 +174,7 @@ class LocalFileIO:
             return found, os.path.realpath(path)
         return found, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
-    def _walk(self, root: Location, root_path: str) -> Iterator[FileEntry]:
+    def _walk(self, root: Location, root_path: str, start_after: str) -> Iterator[FileEntry]:
         folders = [root_path]
         while folders:
             folder = folders.pop()
@@ -154,11 +187,12 @@ class LocalFileIO:
                     continue
                 raise local_failure(error, root) from error
             for child in children:
+                # Named below the folder as the caller wrote it, not below what its links lead to.
+                below = child.path[len(root_path.rstrip("/")) :]
                 if child.is_dir(follow_symlinks=False):
-                    folders.append(child.path)
-                elif child.is_file(follow_symlinks=False):
-                    # Named below the folder as the caller wrote it, not below what its links lead to.
-                    below = child.path[len(root_path.rstrip("/")) :]
+                    if f"{below}/" > f"/{start_after}":
+                        folders.append(child.path)
+                elif below > f"/{start_after}" and child.is_file(follow_symlinks=False):
                     yield from _entry(child, root._replace(path=root.path + below))
 
     def _make_folders(self, folder: str) -> None:
@@ -206,12 +240,30 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
 
 
 def _read_regular_file(path: str, max_bytes: int | None) -> bytes:
+    with os.fdopen(_open_regular_file(path), "rb") as file:
+        return file.read() if max_bytes is None else file.read(max_bytes + 1)
+
+
+def _read_parts(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    descriptor = _open_regular_file(path)
+    try:
+        # Memory for what is not there must not be asked for.
+        size = os.fstat(descriptor).st_size
+        return [
+            os.pread(descriptor, max(0, min(length, size - offset)), min(offset, size))
+            for offset, length in ranges
+        ]
+    finally:
+        os.close(descriptor)
+
+
+def _open_regular_file(path: str) -> int:
     # Without O_NONBLOCK a named pipe would hold the caller for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileNotFoundError(errno.ENOENT, "Not a regular file")
-        return file.read() if max_bytes is None else file.read(max_bytes + 1)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "Not a regular file")
+    return descriptor
 
 
 def _link(source: str, target: str, location: Location) -> None:

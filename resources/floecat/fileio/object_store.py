@@ -15,6 +15,7 @@ from floecat.fileio.buckets import Bucket, Buckets
 from floecat.fileio.locations import Location, normalize_location
 from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
 from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.ranges import check_range, read_merged
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -58,6 +59,18 @@ class ObjectStoreFileIO:
             raise object_failure(error, found, reading=True) from None
         self.counters.add("bytes_read", number=len(data))
         return data
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """See `FileIO.read_range`."""
+        found, bucket = self._find(location)
+        check_range(offset, length)
+        return self._read_range(found, bucket, offset, length) if length else b""
+
+    def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `FileIO.read_ranges`."""
+        found, bucket = self._find(location)
+        # The client can fetch several ranges itself, and crashes if one starts after the end of the file.
+        return read_merged(ranges, lambda offset, length: self._read_range(found, bucket, offset, length))
 
     def write_new(self, location: str, data: bytes) -> None:
         """See `FileIO.write_new`."""
@@ -108,10 +121,21 @@ class ObjectStoreFileIO:
             deletion.add(location)
         return deletion.finish()
 
-    def list(self, prefix: str) -> Iterator[FileEntry]:
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         """See `FileIO.list`."""
         found = normalize_location(prefix)
-        return self._entries(found, self._buckets.get(found))
+        return self._entries(found, self._buckets.get(found), start_after)
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        """See `FileIO.list_folders`."""
+        found = normalize_location(prefix)
+        bucket = self._buckets.get(found)
+        self.counters.add("lists")
+        try:
+            listed = obstore.list_with_delimiter(bucket, found.key or None)
+        except OBJECT_STORE_ERRORS as error:
+            raise object_failure(error, found) from None
+        return [str(found._replace(path=f"/{key.strip('/')}")) for key in sorted(listed["common_prefixes"])]
 
     def make_directory(self, location: str) -> None:
         """Does nothing but check the location: object storage has no folders."""
@@ -121,8 +145,28 @@ class ObjectStoreFileIO:
         found = _file_location(location)
         return found, self._buckets.get(found)
 
-    def _entries(self, folder: Location, bucket: Bucket) -> Iterator[FileEntry]:
-        pages = iter(obstore.list(bucket, folder.key or None, chunk_size=_LIST_PAGE))
+    def _read_range(self, found: Location, bucket: Bucket, offset: int, length: int) -> bytes:
+        self.counters.add("reads")
+        try:
+            data = obstore.get_range(bucket, found.key, start=offset, length=length).to_bytes()
+        except OBJECT_STORE_ERRORS as error:
+            if failure_kind(error) is FailureKind.OTHER and self._ends_before(found, bucket, offset):
+                return b""
+            raise object_failure(error, found, reading=True) from None
+        self.counters.add("bytes_read", number=len(data))
+        return data
+
+    def _ends_before(self, found: Location, bucket: Bucket, offset: int) -> bool:
+        # Servers refuse a range that starts after the end of a file, each in its own words.
+        self.counters.add("lookups")
+        try:
+            return obstore.head(bucket, found.key)["size"] <= offset
+        except OBJECT_STORE_ERRORS as error:
+            raise object_failure(error, found, reading=True) from None
+
+    def _entries(self, folder: Location, bucket: Bucket, start_after: str | None) -> Iterator[FileEntry]:
+        offset = f"{folder.key}/{start_after}".removeprefix("/") if start_after else None
+        pages = iter(obstore.list(bucket, folder.key or None, offset=offset, chunk_size=_LIST_PAGE))
         self.counters.add("lists")
         page = _next_page(pages, folder)
         while page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -46,6 +46,14 @@ class StorageFileIO:
         """See `FileIO.read`."""
         return self._storage(location).read(location, max_bytes=max_bytes)
 
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """See `FileIO.read_range`."""
+        return self._storage(location).read_range(location, offset, length)
+
+    def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `FileIO.read_ranges`."""
+        return self._storage(location).read_ranges(location, ranges)
+
     def write_new(self, location: str, data: bytes) -> None:
         """See `FileIO.write_new`."""
         self._storage(location).write_new(location, data)
@@ -78,9 +86,13 @@ class StorageFileIO:
                 failures += outcome.failures
         return DeleteOutcome(deleted, tuple(failures))
 
-    def list(self, prefix: str) -> Iterator[FileEntry]:
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         """See `FileIO.list`."""
-        return self._storage(prefix).list(prefix)
+        return self._storage(prefix).list(prefix, start_after=start_after)
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        """See `FileIO.list_folders`."""
+        return self._storage(prefix).list_folders(prefix)
 
     def make_directory(self, location: str) -> None:
         """See `FileIO.make_directory`."""

@@ -9,13 +9,29 @@ import msgspec
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro_records import Projection, read_records
 
-__all__ = ["DATA_MANIFEST", "DELETE_MANIFEST", "ManifestFile", "read_manifest_list"]
+__all__ = ["DATA_MANIFEST", "DELETE_MANIFEST", "ManifestFile", "PartitionSummary", "read_manifest_list"]
 
 DATA_MANIFEST = 0
 """`content` of a manifest of data files."""
 
 DELETE_MANIFEST = 1
 """`content` of a manifest of delete files and deletion vectors."""
+
+
+class PartitionSummary(msgspec.Struct, frozen=True):
+    """What the values of one partition field span, over all entries of a manifest.
+
+    Attributes:
+        contains_null: whether a file has null.
+        contains_nan: whether a file has NaN; None if unknown.
+        lower_bound: least value but null and NaN, as a single value (appendix D); None if there is none.
+        upper_bound: greatest such value.
+    """
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
@@ -37,7 +53,10 @@ class ManifestFile(msgspec.Struct, frozen=True):
     added_rows_count: int | None = None
     existing_rows_count: int | None = None
     deleted_rows_count: int | None = None
+    partitions: tuple[PartitionSummary, ...] | None = None
+    """A summary for each field of the partition spec; None where the writer made none."""
     first_row_id: int | None = None
+    """Of data manifests since format version 3: row id of the first row whose file does not say its own."""
 
 
 _PROJECTION: Projection = {
@@ -54,6 +73,10 @@ _PROJECTION: Projection = {
     512: "added_rows_count",
     513: "existing_rows_count",
     514: "deleted_rows_count",
+    507: (
+        "partitions",
+        {509: "contains_null", 518: "contains_nan", 510: "lower_bound", 511: "upper_bound"},
+    ),
     520: "first_row_id",
 }
 

@@ -26,7 +26,7 @@ from floecat.iceberg.metadata import TableMetadata
 from floecat.purge.location_set import same_file_location
 from floecat.purge.reachable_files import MAX_FILE_BYTES
 
-__all__ = ["Area", "AreaReader", "overlaps"]
+__all__ = ["Area", "AreaReader", "folder_area", "overlaps"]
 
 Area = frozenset[Location]
 """Folders; all that lies below them belongs to the area."""
@@ -34,6 +34,11 @@ Area = frozenset[Location]
 _MAX_FOLDERS = 32
 _CACHED_AREAS = 100_000
 _PARALLEL_READS = 8
+
+
+def folder_area(folders: Iterable[str]) -> Area:
+    """The area of some folders."""
+    return _folders(f"{folder.rstrip('/')}/_" for folder in folders)
 
 
 def overlaps(first: Area, second: Area) -> bool:

@@ -2,7 +2,8 @@
 
 A file belongs to every table that reaches it: tables are registered twice from one metadata file, share data
 files that were added to both, or live inside each other's locations. What counts as shared is exact: the
-files that a live table reaches, read from its own metadata. Only tables whose area overlaps that of the
+files that a live table reaches, read from its own metadata, and of a Delta table whatever lies below it: its
+metadata here tells of no file that Delta has added since. Only tables whose area overlaps that of the
 dropped one, or that have its UUID, are read in full; without an overlap there is nothing to share. Metadata
 files of views are never among a table's files, whatever its metadata calls its own.
 
@@ -22,10 +23,11 @@ from floecat.errors import FloecatError, InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
-from floecat.purge.areas import Area, AreaReader, overlaps
+from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.store import accounts, catalogs, tables
+from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
 
@@ -48,6 +50,7 @@ class LiveTable(NamedTuple):
     table_uuid: str
     location: str
     metadata_location: str
+    format: str = "iceberg"
 
 
 class LiveTables(Protocol):
@@ -81,7 +84,7 @@ class StoredTables:
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields the tables; one that is changed meanwhile comes as it was before or after."""
         for row in self._scan("table", _PAGE):
-            yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location)
+            yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location, row.format)
 
     def document(self, table: LiveTable) -> bytes | None:
         """See `LiveTables.document`."""
@@ -144,13 +147,49 @@ class SharedFiles:
         try:
             for location in self._live.view_metadata_locations():
                 kept.add(location)
-            for table in self._live:
-                if self._is_neighbour(table, metadata, area, areas):
+            for table in self._neighbours(metadata.table_uuid, area, areas):
+                if table.format == "delta":
+                    kept.add_folder(table.location)
+                    kept.add_folder(_artifact_folder(table))
+                if not is_unread(table.metadata_location):
                     self._add_files(kept, table, areas.allowed)
         except BaseException:
             kept.close()
             raise
         return kept
+
+    def collect_artifacts(self, table_uuid: str, folders: Sequence[str]) -> LocationSet:
+        """Every file in some folders of artifacts that a live table needs.
+
+        Args:
+            table_uuid: of the dropped Delta table whose artifacts lie there.
+            folders: where they lie.
+
+        Returns:
+            The files that must stay. The caller closes the set.
+
+        Raises:
+            SharedFilesUnknownError: an overlapping live table cannot be read.
+            StorageUnavailableError: storage fails.
+        """
+        areas = self._current_areas()
+        kept = LocationSet()
+        try:
+            for table in self._neighbours(table_uuid, folder_area(folders), areas):
+                if table.format == "delta":
+                    # two entries of one Delta table have their artifacts in common, and none elsewhere
+                    kept.add_folder(_artifact_folder(table))
+                else:
+                    self._add_files(kept, table, areas.allowed)
+        except BaseException:
+            kept.close()
+            raise
+        return kept
+
+    def _neighbours(self, table_uuid: str, area: Area, areas: AreaReader) -> Iterator[LiveTable]:
+        for table in self._live:
+            if table.table_uuid.lower() == table_uuid.lower() or overlaps(area, self._area(table, areas)):
+                yield table
 
     def _current_areas(self) -> AreaReader:
         allowed = self._live.allowed_locations()
@@ -160,17 +199,14 @@ class SharedFiles:
                 self._areas = AreaReader(self._files, allowed)
             return self._areas
 
-    def _is_neighbour(self, table: LiveTable, dropped: TableMetadata, area: Area, areas: AreaReader) -> bool:
-        if table.table_uuid.lower() == dropped.table_uuid.lower():
-            return True
-
+    def _area(self, table: LiveTable, areas: AreaReader) -> Area:
         def load() -> TableMetadata | None:
             document = self._live.document(table)
             with suppress(InvalidMetadataError):
                 return None if document is None else TableMetadata.parse(document)
             return None
 
-        return overlaps(area, areas.area(table.location, table.metadata_location, load))
+        return areas.area(table.location, table.metadata_location, load)
 
     def _add_files(self, kept: LocationSet, table: LiveTable, allowed: AllowedLocations) -> None:
         document = self._live.document(table)
@@ -187,6 +223,10 @@ class SharedFiles:
         if reachable.unreadable:
             raise _unknown(table)
         _log.info("files shared with live table %s stay", table.entry_id)
+
+
+def _artifact_folder(table: LiveTable) -> str:
+    return table.metadata_location.rpartition("/")[0]
 
 
 def _unknown(table: LiveTable) -> SharedFilesUnknownError:

@@ -67,9 +67,10 @@ def _real_folder(folder: str) -> str:
 
 
 class LocationSet:
-    """A set of files in bounded memory; what does not fit goes to a temporary file that vanishes with it.
+    """A set of files, and of folders with all that is in them, in bounded memory.
 
-    Used by one thread. Files are kept as 128-bit hashes.
+    What does not fit goes to a temporary file that vanishes with the set. Used by one thread. Files are kept
+    as 128-bit hashes.
     """
 
     def __init__(self) -> None:
@@ -81,6 +82,17 @@ class LocationSet:
         self._database.execute("CREATE TABLE files (key BLOB PRIMARY KEY) WITHOUT ROWID")
         self._database.execute("BEGIN")
         self._size = 0
+        self._folders: list[Location] = []
+
+    def add_folder(self, location: str) -> None:
+        """Adds every file below a folder, whether or not it is there yet.
+
+        Raises:
+            BadRequestError: the location is malformed.
+        """
+        # links of the folder itself are followed too, as they are for the files in it
+        inside = same_file_location(f"{location.rstrip('/')}/_")
+        self._folders.append(inside._replace(path=inside.path.removesuffix("/_")))
 
     def add(self, location: str) -> bool:
         """Adds a file.
@@ -94,7 +106,14 @@ class LocationSet:
 
     def __contains__(self, location: str) -> bool:
         found = self._database.execute("SELECT 1 FROM files WHERE key = ?", (file_key(location),))
-        return found.fetchone() is not None
+        return found.fetchone() is not None or (bool(self._folders) and self._in_folder(location))
+
+    def _in_folder(self, location: str) -> bool:
+        try:
+            found = same_file_location(location)
+        except BadRequestError:
+            return False
+        return any(folder.contains(found) for folder in self._folders)
 
     def __len__(self) -> int:
         return self._size

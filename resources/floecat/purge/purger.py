@@ -4,52 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.errors import FileMissingError, FloecatError
+from floecat.errors import FileMissingError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
+from floecat.purge.artifacts import ArtifactPurge
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
+from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.store.documents import decompress
 
-__all__ = ["GC_ENABLED", "PurgeIncompleteError", "PurgeReport", "PurgeTarget", "Purger"]
+__all__ = ["GC_ENABLED", "Purger"]
 
 GC_ENABLED = "gc.enabled"
 """Table property: `false` says that files may belong to others too, and that nobody deletes any."""
-
-
-class PurgeTarget(msgspec.Struct, frozen=True):
-    """A table whose files are to go. Holds no credentials: storage is asked for with those of the process."""
-
-    table_uuid: str
-    metadata_location: str
-    allowed: AllowedLocations
-    document: bytes | None = None
-    """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
-
-
-class PurgeReport(msgspec.Struct, frozen=True):
-    """What became of a purge."""
-
-    counts: PurgeCounts
-    note: str | None = None
-    """Why less than everything was deleted, if so."""
-
-
-class PurgeIncompleteError(FloecatError):
-    """Some files are still there. They can be found again from the root metadata file, which is there too.
-
-    Attributes:
-        counts: what was done.
-    """
-
-    def __init__(self, message: str, counts: PurgeCounts) -> None:
-        super().__init__(message)
-        self.counts = counts
 
 
 class Purger:
@@ -70,9 +39,12 @@ class Purger:
         self._metadata_files = metadata_files
         self._shared = shared
         self._batch_size = batch_size
+        self._artifacts = ArtifactPurge(files, shared, batch_size=batch_size)
 
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
+
+        Of a Delta table only the artifacts go, which were made here: see `ArtifactPurge`.
 
         Can be repeated: what is gone counts as deleted. If the root is gone, its document takes its place;
         without one, that means that everything is gone.
@@ -88,6 +60,8 @@ class Purger:
             InvalidMetadataError: the metadata file is broken, or belongs to another table.
             StorageUnavailableError: storage fails.
         """
+        if target.format == "delta":
+            return self._artifacts.purge(target, before_batch)
         metadata = self._metadata(target)
         if metadata is None:
             return PurgeReport(PurgeCounts(), "the metadata file is gone")

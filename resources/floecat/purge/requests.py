@@ -35,5 +35,6 @@ def purge_job_for(
         metadata_location=row.metadata_location,
         next_attempt_at_ms=now_ms,
         created_at_ms=now_ms,
+        format=row.format,
         document=document,
     )

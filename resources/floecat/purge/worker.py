@@ -16,7 +16,8 @@ from floecat.errors import FloecatError, LocationNotAllowedError
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.backoff import Backoff
 from floecat.purge.job_lease import JobLease, LeaseLostError
-from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeReport, PurgeTarget
+from floecat.purge.purger import Purger
+from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.store import catalogs, purge_jobs
 from floecat.store.engine import Store
 from floecat.store.purge_jobs import PurgeJobRow
@@ -58,6 +59,7 @@ class PurgeQueue:
         max_attempts: int,
         backoff: Backoff | None = None,
         shared_locations: Sequence[str] = (),
+        compat_location: str | None = None,
     ) -> None:
         """Takes the parts that it puts together.
 
@@ -70,6 +72,7 @@ class PurgeQueue:
                 count.
             backoff: when a failed job is tried again.
             shared_locations: locations that every catalog may use beside its own.
+            compat_location: where artifacts of Delta tables are that do not lie beside their table.
         """
         self._store = store
         self._purger = purger
@@ -78,6 +81,7 @@ class PurgeQueue:
         self._max_attempts = max_attempts
         self._backoff = backoff or Backoff()
         self._shared_locations = tuple(shared_locations)
+        self._compat_locations = () if compat_location is None else (compat_location,)
 
     def drain_once(
         self, *, max_jobs: int | None = None, stopped: Callable[[], bool] = lambda: False
@@ -140,8 +144,12 @@ class PurgeQueue:
             document = purge_jobs.document(conn, job.id)
         if catalog is None:
             raise LocationNotAllowedError("the catalog of the table is gone, and with it its locations")
-        roots = (catalog.storage_location, *catalog.allowed_locations, *self._shared_locations)
-        target = PurgeTarget(job.object_uuid, job.metadata_location, AllowedLocations(roots), document)
+        roots = [catalog.storage_location, *catalog.allowed_locations, *self._shared_locations]
+        if job.format == "delta":
+            roots += self._compat_locations
+        target = PurgeTarget(
+            job.object_uuid, job.metadata_location, AllowedLocations(roots), document, job.format
+        )
         return self._purger.purge(target, before_batch)
 
     def _finish(self, job: PurgeJobRow, owner: UUID, report: PurgeReport) -> str:

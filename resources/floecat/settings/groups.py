@@ -18,6 +18,8 @@ __all__ = [
     "BackoffSettings",
     "CacheSettings",
     "CommitSettings",
+    "ConnectorSettings",
+    "DeltaCompatSettings",
     "GatewaySettings",
     "Group",
     "LogSettings",
@@ -65,6 +67,42 @@ class CommitSettings(Group, frozen=True, kw_only=True):
 
     replan: BackoffSettings = BackoffSettings(max_attempts=40, initial_sleep_ms=5, max_sleep_ms=500)
     """Starts again from the newest metadata when a table of the commit moved meanwhile."""
+
+
+class DeltaCompatSettings(Group, frozen=True, kw_only=True):
+    """Delta tables that read as Iceberg tables."""
+
+    enabled: Annotated[bool, boolean()] = True
+    """Delta tables can be registered and loaded. Off, loading one is answered 406."""
+
+    read_only: Annotated[bool, boolean()] = True
+    """Delta tables take no commits here. Only `true` is served: only Delta writes its log."""
+
+    refresh_after: Annotated[Duration, duration()] = Duration(5_000)
+    """A process looks for newer versions of a table at most this often. `PT0S` looks with every load."""
+
+    location: Annotated[str | None, text()] = None
+    """Where manifests and deletes that are made for Iceberg readers go, each table in a folder of its own, as
+    `s3://bucket/compat`. Nobody else may write there. Default: the folder `metadata` of each table."""
+
+    position_delete_format: Annotated[str, choice("parquet", "avro")] = "parquet"
+    """Format of position deletes (format version 2). Not every engine reads Avro ones."""
+
+    format_version: Annotated[int, integer(minimum=2, maximum=3)] = 2
+    """Iceberg format version of tables that need no higher one. 3 copies deletion vectors as they are."""
+
+    missing_statistics: Annotated[str, choice("read", "leave-out")] = "read"
+    """What is done for files whose row count is not in the log: `read` their Parquet footers, or `leave-out`
+    the count, which some engines do not take."""
+
+    max_files_in_request: Annotated[int, integer(minimum=0)] = 50_000
+    """Changes of more files than this are left to the pipeline, and are not worked out while a load waits."""
+
+    max_versions_in_request: Annotated[int, integer(minimum=1)] = 100
+    """A load brings in at most so many versions before the newest; the pipeline brings in the others."""
+
+    wait: Annotated[Duration, duration()] = Duration(20_000)
+    """How long a load waits for what the pipeline makes, before it is answered 503 with `Retry-After`."""
 
 
 class GatewaySettings(Group, frozen=True, kw_only=True):
@@ -123,6 +161,9 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
 
     commit: CommitSettings = CommitSettings()
     """Retries of commits."""
+
+    delta_compat: DeltaCompatSettings = DeltaCompatSettings()
+    """Delta tables that read as Iceberg tables."""
 
     max_request_body_bytes: Annotated[int, size()] = 64 * _MIB
     """Larger request bodies are answered 413."""
@@ -269,6 +310,13 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     """Jobs that one process works on at a time."""
 
 
+class ConnectorSettings(Group, frozen=True, kw_only=True):
+    """Connectors, which find tables that are in storage already."""
+
+    kinds: Annotated[tuple[str, ...], text_list()] = ()
+    """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
+
+
 class LogSettings(Group, frozen=True, kw_only=True):
     """Logs, on standard error."""
 
@@ -302,6 +350,9 @@ class Settings(Group, frozen=True, kw_only=True):
 
     purge: PurgeSettings = PurgeSettings()
     """Deletion of files of dropped tables."""
+
+    connectors: ConnectorSettings = ConnectorSettings()
+    """Connectors, which find tables that are in storage already."""
 
     log: LogSettings = LogSettings()
     """Logs."""

@@ -30,6 +30,11 @@ def check_rules(settings: Settings) -> None:
         )
     if gateway.default_page_size > gateway.max_page_size:
         raise SettingsError("floecat.gateway.default-page-size is larger than floecat.gateway.max-page-size")
+    if not gateway.delta_compat.read_only:
+        raise SettingsError(
+            "floecat.gateway.delta-compat.read-only=false: Delta tables can only be read here, "
+            "write them with Delta and leave the setting out"
+        )
 
 
 def is_loopback(host: str) -> bool:

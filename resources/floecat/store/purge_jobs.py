@@ -28,6 +28,7 @@ __all__ = [
     "get",
     "insert",
     "is_open_for",
+    "is_open_in",
     "list_all",
     "next_due_at_ms",
     "renew",
@@ -51,6 +52,7 @@ _COLUMNS: Final = (
     _jobs.c.deleted_files,
     _jobs.c.created_at_ms,
     _jobs.c.finished_at_ms,
+    _jobs.c.format,
 )
 _OPEN: Final = _jobs.c.finished_at_ms.is_(None)
 _INSERT: Final = sa.insert(_jobs)
@@ -66,6 +68,16 @@ _IS_OPEN_FOR: Final = (
             sa.func.lower(_jobs.c.object_uuid) == sa.bindparam("object_uuid"),
             _jobs.c.metadata_location == sa.bindparam("metadata_location"),
         ),
+    )
+    .limit(1)
+)
+_IS_OPEN_IN: Final = (
+    sa.select(_jobs.c.id)
+    .where(
+        _OPEN,
+        _jobs.c.next_attempt_at_ms >= 0,
+        _jobs.c.format == "delta",
+        _jobs.c.location == sa.bindparam("location"),
     )
     .limit(1)
 )
@@ -185,6 +197,8 @@ class PurgeJobRow(msgspec.Struct, frozen=True):
     """Over all attempts."""
     created_at_ms: int = 0
     finished_at_ms: int | None = None
+    format: str = "iceberg"
+    """As that of the entry: of a `delta` table only the files go that were made for Iceberg readers."""
     document: bytes | None = None
     """The metadata document as `floecat.store.documents` compressed it. Only `insert` looks at it."""
 
@@ -220,6 +234,11 @@ def is_open_for(conn: Connection, object_uuid: str, metadata_location: str) -> b
     """
     parameters = {"object_uuid": object_uuid.lower(), "metadata_location": metadata_location}
     return conn.first(_IS_OPEN_FOR, parameters) is not None
+
+
+def is_open_in(conn: Connection, location: str) -> bool:
+    """Whether files that were made for a Delta table at this location are being deleted, in any catalog."""
+    return conn.first(_IS_OPEN_IN, {"location": location}) is not None
 
 
 def list_all(

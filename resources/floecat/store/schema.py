@@ -14,6 +14,8 @@ __all__ = [
     "accounts",
     "catalogs",
     "commit_log",
+    "connectors",
+    "delta_tables",
     "entries",
     "idempotency_records",
     "leases",
@@ -111,7 +113,9 @@ entries: Final = sa.Table(
     _integer("format_version"),
     _integer("created_at_ms"),
     _integer("updated_at_ms"),
+    _text("format", server_default="iceberg"),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
+    sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),
     sa.Index(None, "namespace_id", "kind", "name"),
     sa.Index(None, "object_uuid"),
@@ -224,6 +228,7 @@ purge_jobs: Final = sa.Table(
     _integer("created_at_ms"),
     _integer("finished_at_ms", nullable=True),
     sa.Column("document", sa.LargeBinary(), nullable=True),
+    _text("format", server_default="iceberg"),
     sa.CheckConstraint("state IN ('pending', 'running', 'done', 'dead')", name="state"),
     # a worker takes the next due job from here, however many are done
     sa.Index(
@@ -254,4 +259,46 @@ metrics_reports: Final = sa.Table(
     _text("principal"),
     _integer("received_at_ms", index=True),
     sa.Index(None, "entry_id", "received_at_ms", "id"),
+)
+
+connectors: Final = sa.Table(
+    "connectors",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE")),
+    _name("name"),
+    _text("kind"),
+    _text("location"),
+    _text("namespace"),
+    _text("options"),
+    sa.Column("enabled", sa.Boolean(), nullable=False),
+    _integer("interval_ms"),
+    _integer("next_scan_at_ms"),
+    _integer("last_scan_at_ms", nullable=True),
+    _text("last_error", nullable=True),
+    _integer("created_at_ms"),
+    _integer("updated_at_ms"),
+    sa.UniqueConstraint("catalog_id", "name"),
+    # a schedule takes the due ones from here
+    sa.Index(None, "enabled", "next_scan_at_ms"),
+)
+
+delta_tables: Final = sa.Table(
+    "delta_tables",
+    metadata,
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
+    _name("location"),
+    _integer("version", nullable=True),
+    _text("log_fingerprint", nullable=True),
+    sa.Column("field_ids", sa.LargeBinary(), nullable=False),
+    sa.Column("state", sa.LargeBinary(), nullable=True),
+    _integer("generation"),
+    _integer("format_version", nullable=True),
+    sa.Column("connector_id", sa.Uuid(), sa.ForeignKey("connectors.id", ondelete="SET NULL"), nullable=True),
+    _text("problem", nullable=True),
+    _integer("checked_at_ms", nullable=True),
+    _integer("refreshed_at_ms", nullable=True),
+    _integer("created_at_ms"),
+    sa.Index(None, "location"),
+    sa.Index(None, "connector_id"),
 )

@@ -54,6 +54,7 @@ _ENTRY_COLUMNS: Final = (
     _entries.c.format_version,
     _entries.c.created_at_ms,
     _entries.c.updated_at_ms,
+    _entries.c.format,
 )
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
@@ -232,6 +233,8 @@ class EntryRow(msgspec.Struct, frozen=True):
     format_version: int
     created_at_ms: int
     updated_at_ms: int
+    format: str = "iceberg"
+    """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
     size_bytes: int | None = None
     """Size of the metadata document as JSON; `None` where documents were not looked at."""
     document: bytes | None = None

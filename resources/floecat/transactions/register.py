@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from floecat.catalog.calls import Call, LoadedTable
+from floecat.catalog.delta_loads import is_delta, read_only_table
 from floecat.catalog.entries import Entry
 from floecat.catalog.mutations import Finish
 from floecat.catalog.request_files import RequestFiles
@@ -64,6 +65,7 @@ class RegisterService:
             LocationNotAllowedError: the file or the table lies outside the allowed locations.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
+            UnsupportedOperationError: the table to overwrite is a Delta table.
             ConflictError: the files of the table are being purged, or the file was changed in place.
         """
         identifier = TableIdentifier(namespace, name)
@@ -94,6 +96,8 @@ class RegisterService:
         entry = self._entries.find_many(call.catalog, [identifier]).get(identifier)
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
+        if entry is not None and is_delta(entry.row):
+            raise read_only_table(identifier)
         check_metadata_location(metadata_location)
         data = self._files.read(call.catalog.allowed, metadata_location, files)
         if entry is not None and entry.row.metadata_location == metadata_location:

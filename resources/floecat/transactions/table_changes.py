@@ -9,11 +9,18 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, EntryKind
+from floecat.catalog.delta_loads import is_delta, read_only_table
 from floecat.catalog.entries import Entry
 from floecat.catalog.load_table import missing_table
 from floecat.catalog.namespaces import missing_namespace
 from floecat.clock import Clock
-from floecat.errors import AlreadyExistsError, BadRequestError, NoSuchTableError
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    CommitFailedError,
+    FloecatError,
+    NoSuchTableError,
+)
 from floecat.iceberg.locations import metadata_version
 from floecat.iceberg.metadata import TableMetadata, metadata_file_location
 from floecat.iceberg.metadata_builder import apply_updates
@@ -74,11 +81,14 @@ class TableChanges:
             AlreadyExistsError: the change creates a table, and a view has the name.
             CommitFailedError: a requirement does not hold.
             IllegalArgumentError: an update breaks a rule of the specification.
+            UnsupportedOperationError: the table is a Delta table.
         """
         if change.creates and len(change.requirements) > 1:
             raise BadRequestError("Invalid create requirements: assert-create goes with no other")
         if entry is None:
             return self._create(call, change, stage_id)
+        if is_delta(entry.row):
+            raise _over_delta_table(change)
         base = entry.document.parsed()
         if isinstance(base, ViewMetadata):
             raise _over_view(change)
@@ -196,6 +206,12 @@ def name_taken(wanted: EntryKind, kind: str, identifier: TableIdentifier) -> Alr
     if wanted == kind:
         return AlreadyExistsError(f"{kind.capitalize()} already exists: {identifier}")
     return AlreadyExistsError(f"{kind.capitalize()} with same name already exists: {identifier}")
+
+
+def _over_delta_table(change: TableChange) -> FloecatError:
+    if change.creates:
+        return CommitFailedError("Requirement failed: table already exists")
+    return read_only_table(change.identifier)
 
 
 def _over_view(change: TableChange) -> AlreadyExistsError | NoSuchTableError:

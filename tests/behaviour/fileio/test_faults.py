@@ -36,6 +36,19 @@ def test_a_call_fails_after_its_effect(files: FaultyFileIO, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
 
 
+def test_reads_of_parts_fail_too(files: FaultyFileIO, tmp_path: Path) -> None:
+    files.write_new(f"{tmp_path}/1", b"01234")
+    files.fail("read_range")
+    files.fail("read_ranges", nth=2)
+    with pytest.raises(StorageUnavailableError):
+        files.read_range(f"{tmp_path}/1", 1, 2)
+    assert files.read_range(f"{tmp_path}/1", 1, 2) == b"12"
+    assert files.read_ranges(f"{tmp_path}/1", [(0, 1)]) == [b"0"]
+    with pytest.raises(StorageUnavailableError):
+        files.read_ranges(f"{tmp_path}/1", [(0, 1)])
+    assert [entry.size_bytes for entry in files.list(str(tmp_path), start_after="0")] == [5]
+
+
 def test_a_call_hangs_until_it_is_released(files: FaultyFileIO, tmp_path: Path) -> None:
     hang = files.hang("write_new", when="after")
     thread = threading.Thread(target=files.write_new, args=(f"{tmp_path}/1", b"x"))

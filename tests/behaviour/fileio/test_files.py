@@ -140,6 +140,100 @@ def test_a_listing_covers_a_folder_and_not_its_neighbour(storage: Any) -> None:
     assert list(storage.files.list(f"{storage.root}/nothing")) == []
 
 
+def test_a_listing_starts_after_a_name(storage: Any) -> None:
+    for key in ["_s/9", "0/1", "a", "b/0", "b.x", "c", "\ue000", "\U0001f600"]:
+        storage.put(f"t/{key}", b"")
+
+    def listed(start_after: str) -> set[str]:
+        entries = storage.files.list(f"{storage.root}/t", start_after=start_after)
+        return {entry.location.removeprefix(f"{storage.root}/t/") for entry in entries}
+
+    everything = {"_s/9", "0/1", "a", "b/0", "b.x", "c", "\ue000", "\U0001f600"}
+    assert listed("") == everything
+    assert listed("1") == everything - {"0/1"}
+    assert listed("a") == {"b/0", "b.x", "c", "\ue000", "\U0001f600"}
+    assert listed("aa") == listed("a")
+    assert listed("b.x") - {"b/0"} == {"c", "\ue000", "\U0001f600"}
+    assert listed("c") == {"\ue000", "\U0001f600"}
+    assert listed("\ue000") == {"\U0001f600"}
+    assert listed("\U0001f600") == set()
+
+
+def test_a_listing_of_the_root_starts_after_a_name(storage: Any) -> None:
+    for key in ["a", "b/c", "d"]:
+        storage.put(key, b"")
+    entries = storage.files.list(storage.root, start_after="a")
+    assert {entry.location.removeprefix(f"{storage.root}/") for entry in entries} == {"b/c", "d"}
+
+
+RANGES = [
+    ((0, 10), b"0123456789"),
+    ((3, 4), b"3456"),
+    ((9, 1), b"9"),
+    ((8, 5), b"89"),
+    ((10, 1), b""),
+    ((2**40, 1), b""),
+    ((0, 2**31), b"0123456789"),
+    ((4, 0), b""),
+]
+
+
+@pytest.mark.parametrize(("part", "expected"), RANGES)
+def test_a_part_of_a_file(storage: Any, part: tuple[int, int], expected: bytes) -> None:
+    storage.put("file", b"0123456789")
+    assert storage.files.read_range(f"{storage.root}/file", *part) == expected
+    counts = storage.files.counters.counts
+    assert (counts.reads, counts.bytes_read) == (0 if part[1] == 0 else 1, len(expected))
+
+
+def test_parts_of_a_file(storage: Any) -> None:
+    storage.put("file", b"0123456789")
+    location = f"{storage.root}/file"
+    assert storage.files.read_ranges(location, [part for part, _ in RANGES]) == [data for _, data in RANGES]
+    assert storage.files.read_ranges(location, []) == []
+    assert storage.files.read_ranges(location, [(7, 2), (1, 3), (2, 1)]) == [b"78", b"123", b"2"]
+
+
+def test_parts_that_lie_close_together_are_one_request(storage: Any) -> None:
+    content = b"ab" + b"." * 1_500_000 + b"cd"
+    storage.put("file", content)
+    location = f"{storage.root}/file"
+    assert storage.files.read_ranges(location, [(1_500_002, 2), (1_500_000, 2), (0, 1)]) == [
+        b"cd",
+        b"..",
+        b"a",
+    ]
+    near = storage.files.counters.counts
+    assert near.reads == (2 if storage.root.startswith("s3") else 1)
+    assert storage.files.read_ranges(location, [(0, 1), (1_000_000, 1)]) == [b"a", b"."]
+    assert (storage.files.counters.counts - near).reads == 1
+
+
+def test_parts_of_an_empty_file(storage: Any) -> None:
+    storage.put("file", b"")
+    assert storage.files.read_range(f"{storage.root}/file", 0, 8) == b""
+
+
+@pytest.mark.parametrize("part", [(0, 1), (5, 7)])
+def test_a_part_of_a_missing_file(storage: Any, part: tuple[int, int]) -> None:
+    storage.put("folder/file", b"")
+    for missing in (f"{storage.root}/missing", f"{storage.root}/folder"):
+        with pytest.raises(FileMissingError) as raised:
+            storage.files.read_range(missing, *part)
+        assert raised.value.message == f"Failed to open input stream for file: {missing}"
+        with pytest.raises(FileMissingError):
+            storage.files.read_ranges(missing, [part])
+
+
+@pytest.mark.parametrize("part", [(-1, 1), (0, -1)])
+def test_there_are_no_negative_parts(storage: Any, part: tuple[int, int]) -> None:
+    storage.put("file", b"0123456789")
+    with pytest.raises(ValueError, match="negative"):
+        storage.files.read_range(f"{storage.root}/file", *part)
+    with pytest.raises(ValueError, match="negative"):
+        storage.files.read_ranges(f"{storage.root}/file", [part])
+
+
 def test_a_listing_of_a_file_is_empty(storage: Any) -> None:
     storage.put("file", b"")
     assert list(storage.files.list(f"{storage.root}/file")) == []
@@ -183,6 +277,10 @@ def test_folders_can_be_made_in_advance(storage: Any) -> None:
 def test_malformed_locations_reach_no_storage(storage: Any, call: str, suffix: str) -> None:
     with pytest.raises(BadRequestError, match="Invalid location"):
         getattr(storage.files, call)(storage.root + suffix)
+    with pytest.raises(BadRequestError, match="Invalid location"):
+        storage.files.read_range(storage.root + suffix, 0, 1)
+    with pytest.raises(BadRequestError, match="Invalid location"):
+        storage.files.read_ranges(storage.root + suffix, [(0, 1)])
     with pytest.raises(BadRequestError, match="Invalid location"):
         storage.files.write_new(storage.root + suffix, b"")
     assert storage.files.counters.counts == Counts()

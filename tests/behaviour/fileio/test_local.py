@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from floecat.errors import (
     LocationNotAllowedError,
     StorageUnavailableError,
 )
+from floecat.fileio import local
+from floecat.fileio.base import FileEntry
 from floecat.fileio.local import LocalFileIO, local_failure
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 
 
 @pytest.fixture
@@ -87,6 +90,35 @@ def test_a_listing_follows_no_links(root: Path, files: LocalFileIO) -> None:
     (root / "loop").symlink_to(root)
     (root / "real").write_bytes(b"")
     assert [entry.location for entry in files.list(str(root))] == [f"file://{root}/real"]
+
+
+def test_a_listing_does_not_look_at_files_before_its_start(
+    root: Path, files: LocalFileIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1", "2", "3"):
+        (root / name).write_bytes(b"")
+    (root / "0").mkdir()
+    (root / "0" / "1").write_bytes(b"")
+    looked_at = []
+    entry = local._entry
+
+    def look(child: os.DirEntry[str], location: Location) -> Iterator[FileEntry]:
+        looked_at.append(child.name)
+        return entry(child, location)
+
+    monkeypatch.setattr(local, "_entry", look)
+    assert len(list(files.list(str(root), start_after="2"))) == 1
+    assert looked_at == ["3"]
+    assert files.counters.counts.lists == 1
+
+
+def test_parts_are_not_read_through_links_that_lead_outside(root: Path, files: LocalFileIO) -> None:
+    (root / "file").symlink_to(root.parent / "outside" / "secret")
+    with pytest.raises(LocationNotAllowedError, match="leads outside"):
+        files.read_range(f"{root}/file", 0, 1)
+    os.mkfifo(root / "pipe")
+    with pytest.raises(FileMissingError):
+        files.read_ranges(f"{root}/pipe", [(0, 1)])
 
 
 def test_a_root_may_itself_be_a_link(root: Path) -> None:

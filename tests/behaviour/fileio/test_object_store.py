@@ -27,6 +27,8 @@ from tests.services.s3 import S3Server
 
 CALLS: dict[str, Callable[[FileIO, str], Any]] = {
     "read": lambda files, location: files.read(location),
+    "read_range": lambda files, location: files.read_range(location, 1, 2),
+    "read_ranges": lambda files, location: files.read_ranges(location, [(1, 2)]),
     "write_new": lambda files, location: files.write_new(location, b"x"),
     "exists": lambda files, location: files.exists(location),
     "delete": lambda files, location: files.delete(location),

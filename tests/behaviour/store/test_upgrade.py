@@ -8,17 +8,19 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
+import uuid_utils.compat as uuids
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from floecat.errors import SettingsError
-from floecat.store import accounts
+from floecat.store import accounts, tables
 from floecat.store.engine import Store
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
 from floecat.store.schema import metadata
-from tests.behaviour.store.rows import add_catalog
+from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace
 
 
 @pytest.fixture
@@ -93,6 +95,34 @@ def test_an_upgrade_that_fails_leaves_nothing(empty_store: Store, backend: str) 
         connection.exec_driver_sql("DROP TABLE purge_jobs")
     empty_store.upgrade()
     assert empty_store.is_current()
+
+
+def test_a_store_of_the_first_schema_keeps_its_tables(empty_store: Store, backend: str) -> None:
+    with _sql(empty_store) as connection:
+        if backend == "postgresql":
+            connection.exec_driver_sql("CREATE SCHEMA floecat")
+        config = Config()
+        config.set_main_option("script_location", "floecat.store:migrations")
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    namespace = add_namespace(empty_store, add_catalog(empty_store).id, "sales")
+    ids = (uuids.uuid7(), uuids.uuid7())
+    old = sa.table("entries", *(sa.column(name, sa.Uuid()) for name in ("id", "catalog_id", "namespace_id")))
+    texts = ("name", "kind", "object_uuid", "location", "metadata_location")
+    numbers = ("version", "format_version", "created_at_ms", "updated_at_ms")
+    for name in (*texts, *numbers):
+        old.append_column(sa.column(name))
+    with _sql(empty_store) as connection:
+        for entry_id in ids:
+            values = {"id": entry_id, "catalog_id": namespace.catalog_id, "namespace_id": namespace.id}
+            values |= dict.fromkeys(texts, "table") | dict.fromkeys(numbers, NOW_MS)
+            connection.execute(sa.insert(old).values(values | {"name": str(entry_id)}))
+    empty_store.upgrade()
+    assert empty_store.is_current()
+    with empty_store.read() as conn:
+        rows = tables.scan(conn, "table", None, 10)
+    assert [(row.id, row.format) for row in rows] == [(entry_id, "iceberg") for entry_id in sorted(ids)]
 
 
 def test_several_processes_upgrade_at_once(empty_store: Store, empty_url: str) -> None:

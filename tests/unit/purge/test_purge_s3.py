@@ -13,7 +13,8 @@ from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.purge.live_tables import SharedFiles
-from floecat.purge.purger import Purger, PurgeTarget
+from floecat.purge.purger import Purger
+from floecat.purge.targets import PurgeTarget
 from tests.services.s3 import S3Server
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles
 

@@ -1,13 +1,65 @@
-"""Schemas of Delta tables as schemas of Iceberg tables."""
+"""Schemas of Delta tables as schemas of Iceberg tables.
+
+What is decided here:
+
+- A column is required only if no writer can have put a null there: it and all structs around it are declared
+  so, and it lies in no list and in no map, where Delta's writers do not enforce it. Partition columns are
+  optional: an empty string is null, and readers refuse a required column that a data file does not hold.
+- `void` columns are in no data file. They become optional strings, which every reader fills with nulls; the
+  type `unknown`, which would be their equal, needs format version 3 and readers that have it.
+- A schema with `variant` needs format version 3.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from floecat.iceberg.schema import Schema
+from floecat.delta.field_ids import FieldIds, PhysicalPath, Slot, slots_of
+from floecat.delta.schemas import (
+    DeltaArray,
+    DeltaField,
+    DeltaMap,
+    DeltaPrimitive,
+    DeltaStruct,
+    DeltaType,
+    mapping_mode,
+    parse_delta_schema,
+    physical_name,
+)
+from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.iceberg.json_values import JsonObject, encode_json
+from floecat.iceberg.schema import Schema, parse_schema
 from floecat.iceberg.types import PrimitiveType
 
-__all__ = ["LeafColumn", "PartitionColumn", "TranslatedSchema"]
+if TYPE_CHECKING:
+    from floecat.delta.actions import Metadata
+
+__all__ = [
+    "LeafColumn",
+    "PartitionColumn",
+    "TranslatedSchema",
+    "translate_schema",
+]
+
+_PRIMITIVES = {
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "variant": "variant",
+    "void": "string",
+}
+_NO_PARTITION_TYPES = frozenset({"variant", "void"})
 
 
 @dataclass(frozen=True)
@@ -18,7 +70,7 @@ class LeafColumn:
         field_id: id of the Iceberg field.
         physical_path: physical names from the root through structs, as statistics and data files spell them.
         logical_name: dotted name as readers see it, e.g. `address.city`.
-        type: the Iceberg type.
+        type: the Iceberg type; `variant` is among them, of which only nulls are counted.
         delta_type: the Delta type, e.g. `short` or `decimal(9,2)`.
         partition: whether the table is partitioned by the column.
     """
@@ -62,6 +114,11 @@ class TranslatedSchema:
         partition_fields: fields of the partition spec, in order of the partition columns.
         format_version: the lowest format version that has all of the types: 2, or 3.
         mapping_mode: `none`, `name` or `id`: how data files name their columns.
+        physical_paths: where data files hold each field, list elements and map entries included, by field id.
+        delta_types: Delta type of each field, by field id; `struct`, `array` and `map` without their parts.
+        unnumbered: full names of the lists and maps to whose parts column mapping gave no ids, as it does
+            without `icebergCompatV2`. In data files that carry ids such parts have none. Iceberg's Java
+            library fails on those columns then, and DuckDB takes their elements for null.
     """
 
     schema: Schema
@@ -69,3 +126,178 @@ class TranslatedSchema:
     partition_fields: tuple[PartitionColumn, ...]
     format_version: int
     mapping_mode: str
+    physical_paths: Mapping[int, PhysicalPath] = field(default_factory=dict)
+    delta_types: Mapping[int, str] = field(default_factory=dict)
+    unnumbered: tuple[str, ...] = ()
+
+
+def translate_schema(metadata: Metadata, ids: FieldIds) -> TranslatedSchema:
+    """Translates schema and partitioning of one version of a table.
+
+    Changes of type that it records are not judged here: see `floecat.delta.translation.widening`.
+
+    Args:
+        metadata: the metadata in force at the version.
+        ids: the ids of the table, to which missing ones are added. If its `generation` rises, an id that
+            was given out before is another one now, and older versions must be translated again.
+
+    Raises:
+        InvalidDeltaTableError: the schema is malformed, or a partition column is none of its columns.
+        UnsupportedDeltaTableError: a type or a mapping mode has no equal in Iceberg.
+    """
+    mode = mapping_mode(metadata.configuration)
+    struct = parse_delta_schema(metadata.schema_string)
+    # Delta numbers what it maps itself, so that a low id of ours would be in its way.
+    slots = slots_of(metadata)
+    assigned = ids.assign(slots, low=mode == "none")
+    partitions = _partition_columns(metadata.partition_columns, struct)
+    translator = _Translator(assigned, partitions, mapped=mode != "none")
+    json = {"type": "struct", "schema-id": 0, "fields": translator.fields(struct, (), "", required=True)}
+    schema = _parse(json)
+    fields = tuple(_partition_column(column, translator, ids) for column in partitions)
+    return TranslatedSchema(
+        schema=schema,
+        leaves=tuple(translator.leaves),
+        partition_fields=fields,
+        format_version=3 if "variant" in translator.delta_types.values() else 2,
+        mapping_mode=mode,
+        physical_paths=translator.physical_paths,
+        delta_types=translator.delta_types,
+        unnumbered=() if mode == "none" else _unnumbered(slots, assigned, schema),
+    )
+
+
+def _unnumbered(
+    slots: Sequence[Slot], assigned: Mapping[PhysicalPath, int], schema: Schema
+) -> tuple[str, ...]:
+    owners = [slot.path[:-1] for slot in slots if not slot.named and slot.dictated is None]
+    return tuple(dict.fromkeys(schema.names_by_id[assigned[path]] for path in owners))
+
+
+def _parse(json: JsonObject) -> Schema:
+    try:
+        return parse_schema(encode_json(json))
+    except IllegalArgumentError as error:
+        # As two columns whose dotted names are the same.
+        raise UnsupportedDeltaTableError(f"The schema has no equal in Iceberg: {error}") from None
+
+
+def _partition_columns(names: Sequence[str], struct: DeltaStruct) -> tuple[DeltaField, ...]:
+    by_name = {column.name: column for column in struct.fields}
+    folded = {column.name.casefold(): column for column in struct.fields}
+    columns = []
+    for name in names:
+        column = by_name.get(name) or folded.get(name.casefold())
+        if column is None:
+            raise InvalidDeltaTableError(f"Partition column {name} is not in the schema")
+        if column in columns:
+            raise InvalidDeltaTableError(f"Partition column {name} is named twice")
+        if not isinstance(column.type, DeltaPrimitive) or column.type.name in _NO_PARTITION_TYPES:
+            raise UnsupportedDeltaTableError(
+                f"Partition column {name} has type {column.type}, which cannot partition an Iceberg table"
+            )
+        columns.append(column)
+    return tuple(columns)
+
+
+def _partition_column(column: DeltaField, translator: _Translator, ids: FieldIds) -> PartitionColumn:
+    leaf = next(leaf for leaf in translator.leaves if leaf.partition and leaf.logical_name == column.name)
+    return PartitionColumn(
+        # A column that was replaced by one of another type is another source, though its id stays.
+        field_id=ids.partition_id(f"{leaf.field_id}:{_type_family(leaf.type)}"),
+        source_id=leaf.field_id,
+        name=column.name,
+        physical_name=leaf.physical_path[0],
+        type=leaf.type,
+        delta_type=leaf.delta_type,
+    )
+
+
+def _type_family(type: PrimitiveType) -> str:
+    """The same for all types that can be promoted to one another."""
+    if type.name == "decimal":
+        return f"decimal({type.parameters[1]})"
+    return {"int": "long", "float": "double"}.get(type.name, str(type))
+
+
+class _Translator:
+    """Translates the fields of one schema, and collects what is to be known of them."""
+
+    def __init__(
+        self, ids: Mapping[PhysicalPath, int], partitions: Sequence[DeltaField], *, mapped: bool
+    ) -> None:
+        self._ids = ids
+        self._partitions = {column.name for column in partitions}
+        self._mapped = mapped
+        self.leaves: list[LeafColumn] = []
+        self.physical_paths: dict[int, PhysicalPath] = {}
+        self.delta_types: dict[int, str] = {}
+
+    def fields(
+        self, struct: DeltaStruct, path: PhysicalPath, owner: str, *, required: bool, leaf: bool = True
+    ) -> list[JsonObject]:
+        """Fields of a struct as JSON.
+
+        Args:
+            struct: the struct.
+            path: where it is in data files.
+            owner: its full name, empty for the table.
+            required: whether it is never null.
+            leaf: whether it lies in no list and in no map.
+        """
+        return [self._field(column, path, owner, required, leaf) for column in struct.fields]
+
+    def _field(
+        self, column: DeltaField, parent: PhysicalPath, owner: str, required: bool, leaf: bool
+    ) -> JsonObject:
+        name = f"{owner}.{column.name}" if owner else column.name
+        path = (*parent, physical_name(column, name, mapped=self._mapped))
+        partition = not parent and column.name in self._partitions
+        required = required and not column.nullable and not partition and str(column.type) != "void"
+        json: JsonObject = {
+            "id": self._note(path, column.type),
+            "name": column.name,
+            "required": required,
+            "type": self._type(column.type, path, name, required=required, leaf=leaf),
+        }
+        if leaf and isinstance(column.type, DeltaPrimitive):
+            type = _primitive(column.type, name)
+            self.leaves.append(LeafColumn(json["id"], path, name, type, str(column.type), partition))
+        return json if column.comment is None else json | {"doc": column.comment}
+
+    def _type(self, type: DeltaType, path: PhysicalPath, name: str, *, required: bool, leaf: bool) -> object:
+        match type:
+            case DeltaPrimitive():
+                return str(_primitive(type, name))
+            case DeltaStruct():
+                fields = self.fields(type, path, name, required=required, leaf=leaf)
+                return {"type": "struct", "fields": fields}
+            case DeltaArray():
+                element = self._part("element", type.element, path, name)
+                return {"type": "list", **element, "element-required": False}
+            case DeltaMap():
+                key = self._part("key", type.key, path, name)
+                value = self._part("value", type.value, path, name)
+                return {"type": "map", **key, **value, "value-required": False}
+
+    def _part(self, part: str, type: DeltaType, parent: PhysicalPath, owner: str) -> JsonObject:
+        path, name = (*parent, part), f"{owner}.{part}"
+        id = self._note(path, type)
+        return {f"{part}-id": id, part: self._type(type, path, name, required=False, leaf=False)}
+
+    def _note(self, path: PhysicalPath, type: DeltaType) -> int:
+        id = self._ids[path]
+        self.physical_paths[id] = path
+        self.delta_types[id] = str(type)
+        return id
+
+
+def _primitive(type: DeltaPrimitive, owner: str) -> PrimitiveType:
+    if type.name == "decimal" and type.scale >= 0:
+        return PrimitiveType("decimal", (type.precision, type.scale))
+    name = _PRIMITIVES.get(type.name)
+    if name is None:
+        raise UnsupportedDeltaTableError(
+            f"Column {owner} has type {str(type)[:80]}, which has no equal in Iceberg"
+        )
+    return PrimitiveType(name)

@@ -1,0 +1,145 @@
+"""Work on one Delta table in a process of its own, measured from inside: `python -m benchmarks.delta_work WORK`.
+
+Prints one JSON object. Settings come from the environment, as for the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+from floecat.auth.principals import Principal
+from floecat.catalog.calls import Call, PageRequest
+from floecat.compat.pipeline import DeltaPipeline
+from floecat.errors import FloecatError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.runtime import Kernel, kernel
+from floecat.settings import load_settings
+
+_NAMESPACE = ("bench",)
+
+
+def main() -> None:
+    """Does the work and prints what it cost."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", choices=sorted(_WORK))
+    parser.add_argument("name")
+    parser.add_argument("--location", default="")
+    parser.add_argument("--format-version", type=int, default=2)
+    arguments = parser.parse_args()
+    with kernel(load_settings()) as opened:
+        account = opened.settings.gateway.default_account_id
+        catalog = opened.catalogs.by_prefix(account, opened.settings.gateway.default_prefix)
+        call = Call(Principal(name="bench", account_id=account), catalog)
+        result = _WORK[arguments.work](opened, call, arguments)
+    result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+def _register(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Registers a table, which reads it as far as the settings let a request read."""
+    if _NAMESPACE not in opened.namespaces.list(call, None, PageRequest()).items:
+        opened.namespaces.create(call, _NAMESPACE, {})
+    before = opened.files.counters.counts
+
+    def register() -> object:
+        return opened.delta_registration.register(
+            call,
+            _NAMESPACE,
+            arguments.name,
+            arguments.location,
+            format_version=arguments.format_version,
+        )
+
+    registered: Any = None
+
+    def work() -> None:
+        nonlocal registered
+        registered = register()
+
+    result = _measured(work)
+    problem: FloecatError | None = registered.problem
+    result |= {
+        "version": registered.snapshot_id,
+        "problem": problem.message if problem else None,
+        "writes": (opened.files.counters.counts - before).writes,
+    }
+    return result
+
+
+def _refresh(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Loads a table whose log has a new version."""
+    identifier = TableIdentifier(_NAMESPACE, arguments.name)
+    result = _measured(lambda: opened.tables.load(call, identifier))
+    return result | {"version": _current_version(opened, call, identifier)}
+
+
+def _load(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What a load costs when the table is up to date."""
+    identifier = TableIdentifier(_NAMESPACE, arguments.name)
+    opened.tables.load(call, identifier)
+    before = opened.files.counters.counts
+    with opened.store.count_statements() as counter:
+        loaded = opened.tables.load(call, identifier)
+    calls = (opened.files.counters.counts - before).calls
+    return {"statements": counter.total, "calls": calls, "bytes": len(loaded.metadata)}
+
+
+def _materialise(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Brings in every version, as the pipeline does."""
+    return _pipelined(opened, call, arguments, None)
+
+
+def _materialise_on_spark(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    from functools import partial
+
+    from floecat.fileio.opening import open_fileio
+    from floecat_assets.spark.compat_chunks import spark_chunks
+    from floecat_assets.spark.sessions import SparkPlace, open_session
+
+    session = open_session(SparkPlace())
+    session.range(1).collect()
+    open_files = partial(open_fileio, fsync=opened.settings.storage.fsync)
+    return _pipelined(opened, call, arguments, lambda table: spark_chunks(session, open_files, table.allowed))
+
+
+def _pipelined(
+    opened: Kernel, call: Call, arguments: argparse.Namespace, run_chunks: Callable[[Any], Any] | None
+) -> dict[str, Any]:
+    assert opened.compat is not None
+    pipeline = DeltaPipeline(opened.store, opened.files, opened.compat)
+    wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
+    entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
+    result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))
+    numbers = pipeline.numbers(entry_id)
+    if numbers.missing or numbers.unexpected or numbers.delta.deleted_rows != numbers.iceberg.deleted_rows:
+        raise SystemExit(f"The manifests of {wanted} are wrong: {numbers.delta} {numbers.iceberg}")
+    return result | {"files": numbers.iceberg.files, "deleted_rows": numbers.iceberg.deleted_rows}
+
+
+def _current_version(opened: Kernel, call: Call, identifier: TableIdentifier) -> int:
+    metadata = json.loads(opened.tables.load(call, identifier).metadata)
+    return int(metadata["current-snapshot-id"])
+
+
+def _measured(work: Callable[[], object]) -> dict[str, Any]:
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+
+
+_WORK: dict[str, Callable[[Kernel, Call, argparse.Namespace], dict[str, Any]]] = {
+    "register": _register,
+    "refresh": _refresh,
+    "load": _load,
+    "materialise": _materialise,
+    "materialise-on-spark": _materialise_on_spark,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Chunks built where it pays: in this process, or on Spark if many files have to be opened for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.compat.chunks import ChunkContext, ChunkManifests
+from floecat.compat.layouts import ChunkRunner
+from floecat.compat.version_builder import has_record_count
+
+__all__ = ["ChosenChunks"]
+
+
+class ChosenChunks:
+    """A chunk runner that asks one of two others.
+
+    What costs is opening files: for their deletion vectors, and for footers where the log does not tell how
+    many rows a file has. The log's own statistics are translated faster than they are sent.
+
+    Attributes:
+        in_process: how many chunks were built in this process.
+        on_spark: how many on Spark.
+    """
+
+    def __init__(
+        self, local: ChunkRunner, open_spark: Callable[[], ChunkRunner], *, most_opened_files: int
+    ) -> None:
+        """Takes both runners.
+
+        Args:
+            local: builds chunks in this process.
+            open_spark: opens Spark and gives a runner that builds them there; called when first needed.
+            most_opened_files: versions that need more files opened than this go to Spark.
+        """
+        self._local = local
+        self._open_spark = open_spark
+        self._most_opened_files = most_opened_files
+        self._spark: ChunkRunner | None = None
+        self.in_process = 0
+        self.on_spark = 0
+
+    def __call__(
+        self, context: ChunkContext, chunks: Sequence[tuple[int, pa.Table, Any]]
+    ) -> Sequence[ChunkManifests]:
+        """Builds chunks; see `ChunkRunner`."""
+        opened = sum(_opened_files(files, read_footers=context.read_footers) for _, files, _ in chunks)
+        if opened <= self._most_opened_files:
+            self.in_process += len(chunks)
+            return self._local(context, chunks)
+        if self._spark is None:
+            self._spark = self._open_spark()
+        self.on_spark += len(chunks)
+        return self._spark(context, chunks)
+
+
+def _opened_files(files: pa.Table, *, read_footers: bool) -> int:
+    opened = files["deletion_vector"].is_valid()
+    if read_footers:
+        opened = pc.or_(opened, pc.invert(has_record_count(files)))
+    return int(pc.sum(opened).as_py() or 0)

@@ -1,0 +1,143 @@
+"""Chunks of a Delta version, built by Spark's executors, with the bytes that threads of one process make too.
+
+Executors read the deletion vectors and footers of a chunk and write its delete files and manifests; the
+driver sends them the log entries and gets back what goes into the manifest list. Only the DataFrame API is
+used, which Spark Connect has too. Executors need this package and `floecat` installed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
+from floecat.compat.chunks import ChunkContext, ChunkManifests, build_chunk
+from floecat.compat.layouts import ChunkRunner
+from floecat.errors import FloecatError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["spark_chunks"]
+
+_MOST_BYTES = 128 << 20
+"""What one Spark job carries: driver and executors hold it in memory."""
+
+_SCHEMA = "number int, chunk binary"
+_IS_ADDED = "is added"
+_ANSWER_SCHEMA = "number int, answer binary"
+_ANSWER = pa.schema([("number", pa.int32()), ("answer", pa.binary())])
+
+_Chunk = tuple[int, pa.Table, Any]
+_Sent = tuple[int, bytes]
+_Answer = ChunkManifests | Exception
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What every executor gets."""
+
+    context: ChunkContext
+    open_files: Callable[[], FileIO]
+    allowed: AllowedLocations
+
+
+def spark_chunks(
+    session: SparkSession, open_files: Callable[[], FileIO], allowed: AllowedLocations
+) -> ChunkRunner:
+    """Builds chunks on Spark.
+
+    Args:
+        session: a session, of Spark Connect or not.
+        open_files: opens storage on an executor; a function that can be pickled. Credentials that it holds go
+            to executors and nowhere else.
+        allowed: the allowed locations of the catalog.
+    """
+
+    def run(context: ChunkContext, chunks: Sequence[_Chunk]) -> Sequence[ChunkManifests]:
+        shared = _Shared(context, open_files, allowed)
+        made: dict[int, ChunkManifests] = {}
+        for job in _jobs(chunks):
+            answers = _run_job(session, shared, job)
+            for number, _ in job:
+                answer = answers[number]
+                if isinstance(answer, Exception):
+                    raise answer
+                made[number] = answer
+        return [made[number] for number, _, _ in chunks]
+
+    return run
+
+
+def _jobs(chunks: Sequence[_Chunk]) -> Iterator[list[_Sent]]:
+    """Chunks as they are sent, in jobs of bounded size."""
+    job: list[_Sent] = []
+    size_bytes = 0
+    for number, files, is_added in chunks:
+        data = _packed(files, is_added)
+        if job and size_bytes + len(data) > _MOST_BYTES:
+            yield job
+            job, size_bytes = [], 0
+        job.append((number, data))
+        size_bytes += len(data)
+    if job:
+        yield job
+
+
+def _run_job(session: SparkSession, shared: _Shared, job: list[_Sent]) -> dict[int, _Answer]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _build(shared, batches)
+
+    # a task for each chunk: what an executor loses is one, and those that finish early take another
+    sent = session.createDataFrame(job, _SCHEMA).repartition(len(job))
+    rows = sent.mapInArrow(work, _ANSWER_SCHEMA).collect()
+    # answers are of our own making, from executors that ran our own code
+    return {row["number"]: pickle.loads(row["answer"]) for row in rows}  # noqa: S301
+
+
+def _build(shared: _Shared, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on an executor."""
+    storage = shared.open_files()
+    # nobody asks this process for the same manifest again
+    artifacts = ArtifactFiles(storage, cached_bytes=0)
+    try:
+        for batch in batches:
+            for number, chunk in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                answer = _answer(shared, number, chunk, storage, artifacts)
+                columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(answer)], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, schema=_ANSWER)
+    finally:
+        artifacts.close()
+
+
+def _answer(shared: _Shared, number: int, chunk: bytes, storage: FileIO, artifacts: ArtifactFiles) -> _Answer:
+    files, is_added = _unpacked(chunk)
+    try:
+        return build_chunk(shared.context, number, files, is_added, storage, artifacts, shared.allowed)
+    except (FloecatError, NameTakenError, ArtifactLostError) as error:
+        # callers act on these, so they come back as what they are; anything else fails the task
+        return error.with_traceback(None)
+
+
+def _packed(files: pa.Table, is_added: Any) -> bytes:
+    """A chunk as bytes: a slice of a table, and not the table that it is a slice of."""
+    added = pa.array(np.asarray(is_added, bool))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    table = files.append_column(_IS_ADDED, added)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _unpacked(chunk: bytes) -> tuple[pa.Table, Any]:
+    with pa.ipc.open_stream(chunk) as reader:
+        table = reader.read_all()
+    return table.drop_columns([_IS_ADDED]), table[_IS_ADDED].to_numpy()

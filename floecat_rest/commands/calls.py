@@ -1,0 +1,63 @@
+"""What commands that work on the store directly are asked by, and about which catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from floecat.errors import BadRequestError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.settings import Settings
+
+if TYPE_CHECKING:
+    from floecat.catalog.calls import Call
+    from floecat.runtime import Kernel
+
+__all__ = ["AccountOption", "CatalogOption", "open_call", "parse_identifier"]
+
+AccountOption = Annotated[
+    UUID | None,
+    typer.Option(
+        "--account",
+        help="Account of the catalogs, as in the tokens of its users. Default: that of auth-mode=dev.",
+    ),
+]
+CatalogOption = Annotated[
+    str | None, typer.Option("--catalog", help="Name of the catalog. Default: the default catalog.")
+]
+
+_PRINCIPAL = "command-line"
+
+
+@contextmanager
+def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> Iterator[tuple[Kernel, Call]]:
+    """An open kernel, and a call on a catalog, for a block of code.
+
+    Raises:
+        NoSuchWarehouseError: there is no such catalog.
+    """
+    from floecat.auth.principals import Principal
+    from floecat.catalog.calls import Call
+    from floecat.runtime import kernel
+
+    gateway = settings.gateway
+    principal = Principal(_PRINCIPAL, account or gateway.default_account_id)
+    with kernel(settings) as opened:
+        found = opened.catalogs.by_prefix(principal.account_id, catalog or gateway.default_prefix)
+        yield opened, Call(principal, found)
+
+
+def parse_identifier(text: str) -> TableIdentifier:
+    """Reads `namespace.name`, or `outer.inner.name`.
+
+    Raises:
+        BadRequestError: it has no namespace, or a part is empty.
+    """
+    *levels, name = text.split(".")
+    if not levels or not all((*levels, name)):
+        raise BadRequestError(f"Invalid table name: {text!r}, expected NAMESPACE.NAME")
+    return TableIdentifier(tuple(levels), name)

@@ -1,0 +1,173 @@
+"""`floecat connector`: places outside of the catalog that are scanned for tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from floecat.errors import BadRequestError
+from floecat.settings import Duration
+from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
+from floecat_rest.commands.console import err, out, print_table
+from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+
+if TYPE_CHECKING:
+    from floecat.transactions.connector_scans import ScanReport
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="connector",
+    help="Connectors: places outside of the catalog that are scanned for tables.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the connector.")]
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    location: Annotated[
+        str,
+        typer.Argument(help="What to scan: a folder, the prefix of a bucket, or a single table."),
+    ],
+    *,
+    kind: Annotated[str, typer.Option("--kind", help="What it looks for.")] = "delta",
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", help="Below which namespace its tables go, as OUTER.INNER. Default: its own name."
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            help="KEY=VALUE, repeatable. Kind delta knows namespaces=nested|flat, name=TABLE, max-depth=N.",
+        ),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option("--interval", help="Between two scheduled scans, as an ISO-8601 duration.")
+    ] = "PT10M",
+    disabled: Annotated[
+        bool, typer.Option("--disabled", help="Leave it out of schedules; `scan` still works.")
+    ] = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Create a connector. `floecat connector scan` scans it now, the pipeline does so by schedule."""
+    settings = settings_from(config, data_dir=data_dir)
+    interval_ms = _interval_ms(interval)
+    options = dict(_key_and_value(text) for text in option or ())
+    with open_call(settings, catalog, account) as (kernel, call):
+        from floecat.catalog.connectors import NewConnector
+
+        levels = tuple(namespace.split(".")) if namespace else ()
+        wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
+        made = kernel.connectors.create(call, wanted)
+    tables = ".".join(made.namespace)
+    out.print(
+        f"Created connector {made.name} for {made.location}; its tables go to namespace {tables}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@app.command(name="list")
+def list_connectors(
+    *,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the connectors of a catalog, and how their last scans went."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        connectors = kernel.connectors.list(call)
+    headings = ("name", "kind", "location", "namespace", "enabled", "last scan", "problem")
+    table = Table(*headings, box=None, pad_edge=False)
+    for row in connectors:
+        enabled = "yes" if row.enabled else "no"
+        last_scan = _time(row.last_scan_at_ms)
+        namespace = ".".join(row.namespace)
+        table.add_row(row.name, row.kind, row.location, namespace, enabled, last_scan, row.last_error or "")
+    print_table(table)
+
+
+@app.command()
+def scan(
+    name: NameArgument,
+    *,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Scan now: register what is new, and say what became of each table. Exits with 1 if one failed."""
+    settings = settings_from(config, data_dir=data_dir)
+    with (
+        open_call(settings, catalog, account) as (kernel, call),
+        err.status(f"Scanning {name}"),
+    ):
+        report = kernel.connector_scans.scan(call, name)
+    _print_report(report)
+    if report.failed or report.error is not None:
+        raise typer.Exit(1)
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    *,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Delete a connector. The tables that it found stay in the catalog."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        kernel.connectors.drop(call, name)
+    out.print(f"Deleted connector {name}", markup=False, soft_wrap=True)
+
+
+def _print_report(report: ScanReport) -> None:
+    for made in report.registered:
+        problem = f", cannot be read: {made.problem.message}" if made.problem else ""
+        _line(f"registered {made.identifier} at {made.location}{problem}")
+    for failure in report.failed:
+        what = f"{failure.identifier} at {failure.location}" if failure.identifier else failure.location
+        _line(f"failed     {what}: {failure.error.message}")
+    if report.error is not None:
+        _line(f"stopped    {report.error.message}")
+    counts = (len(report.registered), len(report.skipped), len(report.failed))
+    _line("{} registered, {} known before, {} failed".format(*counts))
+
+
+def _line(text: str) -> None:
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def _interval_ms(text: str) -> int:
+    try:
+        return Duration.parse(text).ms
+    except ValueError:
+        raise BadRequestError(
+            f"Invalid interval: {text!r}, expected an ISO-8601 duration such as PT10M"
+        ) from None
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise BadRequestError(f"Invalid option: {text!r}, expected KEY=VALUE")
+    return key, value
+
+
+def _time(at_ms: int | None) -> str:
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

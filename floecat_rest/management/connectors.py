@@ -1,0 +1,77 @@
+"""Connectors: places outside of the catalog that are scanned for tables."""
+
+from __future__ import annotations
+
+from litestar import Controller, delete, get, post
+from litestar.params import RawBody
+
+from floecat.identifiers.encoding import decode_segment
+from floecat_rest.management.wire.connectors import (
+    ConnectorResponse,
+    CreateConnectorRequest,
+    ListConnectorsResponse,
+    ScanResponse,
+    connector_response,
+    scan_response,
+)
+from floecat_rest.request_ids import request_id_of
+from floecat_rest.requests import CatalogRequest
+
+__all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]
+
+_CONNECTORS = "/management/v1/catalogs/{catalog:str}/connectors"
+_CONNECTOR = f"{_CONNECTORS}/{{connector:str}}"
+
+
+class ConnectorsController(Controller):
+    """The connectors of a catalog."""
+
+    path = _CONNECTORS
+    tags = ["Management"]
+
+    @get(operation_id="listConnectors", sync_to_thread=True)
+    def list_connectors(self, request: CatalogRequest) -> ListConnectorsResponse:
+        """All connectors, by name."""
+        connectors = request.kernel.connectors.list(request.call())
+        return ListConnectorsResponse([connector_response(connector) for connector in connectors])
+
+    @post(operation_id="createConnector", status_code=201, sync_to_thread=True)
+    def create_connector(self, request: CatalogRequest, body: RawBody) -> ConnectorResponse:
+        """Makes a connector. It is scanned by a schedule, or when asked to."""
+        sent = request.read(body, CreateConnectorRequest)
+        made = request.kernel.connectors.create(request.mutation(body), sent.to_kernel())
+        return connector_response(made)
+
+
+class ConnectorController(Controller):
+    """One connector."""
+
+    path = _CONNECTOR
+    tags = ["Management"]
+
+    @get(operation_id="loadConnector", sync_to_thread=True)
+    def load_connector(self, request: CatalogRequest) -> ConnectorResponse:
+        """The connector, and how its last scan went."""
+        return connector_response(request.kernel.connectors.load(request.call(), _name(request)))
+
+    @delete(operation_id="dropConnector", sync_to_thread=True)
+    def drop_connector(self, request: CatalogRequest) -> None:
+        """Removes the connector; the tables that it found stay."""
+        request.kernel.connectors.drop(request.mutation(), _name(request))
+
+
+class ConnectorScanController(Controller):
+    """Scans that do not wait for a schedule."""
+
+    path = f"{_CONNECTOR}/scan"
+    tags = ["Management"]
+
+    @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
+    def scan_connector(self, request: CatalogRequest) -> ScanResponse:
+        """Looks for tables now, registers new ones, and tells what became of each."""
+        report = request.kernel.connector_scans.scan(request.call(), _name(request))
+        return scan_response(report, request_id_of(request.scope))
+
+
+def _name(request: CatalogRequest) -> str:
+    return decode_segment(request.path_params["connector"]).literal

@@ -1,0 +1,217 @@
+"""Connectors of a catalog: creation, listing, removal. `floecat.transactions.connector_scans` scans them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call
+from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.clock import Clock
+from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.spi import Connector, ConnectorSource
+from floecat.errors import AlreadyExistsError, BadRequestError, NotFoundError
+from floecat.fileio.base import FileIO
+from floecat.identifiers.namespace import Namespace, check_name, check_namespace
+from floecat.store import connectors
+from floecat.store.connectors import ConnectorRow
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import DuplicateKeyError
+
+__all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "missing_connector"]
+
+MIN_INTERVAL_MS = 10_000
+"""Shortest time between two scheduled scans."""
+
+_MAX_OPTIONS_BYTES = 64 * 1024
+
+
+class NewConnector(msgspec.Struct, frozen=True):
+    """What a connector is made from."""
+
+    name: str
+    kind: str
+    location: str
+    namespace: Namespace = ()
+    """Below which namespace its tables go. Default: one with the name of the connector."""
+    options: Mapping[str, str] = {}
+    enabled: bool = True
+    """Whether schedules scan it."""
+    interval_ms: int = 600_000
+    """Between two scheduled scans."""
+
+
+class ConnectorInfo(msgspec.Struct, frozen=True):
+    """A connector as a front end renders it."""
+
+    name: str
+    kind: str
+    location: str
+    namespace: Namespace
+    options: dict[str, str]
+    enabled: bool
+    interval_ms: int
+    next_scan_at_ms: int
+    last_scan_at_ms: int | None
+    last_error: str | None
+    created_at_ms: int
+
+
+class ConnectorService:
+    """Connectors by name."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        mutations: Mutations,
+        files: FileIO,
+        registry: ConnectorRegistry,
+        *,
+        reserved: str,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: where connectors are kept.
+            clock: wall-clock time.
+            mutations: runs changes under idempotency keys.
+            files: storage.
+            registry: the kinds.
+            reserved: characters that no namespace level may hold.
+        """
+        self._store = store
+        self._clock = clock
+        self._mutations = mutations
+        self._files = files
+        self._registry = registry
+        self._reserved = reserved
+
+    def create(self, call: Call, wanted: NewConnector) -> ConnectorInfo:
+        """Makes a connector. Nothing is scanned yet; the first scheduled scan is due at once.
+
+        Raises:
+            BadRequestError: a name, the kind, an option or the interval is malformed.
+            LocationNotAllowedError: the location lies outside the allowed ones.
+            AlreadyExistsError: the catalog has a connector of this name.
+        """
+
+        def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
+            row = self._row(call, wanted)
+            made = _info(row)
+
+            def insert(conn: Connection) -> None:
+                connectors.insert(conn, row)
+                finish(conn, made)
+
+            try:
+                self._store.run(insert)
+            except DuplicateKeyError:
+                raise AlreadyExistsError(f"Connector already exists: {row.name}") from None
+            return made
+
+        return self._mutations.run(call, JsonAnswer(ConnectorInfo), work)
+
+    def list(self, call: Call) -> list[ConnectorInfo]:
+        """The connectors of the catalog, by name."""
+        with self._store.read() as conn:
+            return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
+
+    def load(self, call: Call, name: str) -> ConnectorInfo:
+        """A connector.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        return _info(self.find(call, name))
+
+    def drop(self, call: Call, name: str) -> None:
+        """Removes a connector; the tables that it found stay.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            def delete(conn: Connection) -> None:
+                row = connectors.find(conn, call.catalog.id, name)
+                if row is None or not connectors.delete(conn, row.id):
+                    raise missing_connector(name)
+                finish(conn, None)
+
+            self._store.run(delete)
+
+        self._mutations.run(call, JsonAnswer(type(None)), work)
+
+    def find(self, call: Call, name: str) -> ConnectorRow:
+        """The row of a connector.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        with self._store.read() as conn:
+            row = connectors.find(conn, call.catalog.id, name)
+        if row is None:
+            raise missing_connector(name)
+        return row
+
+    def open(self, call: Call, row: ConnectorRow) -> Connector:
+        """What looks for tables.
+
+        Raises:
+            BadRequestError: the kind or an option is not known any more.
+            LocationNotAllowedError: the location is not allowed any more.
+            SettingsError: the class of the kind cannot be imported.
+        """
+        call.catalog.allowed.check(row.location)
+        source = ConnectorSource(row.location, row.options, call.catalog.allowed, self._files)
+        return self._registry.get(row.kind)(source)
+
+    def _row(self, call: Call, wanted: NewConnector) -> ConnectorRow:
+        check_name(wanted.name, "connector name")
+        namespace = wanted.namespace or (wanted.name,)
+        check_namespace(namespace, reserved=self._reserved)
+        if wanted.interval_ms < MIN_INTERVAL_MS:
+            raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
+        if sum(len(key) + len(value) for key, value in wanted.options.items()) > _MAX_OPTIONS_BYTES:
+            raise BadRequestError(f"Invalid options: more than {_MAX_OPTIONS_BYTES} characters")
+        now_ms = self._clock.now_ms()
+        row = ConnectorRow(
+            id=uuids.uuid7(),
+            catalog_id=call.catalog.id,
+            name=wanted.name,
+            kind=wanted.kind,
+            location=str(call.catalog.allowed.check(wanted.location)),
+            namespace=namespace,
+            options=dict(wanted.options),
+            enabled=wanted.enabled,
+            interval_ms=wanted.interval_ms,
+            next_scan_at_ms=now_ms,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        self.open(call, row)  # refuses an unknown kind or option now rather than with every scan
+        return row
+
+
+def missing_connector(name: str) -> NotFoundError:
+    """The error for a connector that does not exist."""
+    return NotFoundError(f"Connector does not exist: {name}")
+
+
+def _info(row: ConnectorRow) -> ConnectorInfo:
+    return ConnectorInfo(
+        name=row.name,
+        kind=row.kind,
+        location=row.location,
+        namespace=row.namespace,
+        options=row.options,
+        enabled=row.enabled,
+        interval_ms=row.interval_ms,
+        next_scan_at_ms=row.next_scan_at_ms,
+        last_scan_at_ms=row.last_scan_at_ms,
+        last_error=row.last_error,
+        created_at_ms=row.created_at_ms,
+    )

@@ -1,0 +1,73 @@
+"""Where the files of a snapshot lie: by name alone, so that anybody who knows the snapshot finds them.
+
+Generation 0 has the names of the gateway's contract. A later one, which a repair or another way of
+translating begins, puts its number into the names: files are written once and never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+import msgspec
+
+__all__ = ["COMPAT_FILE", "ArtifactPaths"]
+
+COMPAT_FILE = re.compile(
+    r"(?:snap-\d+-compat(?:-g\d+)?\.avro"
+    r"|\d+-compat(?:-g\d+)?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-\d+\.puffin)"
+    r"|\d+-compat-[0-9a-f]+\.metadata\.json)"
+)
+"""Names of the files that are made here, and of no others."""
+
+
+class ArtifactPaths(msgspec.Struct, frozen=True):
+    """Locations of the artifacts of one table.
+
+    Attributes:
+        folder: location of the folder that holds them, without a slash at the end.
+        generation: see above.
+    """
+
+    folder: str
+    generation: int = 0
+
+    def manifest_list(self, snapshot_id: int) -> str:
+        """The manifest list of a snapshot. It is written last: where it is, everything else is too."""
+        return f"{self.folder}/snap-{snapshot_id}-compat{self._mark}.avro"
+
+    def data_manifest(self, snapshot_id: int, number: int) -> str:
+        """A manifest of data files that the snapshot wrote."""
+        return f"{self._of(snapshot_id)}-m{number}.avro"
+
+    def delete_manifest(self, snapshot_id: int, number: int) -> str:
+        """A manifest of delete files that the snapshot wrote."""
+        return f"{self._of(snapshot_id)}-d{number}.avro"
+
+    def position_deletes(self, snapshot_id: int, data_file: str, vector_id: str, file_format: str) -> str:
+        """The position deletes that say of a data file what its deletion vector says.
+
+        Args:
+            snapshot_id: the snapshot that brought the vector.
+            data_file: location of the data file.
+            vector_id: identifies the vector, as `DeletionVector.unique_id`.
+            file_format: `parquet` or `avro`.
+        """
+        name = blake2b(f"{data_file}|{vector_id}".encode(), digest_size=16).hexdigest()
+        return f"{self._of(snapshot_id)}-pd-{name}.{file_format}"
+
+    def puffin(self, snapshot_id: int, number: int) -> str:
+        """A file of deletion vectors that the snapshot brought."""
+        return f"{self._of(snapshot_id)}-dv-{number}.puffin"
+
+    def metadata_file(self, snapshot_id: int, document: bytes) -> str:
+        """The metadata file of a document: the same document, the same name."""
+        digest = blake2b(document, digest_size=8).hexdigest()
+        return f"{self.folder}/{snapshot_id}-compat-{digest}.metadata.json"
+
+    def _of(self, snapshot_id: int) -> str:
+        return f"{self.folder}/{snapshot_id}-compat{self._mark}"
+
+    @property
+    def _mark(self) -> str:
+        return f"-g{self.generation}" if self.generation else ""

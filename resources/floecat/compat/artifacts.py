@@ -1,0 +1,122 @@
+"""Writing and reading artifacts: each is written once, and a second writer must bring the same bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TypeVar
+
+from floecat.compat.artifact_paths import COMPAT_FILE
+from floecat.errors import AlreadyExistsError, FileMissingError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_PARALLEL_CALLS = 16
+_CACHED_BYTES = 256 << 20
+
+
+class NameTakenError(Exception):
+    """A file of this name exists and says something else: a later generation of names has to be taken."""
+
+
+class ArtifactLostError(Exception):
+    """An artifact that a snapshot needs is gone, as after `VACUUM` took it for a stray file of the table."""
+
+
+class ArtifactFiles:
+    """The artifacts of all tables in storage, and the bytes of those that were used last."""
+
+    def __init__(self, files: FileIO, *, cached_bytes: int = _CACHED_BYTES) -> None:
+        """Takes storage, and how many bytes of manifests stay in memory."""
+        self._files = files
+        self._cached_bytes = cached_bytes
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._size_bytes = 0
+        self._lock = Lock()
+        self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
+
+    def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> None:
+        """Writes an artifact, or finds that it is there already.
+
+        Args:
+            allowed: the allowed locations of the catalog.
+            location: where.
+            data: the whole file.
+            keep: whether the bytes will be wanted again soon.
+
+        Raises:
+            NameTakenError: the file exists with other content.
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails.
+        """
+        allowed.check(location)
+        try:
+            self._files.write_new(location, data)
+        except AlreadyExistsError:
+            if self._files.read(location) != data:
+                raise NameTakenError(location) from None
+        if keep:
+            self._keep(location, data)
+
+    def read(self, allowed: AllowedLocations, location: str) -> bytes:
+        """The bytes of an artifact, from memory if it was used lately.
+
+        Raises:
+            ArtifactLostError: it is gone.
+            LocationNotAllowedError: the location is outside the allowed ones.
+        """
+        with self._lock:
+            data = self._cache.get(location)
+            if data is not None:
+                self._cache.move_to_end(location)
+                return data
+        allowed.check(location)
+        try:
+            data = self._files.read(location)
+        except FileMissingError:
+            raise ArtifactLostError(location) from None
+        self._keep(location, data)
+        return data
+
+    def existing(self, folder: str) -> frozenset[str]:
+        """Locations of all artifacts in a folder; one request for a thousand of them."""
+        return frozenset(
+            entry.location
+            for entry in self._files.list(folder)
+            if COMPAT_FILE.fullmatch(entry.location.rpartition("/")[2])
+        )
+
+    def forget(self, locations: Iterable[str]) -> None:
+        """Drops artifacts from memory, as after they were found to be gone."""
+        with self._lock:
+            for location in locations:
+                data = self._cache.pop(location, None)
+                self._size_bytes -= len(data or b"")
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Calls `work` on every item, several at a time, for what mostly waits for storage."""
+        if len(items) <= 1:
+            return [work(item) for item in items]
+        return list(self._threads.map(work, items))
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _keep(self, location: str, data: bytes) -> None:
+        if len(data) > self._cached_bytes // 4:
+            return
+        with self._lock:
+            before = self._cache.pop(location, None)
+            self._size_bytes += len(data) - len(before or b"")
+            self._cache[location] = data
+            while self._size_bytes > self._cached_bytes:
+                _, dropped = self._cache.popitem(last=False)
+                self._size_bytes -= len(dropped)

@@ -1,0 +1,195 @@
+"""A number of files of one version, from their log entries to the manifests that list them.
+
+A chunk is the unit of work: it needs nothing but its rows and a context that can be sent anywhere, and gives
+the same bytes wherever it runs. In the service that is a thread, in the pipeline a Spark executor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.compat.artifact_paths import ArtifactPaths
+from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.data_files import data_file_locations
+from floecat.compat.delete_files import DeleteFiles, DeleteRows
+from floecat.compat.footers import read_footers
+from floecat.delta.translation.partitions import partition_values
+from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.statistics import file_metrics
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.file_metrics import FileMetrics
+from floecat.iceberg.manifest_lists import ManifestFile
+from floecat.iceberg.manifest_writer import EncodedManifest, ManifestRows, write_manifest
+from floecat.iceberg.manifests import FileContent, ManifestEntryStatus
+from floecat.iceberg.partitioning import PartitionSpec
+from floecat.iceberg.position_deletes import DeleteFormat
+from floecat.iceberg.schema import Schema
+
+__all__ = ["ChunkContext", "ChunkManifests", "build_chunk"]
+
+UNKNOWN_RECORD_COUNT = -1
+"""What readers of Iceberg take as "not known": nothing is pruned or counted by it."""
+
+
+@dataclass(frozen=True)
+class ChunkContext:
+    """What all files of a version share.
+
+    Attributes:
+        location: root of the Delta table.
+        paths: where artifacts go.
+        version: the Delta version, the snapshot id.
+        translated: its schema.
+        schema: the same with the id that it has in the document.
+        spec: its partition spec, with the id that it has in the document.
+        format_version: 2 or 3.
+        position_delete_format: `parquet` or `avro`; of format version 2.
+        read_footers: whether the row count of a file that the log does not tell is looked up in the file.
+    """
+
+    location: str
+    paths: ArtifactPaths
+    version: int
+    translated: TranslatedSchema
+    schema: Schema
+    spec: PartitionSpec
+    format_version: int
+    position_delete_format: DeleteFormat
+    read_footers: bool
+
+    @property
+    def sequence_number(self) -> int:
+        """Iceberg counts from 1: 0 is for what is older than sequence numbers."""
+        return self.version + 1
+
+
+@dataclass(frozen=True)
+class ChunkManifests:
+    """The manifests of a chunk.
+
+    Attributes:
+        data: the manifest of its data files.
+        deletes: the manifest of their delete files; None if none has any.
+        files_size_bytes: size of the data files.
+    """
+
+    data: ManifestFile
+    deletes: ManifestFile | None
+    files_size_bytes: int
+
+
+def build_chunk(
+    context: ChunkContext,
+    number: int,
+    files: pa.Table,
+    is_added: np.ndarray,
+    storage: FileIO,
+    artifacts: ArtifactFiles,
+    allowed: AllowedLocations,
+) -> ChunkManifests:
+    """Writes the manifests, and the delete files, of a chunk.
+
+    Args:
+        context: what the version is.
+        number: which chunk of the version it is; a part of the names.
+        files: its files; columns of `floecat.delta.file_tables.files_schema`.
+        is_added: booleans, for each file whether this version brought it.
+        storage: reads footers and deletion vectors.
+        artifacts: writes what is made.
+        allowed: the allowed locations of the catalog.
+
+    Raises:
+        InvalidDeltaTableError: a deletion vector or a footer is broken.
+        FileMissingError: a deletion vector, or a data file without statistics, is gone.
+        LocationNotAllowedError: a file lies outside the allowed locations.
+        NameTakenError: another file has the name of an artifact.
+    """
+    locations = data_file_locations(files["path"], context.location, allowed)
+    metrics = file_metrics(files, context.translated)
+    if metrics.record_counts.null_count:
+        metrics = _completed(context, metrics, locations, files, storage, artifacts, allowed)
+    partitions = partition_values(files, context.translated)
+    statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
+    sizes = files["size_bytes"].to_numpy()
+    rows = ManifestRows(
+        content=FileContent.DATA,
+        file_format="parquet",
+        statuses=statuses,
+        snapshot_ids=np.full(len(statuses), context.version, np.int64),
+        sequence_numbers=np.full(len(statuses), context.sequence_number, np.int64),
+        file_paths=locations,
+        partitions=partitions if context.spec.fields else None,
+        file_sizes=sizes,
+        metrics=metrics,
+    )
+    data = _write(context, rows, context.paths.data_manifest(context.version, number), artifacts, allowed)
+    deletes = None
+    if files["deletion_vector"].null_count < len(files):
+        made = DeleteFiles(context, storage, artifacts, allowed).write(
+            number, files["deletion_vector"], locations, metrics.record_counts
+        )
+        if len(made.rows):
+            delete_rows = _delete_rows(context, made, partitions, statuses)
+            location = context.paths.delete_manifest(context.version, number)
+            deletes = _write(context, delete_rows, location, artifacts, allowed)
+    return ChunkManifests(data, deletes, int(sizes.sum()))
+
+
+def _completed(
+    context: ChunkContext,
+    metrics: FileMetrics,
+    locations: pa.StringArray,
+    files: pa.Table,
+    storage: FileIO,
+    artifacts: ArtifactFiles,
+    allowed: AllowedLocations,
+) -> FileMetrics:
+    if context.read_footers:
+        return read_footers(metrics, locations, files, context.translated, storage, artifacts, allowed)
+    known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
+    return FileMetrics(known, metrics.columns)
+
+
+def _delete_rows(
+    context: ChunkContext, made: DeleteRows, partitions: pa.StructArray, statuses: np.ndarray
+) -> ManifestRows:
+    count = len(made.rows)
+    return ManifestRows(
+        content=FileContent.POSITION_DELETES,
+        file_format=made.file_format,
+        statuses=statuses[made.rows],
+        snapshot_ids=np.full(count, context.version, np.int64),
+        sequence_numbers=np.full(count, context.sequence_number, np.int64),
+        file_paths=made.file_paths,
+        partitions=partitions.take(pa.array(made.rows)) if context.spec.fields else None,
+        file_sizes=made.file_sizes,
+        metrics=made.metrics,
+        referenced_data_files=made.referenced_data_files,
+        content_offsets=made.content_offsets,
+        content_sizes=made.content_sizes,
+    )
+
+
+def _write(
+    context: ChunkContext,
+    rows: ManifestRows,
+    location: str,
+    artifacts: ArtifactFiles,
+    allowed: AllowedLocations,
+) -> ManifestFile:
+    manifest: EncodedManifest = write_manifest(
+        rows,
+        schema=context.schema,
+        spec=context.spec,
+        partition_types=[column.type for column in context.translated.partition_fields],
+        format_version=context.format_version,
+    )
+    artifacts.write(allowed, location, manifest.data, keep=True)
+    return manifest.manifest_file(
+        location, snapshot_id=context.version, sequence_number=context.sequence_number
+    )

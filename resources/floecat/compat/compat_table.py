@@ -1,0 +1,71 @@
+"""A Delta table of the catalog, and what is kept about it between two refreshes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from floecat.delta.actions import Metadata, Protocol
+from floecat.delta.field_ids import FieldIds
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryRow
+
+__all__ = ["CompatTable", "DeltaState"]
+
+
+class CompatTable(msgspec.Struct, frozen=True):
+    """A table whose entry has the format `delta`.
+
+    Attributes:
+        row: its entry.
+        identifier: its name.
+        allowed: where its catalog may read and write.
+        principal: on whose behalf it is looked at, for the commit log.
+    """
+
+    row: EntryRow
+    identifier: TableIdentifier
+    allowed: AllowedLocations
+    principal: str
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    protocol: Protocol
+    history: list[tuple[int, Metadata]]
+
+
+class DeltaState(msgspec.Struct, frozen=True):
+    """What the newest snapshot of a table was made from, and the next one is.
+
+    Attributes:
+        version: the newest Delta version that is a snapshot.
+        fingerprint: identifies the log file of that version: another one means another table at the place.
+        protocol: in force at that version.
+        history: every metadata that a snapshot has, with the version from which it is in force, oldest first.
+        field_ids: ids that columns have, or had.
+        generation: of the names of artifacts; see `ArtifactPaths`.
+    """
+
+    version: int
+    fingerprint: str
+    protocol: Protocol
+    history: list[tuple[int, Metadata]]
+    field_ids: FieldIds
+    generation: int = 0
+
+    @property
+    def metadata(self) -> Metadata:
+        """In force at `version`."""
+        return self.history[-1][1]
+
+    def encode(self) -> bytes:
+        """What the store keeps beside the columns it has for the other attributes."""
+        return msgspec.json.encode(_Kept(self.protocol, self.history))
+
+    @classmethod
+    def decode(
+        cls, data: bytes, *, version: int, fingerprint: str, field_ids: FieldIds, generation: int
+    ) -> DeltaState:
+        """The state of `encode` and the columns."""
+        kept = msgspec.json.decode(data, type=_Kept)
+        return cls(version, fingerprint, kept.protocol, kept.history, field_ids, generation)

@@ -1,0 +1,228 @@
+"""Delete files that say what the deletion vectors of a chunk say.
+
+Format version 2 knows position deletes only: each vector becomes a file of them. Format version 3 has the
+same vectors as Delta; their bytes are copied into one Puffin file, unread but for checksum and headers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.compat.artifacts import ArtifactFiles
+from floecat.delta.deletion_vectors import (
+    VERSION_RANGE,
+    DeletionVector,
+    check,
+    check_file_version,
+    file_of,
+    framed_range,
+    inline_payload,
+    position_chunks,
+    unframe,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
+from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID, write_position_deletes
+from floecat.iceberg.puffin import DeletionVectorBlob, write_puffin
+
+if TYPE_CHECKING:
+    from floecat.compat.chunks import ChunkContext
+
+__all__ = ["DeleteFiles", "DeleteRows"]
+
+
+@dataclass(frozen=True)
+class DeleteRows:
+    """Delete files, one slot each, as a manifest lists them.
+
+    Attributes:
+        rows: which file of the chunk each is about.
+        file_format: of all of them.
+        file_paths, file_sizes: the files; several vectors share one Puffin file.
+        metrics: number of deleted rows, and bounds of position deletes.
+        referenced_data_files: location of the data file.
+        content_offsets, content_sizes: where a vector lies in its Puffin file; None for position deletes.
+    """
+
+    rows: npt.NDArray[np.int64]
+    file_format: str
+    file_paths: pa.StringArray
+    file_sizes: npt.NDArray[np.int64]
+    metrics: FileMetrics
+    referenced_data_files: pa.StringArray
+    content_offsets: npt.NDArray[np.int64] | None = None
+    content_sizes: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class _Vector:
+    row: int
+    data_file: str
+    record_count: int
+    descriptor: DeletionVector
+
+
+class DeleteFiles:
+    """Writes the delete files of a version."""
+
+    def __init__(
+        self,
+        context: ChunkContext,
+        storage: FileIO,
+        artifacts: ArtifactFiles,
+        allowed: AllowedLocations,
+    ) -> None:
+        """Takes what the version is, and where vectors are read and files written."""
+        self._context = context
+        self._storage = storage
+        self._artifacts = artifacts
+        self._allowed = allowed
+
+    def write(
+        self,
+        number: int,
+        vectors: pa.ChunkedArray,
+        locations: pa.StringArray,
+        record_counts: pa.Int64Array,
+    ) -> DeleteRows:
+        """Writes what the vectors of a chunk need.
+
+        Args:
+            number: which chunk it is.
+            vectors: descriptors, null for files without one.
+            locations: data files.
+            record_counts: their rows; negative if unknown.
+
+        Raises:
+            InvalidDeltaTableError: a vector is broken, or deletes rows that its file does not have.
+            FileMissingError: the file of a vector is gone.
+            LocationNotAllowedError: it lies outside the allowed locations.
+        """
+        found = _vectors(vectors, locations, record_counts)
+        payloads = self._payloads(found)
+        if self._context.format_version >= 3:
+            return self._write_puffin(number, found, payloads)
+        return self._write_position_deletes(found, payloads)
+
+    def _payloads(self, vectors: Sequence[_Vector]) -> list[bytes]:
+        by_file: dict[str, list[int]] = defaultdict(list)
+        payloads: list[bytes] = [b""] * len(vectors)
+        for index, vector in enumerate(vectors):
+            descriptor = vector.descriptor
+            if descriptor.is_inline:
+                payloads[index] = inline_payload(descriptor, vector.data_file)
+            else:
+                by_file[file_of(descriptor, self._context.location, vector.data_file)].append(index)
+
+        def read(item: tuple[str, list[int]]) -> None:
+            location, indices = item
+            self._allowed.check(location)
+            about = [(vectors[index].descriptor, vectors[index].data_file) for index in indices]
+            ranges = [VERSION_RANGE, *(framed_range(*vector) for vector in about)]
+            version, *frames = self._storage.read_ranges(location, ranges)
+            check_file_version(version, *about[0])
+            for index, frame, vector in zip(indices, frames, about, strict=True):
+                payloads[index] = unframe(frame, *vector)
+
+        self._artifacts.each(read, list(by_file.items()))
+        for vector, payload in zip(vectors, payloads, strict=True):
+            rows = vector.record_count if vector.record_count >= 0 else None
+            check(payload, vector.descriptor, vector.data_file, rows)
+        return payloads
+
+    def _write_position_deletes(self, vectors: Sequence[_Vector], payloads: Sequence[bytes]) -> DeleteRows:
+        context = self._context
+        file_format = context.position_delete_format
+        paths = [
+            context.paths.position_deletes(
+                context.version, vector.data_file, vector.descriptor.unique_id, file_format
+            )
+            for vector in vectors
+        ]
+
+        def write(item: tuple[_Vector, bytes, str]) -> tuple[int, bytes, bytes]:
+            vector, payload, path = item
+            deleted = position_chunks(payload, vector.descriptor, vector.data_file)
+            made = write_position_deletes(vector.data_file, deleted, format=file_format)
+            self._artifacts.write(self._allowed, path, made.data)
+            return len(made.data), made.pos_lower_bound, made.pos_upper_bound
+
+        made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))
+        names = pa.array([vector.data_file.encode() for vector in vectors], pa.binary())
+        bounds = (
+            ColumnMetrics(
+                POS_ID,
+                lower_bounds=pa.array([lower for _, lower, _ in made], pa.binary()),
+                upper_bounds=pa.array([upper for _, _, upper in made], pa.binary()),
+            ),
+            # equal bounds tell a reader that the file is about one data file
+            ColumnMetrics(FILE_PATH_ID, lower_bounds=names, upper_bounds=names),
+        )
+        return self._rows(vectors, file_format, paths, [size for size, _, _ in made], bounds)
+
+    def _write_puffin(self, number: int, vectors: Sequence[_Vector], payloads: Sequence[bytes]) -> DeleteRows:
+        blobs = [
+            DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
+            for vector, payload in zip(vectors, payloads, strict=True)
+        ]
+        made = write_puffin(blobs)
+        location = self._context.paths.puffin(self._context.version, number)
+        self._artifacts.write(self._allowed, location, made.data)
+        rows = self._rows(vectors, "puffin", [location] * len(vectors), [len(made.data)] * len(vectors), ())
+        return DeleteRows(
+            rows.rows,
+            rows.file_format,
+            rows.file_paths,
+            rows.file_sizes,
+            rows.metrics,
+            rows.referenced_data_files,
+            content_offsets=np.array([offset for offset, _ in made.blobs], np.int64),
+            content_sizes=np.array([size for _, size in made.blobs], np.int64),
+        )
+
+    def _rows(
+        self,
+        vectors: Sequence[_Vector],
+        file_format: str,
+        paths: Sequence[str],
+        sizes: Sequence[int],
+        bounds: tuple[ColumnMetrics, ...],
+    ) -> DeleteRows:
+        counts = pa.array([vector.descriptor.cardinality for vector in vectors], pa.int64())
+        return DeleteRows(
+            rows=np.array([vector.row for vector in vectors], np.int64),
+            file_format=file_format,
+            file_paths=pa.array(paths, pa.string()),
+            file_sizes=np.array(sizes, np.int64),
+            metrics=FileMetrics(counts, bounds),
+            referenced_data_files=pa.array([vector.data_file for vector in vectors], pa.string()),
+        )
+
+
+def _vectors(
+    vectors: pa.ChunkedArray, locations: pa.StringArray, record_counts: pa.Int64Array
+) -> list[_Vector]:
+    column = vectors.combine_chunks() if isinstance(vectors, pa.ChunkedArray) else vectors
+    # a vector may delete nothing, and readers want no file for that
+    deletes = pc.fill_null(pc.not_equal(pc.struct_field(column, "cardinality"), 0), False)
+    rows = np.flatnonzero(deletes.to_numpy(zero_copy_only=False))
+    chosen = pa.array(rows)
+    return [
+        _Vector(int(row), location, count, DeletionVector(**descriptor))
+        for row, location, count, descriptor in zip(
+            rows,
+            locations.take(chosen).to_pylist(),
+            record_counts.take(chosen).to_pylist(),
+            column.take(chosen).to_pylist(),
+            strict=True,
+        )
+    ]

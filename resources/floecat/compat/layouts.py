@@ -1,0 +1,348 @@
+"""The manifests of a version: made whole, or from those of the version before.
+
+A version that follows another costs what it changes: its new files go into manifests of their own, and only
+manifests that hold a file which is gone are rewritten, by bytes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.chunks import ChunkContext, ChunkManifests
+from floecat.compat.data_files import data_file_locations
+from floecat.delta.actions import Commit, Snapshot
+from floecat.errors import InvalidMetadataError
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.manifest_index import ManifestIndex, read_index
+from floecat.iceberg.manifest_list_writer import assign_row_ids, write_manifest_list
+from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
+from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
+
+__all__ = ["ChunkRunner", "Layout", "Layouts"]
+
+CHUNK_FILES = 5_000
+"""Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
+
+_SMALL_FILES = 500
+_MERGED_FROM = 100
+"""So many small manifests become one, as Iceberg's own writers do (`commit.manifest.min-count-to-merge`)."""
+
+_INDEXED_ENTRIES = 2_000_000
+"""Entries whose index stays in memory, each some hundred bytes."""
+
+ChunkRunner = Callable[[ChunkContext, Sequence[tuple[int, pa.Table, Any]]], Sequence[ChunkManifests]]
+"""Builds chunks, each a number, its files and which of them are new."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The manifests of a version.
+
+    Attributes:
+        version: the version.
+        manifest_list: its location.
+        data: manifests of data files.
+        deletes: manifests of delete files.
+        files_size_bytes: size of all live data files.
+        first_row_id: first row id that the version assigns; None before format version 3.
+        next_row_id: the first one that is free after it.
+    """
+
+    version: int
+    manifest_list: str
+    data: tuple[ManifestFile, ...]
+    deletes: tuple[ManifestFile, ...]
+    files_size_bytes: int
+    first_row_id: int | None = None
+    next_row_id: int = 0
+
+    @property
+    def added_row_ids(self) -> int:
+        """How many row ids the version assigns."""
+        return 0 if self.first_row_id is None else self.next_row_id - self.first_row_id
+
+    @property
+    def manifests(self) -> tuple[ManifestFile, ...]:
+        """All of them, in the order of the list."""
+        return self.data + self.deletes
+
+
+class Layouts:
+    """Makes and reads layouts of the tables of a catalog."""
+
+    def __init__(self, artifacts: ArtifactFiles, run_chunks: ChunkRunner, allowed: AllowedLocations) -> None:
+        """Takes where artifacts are, who builds chunks, and where the catalog may write."""
+        self._artifacts = artifacts
+        self._run_chunks = run_chunks
+        self._allowed = allowed
+
+    def whole(
+        self,
+        context: ChunkContext,
+        snapshot: Snapshot,
+        added: pa.Array | None,
+        *,
+        parent: int | None,
+        next_row_id: int,
+    ) -> Layout:
+        """A version from all of its files.
+
+        Args:
+            context: what the version is.
+            snapshot: its state.
+            added: paths that its own commit added; None if every file counts as added by it.
+            parent: the snapshot before, if there is one.
+            next_row_id: first free row id.
+        """
+        files = _in_partition_order(snapshot.files)
+        is_added = np.ones(len(files), bool) if added is None else _is_in(files["path"], added)
+        chunks = self._run_chunks(context, _chunks(files, is_added))
+        return self._finish(
+            context,
+            [chunk.data for chunk in chunks],
+            [chunk.deletes for chunk in chunks if chunk.deletes is not None],
+            files_size_bytes=sum(chunk.files_size_bytes for chunk in chunks),
+            parent=parent,
+            next_row_id=next_row_id,
+        )
+
+    def successor(self, context: ChunkContext, before: Layout, commit: Commit) -> Layout:
+        """A version from the one before and its commit.
+
+        Raises:
+            ArtifactLostError: a manifest of the version before is gone.
+        """
+        paths = pa.concat_arrays(
+            [commit.removes["path"].combine_chunks(), commit.adds["path"].combine_chunks()]
+        )
+        gone = data_file_locations(paths, context.location, None).unique()
+        chunks: Sequence[ChunkManifests] = []
+        if len(commit.adds):
+            files = _in_partition_order(commit.adds)
+            chunks = self._run_chunks(context, _chunks(files, np.ones(len(files), bool)))
+        data, removed_bytes = self._carried(
+            context, before.data, gone, count(len(chunks)), context.paths.data_manifest
+        )
+        new_deletes = [chunk.deletes for chunk in chunks if chunk.deletes is not None]
+        # numbered after all chunks: a chunk without vectors leaves its number unused
+        deletes, _ = self._carried(
+            context, before.deletes, gone, count(len(chunks)), context.paths.delete_manifest
+        )
+        added_bytes = sum(chunk.files_size_bytes for chunk in chunks)
+        return self._finish(
+            context,
+            [chunk.data for chunk in chunks] + data,
+            new_deletes + deletes,
+            files_size_bytes=before.files_size_bytes + added_bytes - removed_bytes,
+            parent=before.version,
+            next_row_id=before.next_row_id,
+        )
+
+    def read(self, version: int, manifest_list: str, first_row_id: int | None, next_row_id: int) -> Layout:
+        """The layout of a version that was made before.
+
+        Raises:
+            ArtifactLostError: the list, or one of its manifests, is gone.
+            InvalidMetadataError: one of them is not of ours.
+        """
+        data = self._artifacts.read(self._allowed, manifest_list)
+        manifests = list(read_manifest_list(data, location=manifest_list))
+        deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
+        files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
+        sizes = self._artifacts.each(self._live_bytes, files)
+        return Layout(version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id)
+
+    def files_of(self, layout: Layout) -> frozenset[str]:
+        """Every artifact that a reader of the version opens: its list, manifests and delete files.
+
+        Raises:
+            ArtifactLostError: the list, or a manifest, is gone.
+        """
+
+        def deletes(manifest: ManifestFile) -> list[str]:
+            location = manifest.manifest_path
+            entries = read_manifest(self._artifacts.read(self._allowed, location), location=location)
+            return [
+                entry.data_file.file_path
+                for entry in entries
+                if entry.status is not ManifestEntryStatus.DELETED
+            ]
+
+        found = self._artifacts.each(deletes, layout.deletes)
+        manifests = [manifest.manifest_path for manifest in layout.manifests]
+        return frozenset([layout.manifest_list, *manifests, *(path for paths in found for path in paths)])
+
+    def _live_bytes(self, manifest: ManifestFile) -> int:
+        entries = self._index(manifest).entries
+        live = pc.not_equal(entries["status"], ManifestEntryStatus.DELETED.value)
+        return int(pc.sum(pc.if_else(live, entries["file_size"], 0)).as_py() or 0)
+
+    def _carried(
+        self,
+        context: ChunkContext,
+        manifests: Sequence[ManifestFile],
+        gone: pa.Array,
+        numbers: Iterator[int],
+        name: Callable[[int, int], str],
+    ) -> tuple[list[ManifestFile], int]:
+        """What becomes of the manifests of the version before, and how many bytes of files are gone."""
+        live = [manifest for manifest in manifests if _live_files(manifest)]
+        held = self._artifacts.each(lambda manifest: self._index(manifest).holds(gone), live)
+        touched = [manifest for manifest, holds in zip(live, held, strict=True) if holds]
+        merged = _to_merge(manifest for manifest, holds in zip(live, held, strict=True) if not holds)
+        groups = [[manifest] for manifest in touched] + merged
+        rewritten = {id(manifest) for group in groups for manifest in group}
+        kept = [manifest for manifest in live if id(manifest) not in rewritten]
+        made = [self._rewrite(context, group, gone, name(context.version, next(numbers))) for group in groups]
+        return [manifest for manifest, _ in made] + kept, sum(removed for _, removed in made)
+
+    def _rewrite(
+        self, context: ChunkContext, group: Sequence[ManifestFile], gone: pa.Array, location: str
+    ) -> tuple[ManifestFile, int]:
+        old = [
+            OldManifest(
+                self._artifacts.read(self._allowed, manifest.manifest_path),
+                manifest.manifest_path,
+                manifest.first_row_id,
+            )
+            for manifest in group
+        ]
+        made = rewrite(old, remove=gone, snapshot_id=context.version)
+        self._artifacts.write(self._allowed, location, made.data, keep=True)
+        _INDEXES.put(location, made.index)
+        entries = made.index.entries
+        removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
+        removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
+        manifest = made.manifest_file(
+            location, snapshot_id=context.version, sequence_number=context.sequence_number
+        )
+        return manifest, int(removed_bytes)
+
+    def _finish(
+        self,
+        context: ChunkContext,
+        data: Sequence[ManifestFile],
+        deletes: Sequence[ManifestFile],
+        *,
+        files_size_bytes: int,
+        parent: int | None,
+        next_row_id: int,
+    ) -> Layout:
+        first_row_id = None
+        if context.format_version >= 3:
+            first_row_id = next_row_id
+            data, next_row_id = assign_row_ids(data, next_row_id)
+        location = context.paths.manifest_list(context.version)
+        layout = Layout(
+            context.version,
+            location,
+            tuple(data),
+            tuple(deletes),
+            files_size_bytes,
+            first_row_id,
+            next_row_id,
+        )
+        listed = write_manifest_list(
+            layout.manifests,
+            snapshot_id=context.version,
+            parent_snapshot_id=parent,
+            sequence_number=context.sequence_number,
+            format_version=context.format_version,
+            first_row_id=first_row_id,
+        )
+        # last: a reader that finds it finds all that it names
+        self._artifacts.write(self._allowed, location, listed, keep=True)
+        return layout
+
+    def _index(self, manifest: ManifestFile) -> ManifestIndex:
+        location = manifest.manifest_path
+        index = _INDEXES.get(location)
+        if index is None:
+            index = read_index(self._artifacts.read(self._allowed, location), location=location)
+            if index is None:
+                raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
+            _INDEXES.put(location, index)
+        return index
+
+
+class _Indexes:
+    """Indexes that were used last, by the location of their manifest, which never changes. Thread-safe."""
+
+    def __init__(self, most_entries: int) -> None:
+        self._most_entries = most_entries
+        self._entries = 0
+        self._indexes: OrderedDict[str, ManifestIndex] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, location: str) -> ManifestIndex | None:
+        with self._lock:
+            index = self._indexes.get(location)
+            if index is not None:
+                self._indexes.move_to_end(location)
+            return index
+
+    def put(self, location: str, index: ManifestIndex) -> None:
+        with self._lock:
+            before = self._indexes.pop(location, None)
+            self._entries += len(index.entries) - (len(before.entries) if before else 0)
+            self._indexes[location] = index
+            while self._entries > self._most_entries:
+                _, dropped = self._indexes.popitem(last=False)
+                self._entries -= len(dropped.entries)
+
+
+_INDEXES = _Indexes(_INDEXED_ENTRIES)
+
+
+def _in_partition_order(files: pa.Table) -> pa.Table:
+    """Files of a partition beside each other, so that a filter on it leaves manifests out."""
+    names = [field.name for field in files.schema.field("partition_values").type]
+    if not names:
+        return files.sort_by("path")
+    keys = {
+        f"key {position}": pc.struct_field(files["partition_values"], [position])
+        for position in range(len(names))
+    }
+    sorting = pa.table({**keys, "path": files["path"]})
+    order = pc.sort_indices(sorting, [(name, "ascending") for name in sorting.column_names])
+    return files.take(order)
+
+
+def _chunks(files: pa.Table, is_added: Any) -> list[tuple[int, pa.Table, Any]]:
+    starts = range(0, len(files), CHUNK_FILES)
+    return [
+        (number, files.slice(start, CHUNK_FILES), is_added[start : start + CHUNK_FILES])
+        for number, start in enumerate(starts)
+    ]
+
+
+def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:
+    return pc.is_in(paths, value_set=wanted).to_numpy()
+
+
+def _live_files(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def _to_merge(manifests: Iterator[ManifestFile]) -> list[list[ManifestFile]]:
+    """Small manifests of one spec, where there are so many that opening them is most of reading them."""
+    by_spec: dict[int, list[ManifestFile]] = {}
+    for manifest in manifests:
+        if _live_files(manifest) < _SMALL_FILES:
+            by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
+    groups = []
+    for small in by_spec.values():
+        if len(small) >= _MERGED_FROM:
+            groups += [small[start : start + _MERGED_FROM] for start in range(0, len(small), _MERGED_FROM)]
+    return [group for group in groups if len(group) > 1]

@@ -1,0 +1,353 @@
+"""What the pipeline asks about Delta tables: which of them wait, the work itself, and whether it is right.
+
+A load brings a table up to date by itself, as far as somebody can wait for it. The pipeline does it ahead of
+readers, does what is too much for a load, and counts afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+import msgspec
+
+from floecat.errors import FloecatError, NoSuchTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import accounts, catalogs, delta_tables, snapshots, tables
+from floecat.store.catalogs import CatalogRow
+from floecat.store.delta_tables import DeltaTableRow, NamedDeltaTable
+from floecat.store.engine import Connection, Store
+
+if TYPE_CHECKING:
+    from floecat.compat.compat_table import CompatTable
+    from floecat.compat.layouts import ChunkRunner
+    from floecat.compat.table_numbers import TableNumbers
+
+__all__ = [
+    "BrokenTable",
+    "DeltaPipeline",
+    "DeltaTable",
+    "Look",
+    "Materialised",
+    "PendingTable",
+    "TablePosition",
+    "TableWorker",
+]
+
+_LOOKS = 16
+_PRINCIPAL = "pipeline"
+_log = logging.getLogger(__name__)
+
+
+class TableWorker(Protocol):
+    """Does the work on one table; `floecat.compat.service.DeltaCompat` is one."""
+
+    def materialise(
+        self,
+        table: CompatTable,
+        progress: Callable[[int, int], None],
+        *,
+        run_chunks: ChunkRunner | None = None,
+    ) -> bool:
+        """Brings in every version that the log has; returns whether the entry changed."""
+        ...
+
+    def repair(self, table: CompatTable) -> bool:
+        """Makes anew what is lost of the newest snapshot's files; returns whether anything was."""
+        ...
+
+
+class TablePosition(msgspec.Struct, frozen=True, order=True):
+    """A place in the order of all Delta tables."""
+
+    catalog_id: UUID
+    entry_id: UUID
+
+
+class DeltaTable(msgspec.Struct, frozen=True):
+    """A Delta table under its name."""
+
+    entry_id: UUID
+    name: str
+    """Catalog, namespace levels and name, joined by dots."""
+    position: TablePosition
+
+
+class PendingTable(msgspec.Struct, frozen=True):
+    """A table that has something to do."""
+
+    entry_id: UUID
+    name: str
+    version: int
+    """The newest version of its log."""
+    state: str
+    """Tells this state of the log from every other one of the table."""
+    reason: str
+    """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
+
+
+class BrokenTable(msgspec.Struct, frozen=True):
+    """A table whose log could not be looked at."""
+
+    entry_id: UUID
+    name: str
+    problem: str
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look at some tables found."""
+
+    looked: int
+    """Number of tables."""
+    pending: tuple[PendingTable, ...]
+    broken: tuple[BrokenTable, ...]
+    next: TablePosition | None
+    """Where the next look goes on; `None` after the last table."""
+
+
+class Materialised(msgspec.Struct, frozen=True):
+    """A table after the work."""
+
+    entry_id: UUID
+    name: str
+    changed: bool
+    """Whether the entry is another one than before."""
+    version: int
+    """The Delta version that is current."""
+    versions: int
+    """How many versions are snapshots."""
+    format_version: int
+    location: str
+    """Root of the table."""
+    metadata_location: str
+
+
+class DeltaPipeline:
+    """Keeps the Delta tables of all catalogs of every account readable."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: FileIO,
+        worker: TableWorker,
+        *,
+        shared_locations: Sequence[str] = (),
+        compat_location: str | None = None,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: holds the tables.
+            files: reads logs.
+            worker: does the work.
+            shared_locations: locations that every catalog may use beside its own.
+            compat_location: where artifacts go that do not lie beside their table.
+        """
+        self._store = store
+        self._files = files
+        self._worker = worker
+        self._shared = (*shared_locations, *([compat_location] if compat_location else []))
+
+    def tables(self) -> Iterator[DeltaTable]:
+        """Every Delta table, in their order.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        after: TablePosition | None = None
+        while True:
+            page = self._page(after, 1_000)
+            for catalog, table in page:
+                after = TablePosition(catalog.id, table.entry_id)
+                yield DeltaTable(table.entry_id, _name(catalog, table), after)
+            if not page:
+                return
+
+    def look(self, after: TablePosition | None, *, limit: int, materialised: Container[UUID] = ()) -> Look:
+        """Looks at the logs of some tables: one listing each, several at a time.
+
+        Args:
+            after: the `next` of the look before; `None` to begin with the first table.
+            limit: how many tables.
+            materialised: entry ids of tables that `materialise` was through with once. Of the others all
+                versions are asked for, and not only the newest.
+
+        Returns:
+            What is pending. A table whose log cannot be looked at is told as broken and stops nobody.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        page = self._page(after, limit)
+        with ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look") as looks:
+            found = list(looks.map(partial(self._look, materialised), page))
+        end = TablePosition(page[-1][0].id, page[-1][1].entry_id) if len(page) == limit else None
+        return Look(
+            looked=len(page),
+            pending=tuple(one for one in found if isinstance(one, PendingTable)),
+            broken=tuple(one for one in found if isinstance(one, BrokenTable)),
+            next=end,
+        )
+
+    def materialise(
+        self,
+        entry_id: UUID,
+        progress: Callable[[int, int], None],
+        run_chunks: Callable[[CompatTable], ChunkRunner] | None = None,
+    ) -> Materialised:
+        """Makes every version that the log has readable.
+
+        Args:
+            entry_id: the table.
+            progress: told how many of the older versions are done, of how many.
+            run_chunks: gives what builds the chunks of the table; `None` for threads of this process.
+
+        Raises:
+            NoSuchTableError: there is no such Delta table.
+            InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError: its newest version cannot be
+                read exactly.
+            UnavailableError: storage or the store is away.
+        """
+        table, name = self._table(entry_id)
+        runner = run_chunks(table) if run_chunks is not None else None
+        changed = self._worker.materialise(table, progress, run_chunks=runner)
+        with self._store.read() as conn:
+            row = tables.get(conn, entry_id)
+            delta = delta_tables.get(conn, entry_id)
+            versions = len(snapshots.list_all(conn, entry_id))
+        if row is None or delta is None or delta.version is None:
+            raise _no_such_table(entry_id)
+        return Materialised(
+            entry_id=entry_id,
+            name=name,
+            changed=changed,
+            version=delta.version,
+            versions=versions,
+            format_version=row.format_version,
+            location=delta.location,
+            metadata_location=row.metadata_location,
+        )
+
+    def repair(self, entry_id: UUID) -> bool:
+        """Makes the artifacts of a table anew if one of those that its newest snapshot needs is lost.
+
+        Returns:
+            Whether one was.
+
+        Raises:
+            FloecatError: as `materialise`.
+        """
+        table, _ = self._table(entry_id)
+        if not self._worker.repair(table):
+            return False
+        # a repair makes what loads need; the older versions come with the rest of the log
+        self._worker.materialise(table, lambda _done, _all: None)
+        return True
+
+    def numbers(self, entry_id: UUID) -> TableNumbers:
+        """Counts a table twice: by its Delta log, and by the manifests of its current snapshot.
+
+        Raises:
+            NoSuchTableError: there is no such Delta table, or it was never read.
+            FloecatError: a file is gone or broken, or storage is away.
+        """
+        from floecat.compat.table_numbers import count_table
+
+        table, _ = self._table(entry_id)
+        return count_table(self._store, self._files, table)
+
+    def _look(
+        self, materialised: Container[UUID], item: tuple[CatalogRow, NamedDeltaTable]
+    ) -> PendingTable | BrokenTable | None:
+        catalog, table = item
+        name = _name(catalog, table)
+        try:
+            return self._pending(catalog, table, whole=table.entry_id not in materialised)
+        except FloecatError as error:
+            return BrokenTable(table.entry_id, name, error.message)
+        except Exception:  # noqa: BLE001 - a log that nobody foresaw must not hold up the other tables
+            _log.exception("cannot look at the Delta log of %s", name)
+            return BrokenTable(table.entry_id, name, f"Cannot read the Delta log in {table.location}")
+
+    def _pending(self, catalog: CatalogRow, table: NamedDeltaTable, *, whole: bool) -> PendingTable | None:
+        from floecat.connectors.delta_log import DeltaLog
+
+        with self._store.read() as conn:
+            known = delta_tables.get(conn, table.entry_id)
+        if known is None:
+            return None
+        log = DeltaLog(self._files, self._allowed(catalog), known.location)
+        listing = log.listing(after=None if known.version is None or whole else known.version - 1)
+        reason = _reason(known, listing.latest, listing.fingerprint_of)
+        if reason == "replaced" and listing.after is not None:
+            listing = log.listing()
+        if reason is None and whole and not self._holds_all(table.entry_id, listing.versions):
+            reason = "incomplete"
+        if reason is None:
+            return None
+        state = str(listing.latest)
+        if reason == "replaced":
+            state = f"{state}:{listing.fingerprint_of(listing.latest)}"
+        return PendingTable(table.entry_id, _name(catalog, table), listing.latest, state, reason)
+
+    def _holds_all(self, entry_id: UUID, versions: Sequence[int]) -> bool:
+        with self._store.read() as conn:
+            held = {row.snapshot_id for row in snapshots.list_all(conn, entry_id)}
+        return held.issuperset(versions)
+
+    def _page(self, after: TablePosition | None, limit: int) -> list[tuple[CatalogRow, NamedDeltaTable]]:
+        page: list[tuple[CatalogRow, NamedDeltaTable]] = []
+        with self._store.read() as conn:
+            for catalog in _catalogs(conn):
+                if after is not None and catalog.id < after.catalog_id:
+                    continue
+                last = after.entry_id if after is not None and catalog.id == after.catalog_id else None
+                found = delta_tables.list_all(conn, catalog.id, last, limit - len(page))
+                page += [(catalog, table) for table in found]
+                if len(page) == limit:
+                    break
+        return page
+
+    def _table(self, entry_id: UUID) -> tuple[CompatTable, str]:
+        from floecat.compat.compat_table import CompatTable
+
+        with self._store.read() as conn:
+            row = tables.get(conn, entry_id)
+            delta = delta_tables.get(conn, entry_id)
+            named = delta_tables.at_location(conn, delta.location) if delta is not None else []
+            catalog = catalogs.get(conn, row.catalog_id) if row is not None else None
+        found = next((one for one in named if one.entry_id == entry_id), None)
+        if row is None or catalog is None or found is None:
+            raise _no_such_table(entry_id)
+        identifier = TableIdentifier(found.namespace, found.name)
+        return CompatTable(row, identifier, self._allowed(catalog), _PRINCIPAL), _name(catalog, found)
+
+    def _allowed(self, catalog: CatalogRow) -> AllowedLocations:
+        return AllowedLocations((catalog.storage_location, *catalog.allowed_locations, *self._shared))
+
+
+def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], str | None]) -> str | None:
+    if known.version is None:
+        return "unread"
+    if latest < known.version or fingerprint_of(known.version) not in (known.log_fingerprint, None):
+        return "replaced"
+    return "behind" if latest > known.version else None
+
+
+def _catalogs(conn: Connection) -> list[CatalogRow]:
+    rows = [row for account in accounts.list_all(conn) for row in catalogs.list_all(conn, account.id)]
+    return sorted(rows, key=lambda row: row.id)
+
+
+def _name(catalog: CatalogRow, table: NamedDeltaTable) -> str:
+    return f"{catalog.name}.{TableIdentifier(table.namespace, table.name)}"
+
+
+def _no_such_table(entry_id: UUID) -> NoSuchTableError:
+    return NoSuchTableError(f"There is no Delta table with the id {entry_id} that could be read")

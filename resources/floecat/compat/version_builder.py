@@ -1,0 +1,286 @@
+"""Versions of a Delta table, one after the other, as snapshots of a document."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.compat.artifact_paths import ArtifactPaths
+from floecat.compat.chunks import ChunkContext
+from floecat.compat.layouts import Layout, Layouts
+from floecat.compat.summaries import snapshot_summary
+from floecat.compat.table_document import NewSnapshot, TableDocument
+from floecat.connectors.delta_log import DeltaLog, LogListing
+from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.field_ids import FieldIds
+from floecat.delta.protocol import check_readable
+from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.delta.translation.widening import check_type_changes, check_widening
+from floecat.errors import (
+    FileMissingError,
+    InvalidDeltaTableError,
+    LocationNotAllowedError,
+    UnsupportedDeltaTableError,
+)
+from floecat.iceberg.partitioning import PartitionField, PartitionSpec
+from floecat.iceberg.position_deletes import DeleteFormat
+from floecat.iceberg.transforms import IDENTITY
+
+__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions", "partition_fields"]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How a table is translated.
+
+    Attributes:
+        paths: where its artifacts go.
+        format_version: Iceberg's, 2 or 3.
+        position_delete_format: `parquet` or `avro`.
+        read_footers: see `ChunkContext`.
+        most_opened_files: how many files of a version may be opened, for their vectors or footers; None for
+            any number.
+    """
+
+    paths: ArtifactPaths
+    format_version: int
+    position_delete_format: DeleteFormat
+    read_footers: bool
+    most_opened_files: int | None = None
+
+
+_log = logging.getLogger(__name__)
+
+UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
+"""What a version fails with that cannot be read exactly, now or ever."""
+
+
+class TooLargeError(Exception):
+    """A version needs more files opened than the options allow."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A version that has its artifacts, from which the next one can be made.
+
+    Attributes:
+        layout: its manifests.
+        protocol: in force.
+        metadata: in force.
+    """
+
+    layout: Layout
+    protocol: Protocol
+    metadata: Metadata
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self.layout.version
+
+
+class VersionBuilder:
+    """Adds versions of one table to its document.
+
+    Attributes:
+        ids: ids of the table's columns.
+        history: metadata of the versions that were added, each with the first version that has it.
+    """
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        listing: LogListing,
+        layouts: Layouts,
+        document: TableDocument,
+        ids: FieldIds,
+        options: BuildOptions,
+    ) -> None:
+        """Takes a table.
+
+        Args:
+            log: its log.
+            listing: what the log holds.
+            layouts: makes manifests.
+            document: gets the snapshots.
+            ids: gets the ids of new columns.
+            options: how it is translated.
+        """
+        self._log = log
+        self._listing = listing
+        self._layouts = layouts
+        self._document = document
+        self._options = options
+        self._translations: dict[object, TranslatedSchema] = {}
+        self.ids = ids
+        self.history: list[tuple[int, Metadata]] = []
+
+    def translated(self, metadata: Metadata) -> TranslatedSchema:
+        """The Iceberg schema of a metadata."""
+        key = (
+            metadata.schema_string,
+            metadata.partition_columns,
+            tuple(sorted(metadata.configuration.items())),
+        )
+        found = self._translations.get(key)
+        if found is None:
+            found = self._translations[key] = translate_schema(metadata, self.ids)
+        return found
+
+    def add(self, version: int, before: Point | None) -> Point:
+        """Makes a version's artifacts and adds it to the document.
+
+        Args:
+            version: the version.
+            before: what it can be made from, if that is the version before; else it is made whole.
+
+        Raises:
+            InvalidDeltaTableError: the log, a vector or a file is broken.
+            UnsupportedDeltaTableError: there is no exact equal in Iceberg.
+            FileMissingError: a file that is needed is gone.
+        """
+        if before is None or before.version != version - 1 or not self._listing.has_commit(version):
+            return self._whole(self._snapshot(version), parent=None)
+        commit = self._log.commit(version, before.metadata, before.protocol)
+        metadata, protocol = commit.metadata or before.metadata, commit.protocol or before.protocol
+        check_readable(protocol, metadata)
+        if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
+            return self._whole(self._snapshot(version), parent=before)
+        self._check_size(commit.adds)
+        layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
+        self._note(layout, commit.timestamp_ms, metadata, commit)
+        return Point(layout, protocol, metadata)
+
+    def _snapshot(self, version: int) -> Snapshot:
+        if self._listing.after is not None:
+            # what is new was listed; a state is rebuilt from what came before it
+            self._listing = self._log.listing()
+        return self._log.snapshot(self._listing, version)
+
+    def _must_be_whole(self, before: Metadata, commit: Commit) -> bool:
+        """Whether what manifests say of older files is no longer true under the new schema."""
+        if commit.metadata is None:
+            return False
+        old, new = self.translated(before), self.translated(commit.metadata)
+        if self._renumbered(old, new):
+            return True
+        try:
+            return check_widening(old, new)
+        except UnsupportedDeltaTableError:
+            # a table that is replaced may change any type: no file of the old one is left
+            if self._replaces_all(commit):
+                return True
+            raise
+
+    @staticmethod
+    def _renumbered(old: TranslatedSchema, new: TranslatedSchema) -> bool:
+        ids = {leaf.physical_path: leaf.field_id for leaf in old.leaves}
+        return any(ids.get(leaf.physical_path, leaf.field_id) != leaf.field_id for leaf in new.leaves)
+
+    def _replaces_all(self, commit: Commit) -> bool:
+        files = self._snapshot(commit.version).files
+        return bool(pc.all(pc.is_in(files["path"], value_set=commit.adds["path"])).as_py() in (True, None))
+
+    def _whole(self, snapshot: Snapshot, parent: Point | None) -> Point:
+        check_readable(snapshot.protocol, snapshot.metadata)
+        commit = None
+        if self._listing.has_commit(snapshot.version):
+            commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
+        context = self._context(snapshot.version, snapshot.metadata)
+        added = commit.adds["path"].combine_chunks() if commit and snapshot.version > 0 else None
+        old_files = len(snapshot.files) - (len(added) if added is not None else 0)
+        if parent is None and old_files > 0:
+            check_type_changes(snapshot.metadata)
+        self._check_size(snapshot.files)
+        layout = self._layouts.whole(
+            context,
+            snapshot,
+            added,
+            parent=parent.version if parent else None,
+            next_row_id=self._document.next_row_id,
+        )
+        self._note(layout, snapshot.timestamp_ms, snapshot.metadata, commit)
+        return Point(layout, snapshot.protocol, snapshot.metadata)
+
+    def _check_size(self, files: pa.Table) -> None:
+        most = self._options.most_opened_files
+        if most is None or len(files) <= most:
+            return
+        opened = files["deletion_vector"].is_valid()
+        if self._options.read_footers:
+            opened = pc.or_(opened, pc.invert(has_record_count(files)))
+        if (pc.sum(opened).as_py() or 0) > most:
+            raise TooLargeError
+
+    def _context(self, version: int, metadata: Metadata) -> ChunkContext:
+        translated = self.translated(metadata)
+        fields = partition_fields(translated)
+        options = self._options
+        return ChunkContext(
+            location=self._log.location,
+            paths=options.paths,
+            version=version,
+            translated=translated,
+            schema=translated.schema.with_schema_id(self._document.schema(translated.schema)),
+            spec=PartitionSpec(self._document.spec(fields), fields),
+            format_version=options.format_version,
+            position_delete_format=options.position_delete_format,
+            read_footers=options.read_footers,
+        )
+
+    def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
+        if not self.history or self.history[-1][1] != metadata:
+            self.history.append((layout.version, metadata))
+        self._document.add(
+            NewSnapshot(
+                version=layout.version,
+                timestamp_ms=timestamp_ms,
+                schema_id=self._document.schema(self.translated(metadata).schema),
+                manifest_list=layout.manifest_list,
+                summary=snapshot_summary(layout, commit.commit_info if commit else None),
+                first_row_id=layout.first_row_id,
+                added_rows=layout.added_row_ids,
+            )
+        )
+
+
+def has_record_count(files: pa.Table) -> pa.ChunkedArray:
+    """Whether the log tells how many rows a file has."""
+    known = pc.fill_null(pc.match_substring(files["stats"], '"numRecords"'), False)
+    if "stats_parsed" not in files.column_names:
+        return known
+    if files.schema.field("stats_parsed").type.get_field_index("numRecords") < 0:
+        return known
+    parsed = pc.struct_field(files["stats_parsed"], "numRecords")
+    return pc.or_(known, parsed.is_valid())
+
+
+def partition_fields(translated: TranslatedSchema) -> tuple[PartitionField, ...]:
+    """The partition spec of a table: each partition column as it is."""
+    return tuple(
+        PartitionField(column.name, IDENTITY, source_id=column.source_id, field_id=column.field_id)
+        for column in translated.partition_fields
+    )
+
+
+def build_versions(
+    builder: VersionBuilder, versions: Sequence[int], start: Point | None, *, must_have: int | None
+) -> Point | None:
+    """Adds versions in order. One that cannot be read is left out, unless it is the one that must be there.
+
+    Old versions often cannot: `VACUUM` removes their files, and with them their deletion vectors.
+    """
+    point = start
+    for version in versions:
+        try:
+            point = builder.add(version, point)
+        except UNREADABLE as error:
+            if version == must_have:
+                raise
+            _log.info("version %d is left out: %s", version, error.message)
+            point = None
+    return point

@@ -1,0 +1,58 @@
+"""The kinds of connectors: built-in ones by a short name, others by `package.module:Class`.
+
+Users of the catalog choose a kind. So only what is built in or what the operator lists is ever imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from floecat.connectors.spi import Connector
+from floecat.errors import BadRequestError, SettingsError
+
+__all__ = ["BUILT_IN", "ConnectorRegistry"]
+
+BUILT_IN = {"delta": "floecat.connectors.delta:DeltaConnector"}
+"""Built-in kinds, and the classes behind them."""
+
+
+class ConnectorRegistry:
+    """Finds the class of a kind."""
+
+    def __init__(self, further: Sequence[str] = ()) -> None:
+        """Takes further kinds, as `package.module:Class`.
+
+        Raises:
+            SettingsError: one of them is written otherwise.
+        """
+        for kind in further:
+            module, colon, name = kind.partition(":")
+            if not (colon and name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+                raise SettingsError(
+                    f"floecat.connectors.kinds: {kind!r} is not of the form package.module:Class"
+                )
+        self._places = BUILT_IN | {kind: kind for kind in further}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds, built-in ones first."""
+        return tuple(self._places)
+
+    def get(self, kind: str) -> type[Connector]:
+        """The class of a kind.
+
+        Raises:
+            BadRequestError: nobody has named such a kind.
+            SettingsError: the operator named it, and it cannot be imported.
+        """
+        place = self._places.get(kind)
+        if place is None:
+            known = ", ".join(self.kinds)
+            raise BadRequestError(f"Unknown kind of connector: {kind[:80]!r} (known: {known})")
+        module, _, name = place.partition(":")
+        try:
+            found: type[Connector] = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise SettingsError(f"floecat.connectors.kinds: {place} cannot be imported: {error}") from error
+        return found

@@ -1,0 +1,68 @@
+"""What a connector is: something that finds tables in a place outside of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from floecat.errors import FloecatError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import Namespace
+
+__all__ = ["Connector", "ConnectorSource", "DiscoveredTable", "Discovery", "UnreadablePlace"]
+
+
+class ConnectorSource(msgspec.Struct, frozen=True):
+    """Where a connector looks, and with what."""
+
+    location: str
+    """Root of the place, normalized."""
+    options: Mapping[str, str]
+    """What else its kind wants to know."""
+    allowed: AllowedLocations
+    """Nothing outside is looked at."""
+    files: FileIO
+
+
+class DiscoveredTable(msgspec.Struct, frozen=True):
+    """A table that is there, whether or not the catalog knows it."""
+
+    name: str
+    location: str
+    """Its root, normalized."""
+    namespace: Namespace = ()
+    """Levels below the namespace of the connector."""
+    format: str = "delta"
+
+
+class UnreadablePlace(msgspec.Struct, frozen=True):
+    """A part of the place that could not be looked at."""
+
+    location: str
+    error: FloecatError
+
+
+Discovery: TypeAlias = DiscoveredTable | UnreadablePlace
+
+
+class Connector(Protocol):
+    """Looks for tables. It is made with a `ConnectorSource`, for one scan."""
+
+    def __init__(self, source: ConnectorSource) -> None:
+        """Takes where to look; sends nothing yet.
+
+        Raises:
+            BadRequestError: an option is unknown or has a value of the wrong kind.
+        """
+        ...
+
+    def discover(self) -> Iterator[Discovery]:
+        """Every table of the place, each once, while the search goes on. A part that fails is told as such.
+
+        Raises:
+            StorageUnavailableError: storage fails altogether.
+        """
+        ...

@@ -1,0 +1,258 @@
+"""Ids for the columns of a Delta table, the same ones for ever.
+
+With column mapping Delta itself numbers the columns, and data files carry those numbers: they win. All other
+columns, and list elements and map entries of most tables, get own ids by their physical path. When mapping is
+turned on later, Delta numbers the fields of structs from 1 on, each before those nested in it. Own ids follow
+the same order, so that they agree then; list elements, map keys and values count from `FIRST_HIGH_ID`, out of
+the way of that numbering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from floecat.delta.schemas import (
+    DeltaArray,
+    DeltaMap,
+    DeltaStruct,
+    DeltaType,
+    mapping_mode,
+    parse_delta_schema,
+    physical_name,
+)
+from floecat.errors import InvalidDeltaTableError, InvalidMetadataError
+
+if TYPE_CHECKING:
+    from floecat.delta.actions import Metadata
+
+__all__ = ["FIRST_HIGH_ID", "FieldIds", "PhysicalPath", "Slot", "assign_history", "slots_of"]
+
+FIRST_HIGH_ID = 1_000_000
+"""Where own ids begin that must stay out of the way of Delta's: it counts from 1."""
+
+_FIRST_PARTITION_ID = 1000
+
+PhysicalPath: TypeAlias = tuple[str, ...]
+"""Physical names from the root; list elements, map keys and values are `element`, `key` and `value`."""
+
+
+class Slot(NamedTuple):
+    """Something in a schema that needs an id.
+
+    Attributes:
+        path: where it is.
+        dictated: id that column mapping gave it.
+        named: whether it is a field of a struct, rather than a list element, map key or map value.
+    """
+
+    path: PhysicalPath
+    dictated: int | None
+    named: bool
+
+
+class FieldIds(msgspec.Struct):
+    """The ids that the columns of one table have, kept in the store. Nothing is ever taken out of use.
+
+    Attributes:
+        own: own ids by physical path, as JSON text of a list.
+        mapped: ids of column mapping by physical path. Where a replaced table gave a path another id, the
+            one seen first; files of the other one carry theirs.
+        last_id: highest id below `FIRST_HIGH_ID` that was ever used.
+        last_high_id: highest id that was ever used, from `FIRST_HIGH_ID` on.
+        partition_ids: ids of partition fields by source.
+        generation: counts how often an id that may have been published changed. Metadata of a lower
+            generation must be made again, for all its snapshots.
+    """
+
+    own: dict[str, int] = {}
+    mapped: dict[str, int] = {}
+    last_id: int = 0
+    last_high_id: int = FIRST_HIGH_ID - 1
+    partition_ids: dict[str, int] = {}
+    generation: int = 0
+
+    def encode(self) -> bytes:
+        """JSON, as the store keeps it."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> FieldIds:
+        """Reads what `encode` wrote.
+
+        Raises:
+            InvalidMetadataError: it is something else.
+        """
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise InvalidMetadataError(f"Cannot read the field ids of a Delta table: {error}") from None
+
+    def dictate(self, slots: Iterable[Slot]) -> None:
+        """Takes over the ids that column mapping gave, whatever had them before.
+
+        `generation` rises if an own id had to change.
+        """
+        dictated = {_key(slot.path): slot.dictated for slot in slots if slot.dictated is not None}
+        owners = {id: key for key, id in self.own.items()}
+        for key, id in dictated.items():
+            self._reserve(id)
+            owner = owners.get(id, key)
+            if owner != key and self.own.get(owner) == id:
+                self.own[owner] = self._next_high_id()
+                self.generation += 1
+            if key not in self.mapped:
+                former = self.own.pop(key, id)
+                self.generation += former != id
+                self.mapped[key] = id
+
+    def assign(self, slots: Sequence[Slot], *, low: bool = True) -> dict[PhysicalPath, int]:
+        """Gives every slot of one schema its id; no two get the same.
+
+        Args:
+            slots: all slots of the schema, in order.
+            low: whether new own ids of fields follow Delta's numbering. Not so for columns that are gone:
+                Delta does not count them.
+
+        Raises:
+            InvalidDeltaTableError: column mapping gave an id or a physical name twice.
+        """
+        self.dictate(slots)
+        assigned = _dictated(slots)
+        taken = set(assigned.values())
+        for slot in slots:
+            known = None if slot.path in assigned else self._known(slot.path, taken)
+            if known is not None:
+                assigned[slot.path] = known
+                taken.add(known)
+        for slot in slots:
+            if slot.path not in assigned:
+                fresh = self._next_low_id() if low and slot.named else self._next_high_id()
+                assigned[slot.path] = self.own[_key(slot.path)] = fresh
+        return assigned
+
+    def partition_id(self, source: str) -> int:
+        """Id of the partition field that takes the values of a source."""
+        return self.partition_ids.setdefault(source, _FIRST_PARTITION_ID + len(self.partition_ids))
+
+    def _reserve(self, used: int) -> None:
+        if used >= FIRST_HIGH_ID:
+            self.last_high_id = max(self.last_high_id, used)
+        else:
+            self.last_id = max(self.last_id, used)
+
+    def _known(self, path: PhysicalPath, taken: set[int]) -> int | None:
+        key = _key(path)
+        for ids in (self.mapped, self.own):
+            id = ids.get(key)
+            # Ids that a replaced table started anew may name two paths, of which an older schema has both.
+            if id is not None and id not in taken:
+                return id
+        return None
+
+    def _next_low_id(self) -> int:
+        if self.last_id + 1 >= FIRST_HIGH_ID:
+            return self._next_high_id()
+        self.last_id += 1
+        return self.last_id
+
+    def _next_high_id(self) -> int:
+        self.last_high_id += 1
+        return self.last_high_id
+
+
+def assign_history(history: Sequence[Metadata], ids: FieldIds) -> bool:
+    """Gives ids to the columns of all known versions at once, so that column mapping changes none later.
+
+    Ids of column mapping come first, those of newer versions before those of older ones. Own ids of the
+    newest schema follow the order in which Delta would number it; columns that are gone stay out of its way.
+
+    Args:
+        history: all known metadata, the oldest first.
+        ids: the ids of the table, changed in place.
+
+    Returns:
+        Whether an id that was given out before is another one now: what was published must be made again.
+
+    Raises:
+        InvalidDeltaTableError: a schema is malformed.
+        UnsupportedDeltaTableError: a mapping mode is unknown.
+    """
+    generation = ids.generation
+    newest_first = [slots_of(metadata) for metadata in reversed(history)]
+    for slots in newest_first:
+        ids.dictate(slots)
+    for position, slots in enumerate(newest_first):
+        ids.assign(slots, low=position == 0 and mapping_mode(history[-1].configuration) == "none")
+    return ids.generation != generation
+
+
+def slots_of(metadata: Metadata) -> tuple[Slot, ...]:
+    """Everything in the schema of a table that needs an id, each before what is nested in it.
+
+    Raises:
+        InvalidDeltaTableError: the schema is malformed; or column mapping is on, and a column has no physical
+            name.
+        UnsupportedDeltaTableError: the mapping mode is unknown.
+    """
+    struct = parse_delta_schema(metadata.schema_string)
+    # If mapping is off, what it left in the schema counts for nothing.
+    mapped = mapping_mode(metadata.configuration) != "none"
+    return tuple(_walk_struct(struct, (), "", mapped))
+
+
+def _walk_struct(struct: DeltaStruct, path: PhysicalPath, owner: str, mapped: bool) -> Iterator[Slot]:
+    for field in struct.fields:
+        full_name = f"{owner}.{field.name}" if owner else field.name
+        name = physical_name(field, full_name, mapped=mapped)
+        yield Slot((*path, name), field.column_id if mapped else None, named=True)
+        nested_ids = field.nested_ids if mapped else {}
+        yield from _walk_type(field.type, (*path, name), name, nested_ids, full_name, mapped)
+
+
+def _walk_type(
+    type: DeltaType,
+    path: PhysicalPath,
+    nested_key: str,
+    nested_ids: Mapping[str, int],
+    owner: str,
+    mapped: bool,
+) -> Iterator[Slot]:
+    match type:
+        case DeltaStruct():
+            yield from _walk_struct(type, path, owner, mapped)
+            return
+        case DeltaArray():
+            parts = {"element": type.element}
+        case DeltaMap():
+            parts = {"key": type.key, "value": type.value}
+        case _:
+            return
+    for part, inner in parts.items():
+        key = f"{nested_key}.{part}"
+        yield Slot((*path, part), nested_ids.get(key), named=False)
+        yield from _walk_type(inner, (*path, part), key, nested_ids, f"{owner}.{part}", mapped)
+
+
+def _dictated(slots: Sequence[Slot]) -> dict[PhysicalPath, int]:
+    paths: set[PhysicalPath] = set()
+    owners: dict[int, PhysicalPath] = {}
+    for slot in slots:
+        if slot.path in paths:
+            raise InvalidDeltaTableError(f"Two columns have the physical name {'.'.join(slot.path)}")
+        paths.add(slot.path)
+        if slot.dictated is None:
+            continue
+        if slot.dictated in owners:
+            raise InvalidDeltaTableError(
+                f"Columns {'.'.join(owners[slot.dictated])} and {'.'.join(slot.path)} have the same id"
+                f" {slot.dictated}"
+            )
+        owners[slot.dictated] = slot.path
+    return {path: id for id, path in owners.items()}
+
+
+def _key(path: PhysicalPath) -> str:
+    return msgspec.json.encode(path).decode()

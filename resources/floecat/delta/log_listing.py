@@ -1,0 +1,203 @@
+"""What can be read from the files that a log has (Delta protocol, "Action Reconciliation", "Metadata Cleanup")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from floecat.delta.log_files import Checkpoint, LogFile, parse_log_files
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["LogListing", "LogSegment"]
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    """The files from which the state at a version is rebuilt.
+
+    Attributes:
+        version: the version.
+        checkpoint: where to start, or None to start with nothing.
+        files: commits and log compactions to apply, oldest first.
+    """
+
+    version: int
+    checkpoint: Checkpoint | None
+    files: tuple[LogFile, ...]
+
+
+class LogListing:
+    """The files of a log, all of them or those of the versions after a given one.
+
+    Attributes:
+        after: the version after which the listing starts, or None if it is of everything.
+        latest: the newest version; `after` if nothing came after it.
+    """
+
+    def __init__(self, files: Iterable[LogFile], *, location: str, after: int | None = None) -> None:
+        """Takes the files.
+
+        Args:
+            files: those directly in the folder of the log, in any order.
+            location: of the table, for messages.
+            after: the version after which the listing starts. The state at it is taken to be known.
+
+        Raises:
+            InvalidDeltaTableError: a listing of everything holds no version.
+        """
+        self._files = parse_log_files(files)
+        self._location = location
+        self.after = after
+        newest = max([*self._files.commits, *self._files.checkpoints], default=after)
+        if newest is None:
+            raise InvalidDeltaTableError(f"There is no Delta log in {location}")
+        self.latest = newest
+
+    @cached_property
+    def versions(self) -> tuple[int, ...]:
+        """The versions whose state can be rebuilt, in order. Of a listing after a version: from its state.
+
+        Raises:
+            InvalidDeltaTableError: the newest version is none of them, as a commit before it is missing.
+        """
+        known: list[int] = []
+        for version in sorted({*self._files.commits, *self._files.checkpoints}):
+            follows = (
+                known[-1] == version - 1
+                if known
+                else version - 1 == (-1 if self.after is None else self.after)
+            )
+            if version in self._files.checkpoints or follows:
+                known.append(version)
+        if known[-1:] != [self.latest] and self.latest != self.after:
+            self.segment(self.latest)
+        return tuple(known)
+
+    @cached_property
+    def oldest(self) -> int:
+        """The oldest version from which on the state of every version can be rebuilt; `after` if there is none.
+
+        Raises:
+            InvalidDeltaTableError: the newest version cannot be read, as a commit before it is missing.
+        """
+        oldest = self.latest
+        for version in reversed(self.versions):
+            if version < oldest - 1 or (version < oldest and oldest not in self._files.commits):
+                break
+            oldest = version
+        return oldest
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Identifies the file of the newest version; None if no version came after `after`."""
+        return self.fingerprint_of(self.latest)
+
+    def fingerprint_of(self, version: int) -> str | None:
+        """Identifies the file of a version: another one means that the table was replaced by another.
+
+        It is that of the commit, or that of the checkpoint if the commit is gone; None without both.
+        """
+        file = self._file_of(version)
+        return file.fingerprint if file else None
+
+    def has_commit(self, version: int) -> bool:
+        """Whether the log tells what a version changed."""
+        return version in self._files.commits
+
+    def timestamp_ms(self, version: int) -> int | None:
+        """When the file of a version was written, made later than that of the version before it.
+
+        None if the listing has no such file.
+        """
+        if version in self._timestamps:
+            return self._timestamps[version]
+        file = self._file_of(version)
+        return file.modified_at_ms if file else None
+
+    def reaches(self, version: int) -> bool:
+        """Whether it holds all that the state at a version is rebuilt from."""
+        return self.after is None or any(found <= version for found in self._files.checkpoints)
+
+    def segment(self, version: int) -> LogSegment:
+        """The files from which the state at a version is rebuilt, from the newest complete checkpoint on.
+
+        Of a listing that does not reach the version: those to apply to the state at `after`.
+
+        Raises:
+            InvalidDeltaTableError: a commit that is needed is missing, or there is no such version.
+        """
+        if version > self.latest:
+            raise InvalidDeltaTableError(
+                f"Delta table {self._location} has no version {version}: its newest is {self.latest}"
+            )
+        start = max((found for found in self._files.checkpoints if found <= version), default=None)
+        before = start if start is not None else -1 if self.after is None else self.after
+        missing = next(
+            (needed for needed in range(before + 1, version + 1) if needed not in self._files.commits), None
+        )
+        if missing is not None or (version < 0):
+            raise InvalidDeltaTableError(self._gap(version, version if missing is None else missing))
+        checkpoint = self._files.checkpoints[start] if start is not None else None
+        return LogSegment(version, checkpoint, tuple(self._replay(before + 1, version)))
+
+    def commits(self, after: int, until: int) -> tuple[LogFile, ...]:
+        """The commits of a range of versions, in order.
+
+        Args:
+            after: the version before the first one.
+            until: the last one.
+
+        Raises:
+            InvalidDeltaTableError: one is missing.
+        """
+        for version in range(after + 1, until + 1):
+            if version not in self._files.commits:
+                raise InvalidDeltaTableError(
+                    f"Version {version} is missing in the log of Delta table {self._location}"
+                )
+        return tuple(self._files.commits[version] for version in range(after + 1, until + 1))
+
+    def checkpoint(self, version: int) -> Checkpoint | None:
+        """The complete checkpoint of a version, if it has one."""
+        return self._files.checkpoints.get(version)
+
+    def _replay(self, first: int, last: int) -> Iterator[LogFile]:
+        """Commits in order; where a compaction holds several of them, the longest such."""
+        ends: dict[int, int] = {}
+        for start, end in self._files.compactions:
+            if start < end <= last:
+                ends[start] = max(end, ends.get(start, 0))
+        while first <= last:
+            end = ends.get(first, first)
+            yield self._files.compactions[first, end] if end > first else self._files.commits[first]
+            first = end + 1
+
+    def _gap(self, version: int, missing: int) -> str:
+        text = f"Version {missing} is missing in the log of Delta table {self._location}"
+        if missing != version:
+            text += f": version {version} cannot be read without it"
+        parts = [
+            name
+            for found, names in self._files.missing_parts.items()
+            if missing <= found <= version
+            for name in names
+        ]
+        return f"{text}; so is part {parts[-1]} of a checkpoint" if parts else text
+
+    def _file_of(self, version: int) -> LogFile | None:
+        commit = self._files.commits.get(version)
+        if commit is not None:
+            return commit
+        checkpoint = self._files.checkpoints.get(version)
+        return checkpoint.files[0] if checkpoint else None
+
+    @cached_property
+    def _timestamps(self) -> dict[int, int]:
+        timestamps: dict[int, int] = {}
+        previous = None
+        for version in sorted(self._files.commits):
+            modified_at_ms = self._files.commits[version].modified_at_ms
+            previous = modified_at_ms if previous is None else max(modified_at_ms, previous + 1)
+            timestamps[version] = previous
+        return timestamps

@@ -1,0 +1,128 @@
+"""Paths of data files, one spelling for each file (Delta protocol, "Add File and Remove File"; RFC 2396).
+
+A path in the log is a URI reference: percent-encoded, relative to the root of the table or absolute. Most need
+nothing done to them, and stay in their Arrow array; only the others are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["PathReader"]
+
+_PLACED: Final = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|(^|/)\.\.?(/|$)"
+"""What is absolute, or has dots as segments."""
+
+_ASCII_CODE = re.compile(rb"%[0-7][0-9A-Fa-f]")
+_OTHER_CODE: Final = "%[89A-Fa-f][0-9A-Fa-f]"
+_PERCENT: Final = b"%25"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
+_AUTHORITY = re.compile(r"//([^/]*)(.*)", re.DOTALL)
+
+# The same storage under other names: a file that is added as s3a:// may be removed as s3://.
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+
+
+class PathReader:
+    """Brings paths of one table into one spelling."""
+
+    def __init__(self, location: str) -> None:
+        """Takes the table.
+
+        Args:
+            location: its root, as a normalized URI without a slash at the end.
+        """
+        self._root = location + "/"
+        scheme, _, rest = location.partition("://")
+        self._store = f"{scheme}://{rest.partition('/')[0]}"
+        self._folder = lru_cache(maxsize=10_000)(self._canonical)
+
+    def read(self, encoded: pa.ChunkedArray, *, location: str) -> pa.ChunkedArray:
+        """Decodes paths.
+
+        Args:
+            encoded: paths as they are in the log.
+            location: of the file of the log, for messages.
+
+        Returns:
+            The paths: relative to the root of the table if the file is below it, else absolute URIs.
+
+        Raises:
+            InvalidDeltaTableError: a path is not UTF-8 once it is decoded.
+        """
+        try:
+            chunks = [self._placed(chunk, _decoded(chunk)) for chunk in encoded.chunks]
+        except UnicodeDecodeError:
+            raise InvalidDeltaTableError(f"A file path in {location} is not UTF-8") from None
+        return pa.chunked_array(chunks, pa.string())
+
+    def _placed(self, encoded: pa.Array, decoded: pa.Array) -> pa.Array:
+        # A relative path may look like an absolute one once it is decoded.
+        mask = pc.match_substring_regex(encoded, _PLACED)
+        if not pc.any(mask).as_py():
+            return decoded
+        # Few folders hold many files.
+        parts = (path.rpartition("/") for path in decoded.filter(mask).to_pylist())
+        placed = [self._folder(folder + slash) + name for folder, slash, name in parts]
+        return pc.replace_with_mask(decoded, mask, pa.array(placed, pa.string()))
+
+    def _canonical(self, folder: str) -> str:
+        """A folder with its slash, as it is written here."""
+        match = _SCHEME.fullmatch(folder)
+        if match is not None:
+            folder = _canonical_uri(_SCHEMES.get(match[1].lower(), match[1].lower()), match[2])
+        elif folder.startswith("/"):
+            folder = self._store + re.sub("/{2,}", "/", folder)
+        return _without_dots(folder).removeprefix(self._root)
+
+
+def _decoded(encoded: pa.Array) -> pa.Array:
+    """Percent-decodes; a percent sign that encodes nothing stands for itself."""
+    mask = pc.match_substring(encoded, "%")
+    if not pc.any(mask).as_py():
+        return encoded
+    other = pc.match_substring_regex(encoded, _OTHER_CODE)
+    decoded = _without_ascii_codes(encoded)
+    if pc.any(other).as_py():
+        read = [unquote(path, errors="strict") for path in encoded.filter(other).to_pylist()]
+        decoded = pc.replace_with_mask(decoded, other, pa.array(read, pa.string()))
+    return decoded
+
+
+def _without_ascii_codes(encoded: pa.Array) -> pa.Array:
+    # Each code in turn, in all paths at once. What is decoded must not be decoded again: '%' comes last.
+    codes = set(_ASCII_CODE.findall(b"\n".join(pc.cast(encoded, pa.binary()).to_pylist())))
+    for code in sorted(codes - {_PERCENT}) + sorted(codes & {_PERCENT}):
+        encoded = pc.replace_substring(encoded, code.decode(), unquote(code.decode()))
+    return encoded
+
+
+def _canonical_uri(scheme: str, rest: str) -> str:
+    match = _AUTHORITY.fullmatch(rest)
+    authority, path = (match[1], match[2]) if match else ("", rest)
+    if scheme == "file":
+        return "file://" + re.sub("/{2,}", "/", path)
+    if scheme == "abfss":
+        authority = authority.lower().replace(".blob.", ".dfs.", 1)
+    return f"{scheme}://{authority}{path}"
+
+
+def _without_dots(folder: str) -> str:
+    """Resolves '.' and '..' where that stays within the folder; what leads out of it is left to be refused."""
+    prefix, colons, rest = folder.rpartition("://")
+    kept: list[str] = []
+    for segment in rest.split("/"):
+        if segment == ".." and kept and kept[-1] not in ("", ".."):
+            kept.pop()
+        elif segment != ".":
+            kept.append(segment)
+    return prefix + colons + "/".join(kept)

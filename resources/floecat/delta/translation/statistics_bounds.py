@@ -1,0 +1,221 @@
+"""Bounds of columns out of the minima and maxima in Delta's statistics.
+
+Iceberg prunes a file if its bounds say that no row can match, so that a bound may be loose and must not be wrong.
+Delta's minima and maxima differ from such bounds (Delta transaction log protocol, "Per-file Statistics"):
+
+- Timestamps are cut to milliseconds. The upper bound is 999 microseconds later, at most the largest long.
+- Strings are cut to a prefix, of 32 characters mostly. A prefix is a lower bound. A maximum gets a last
+  character that is to put it above everything with the prefix: U+007F or U+10FFFF, and it does. Older writers
+  appended U+FFFD, which by the order of bytes is below all characters beyond U+FFFF, and cut surrogate pairs in
+  two, of which `?` was left; others append nothing. Their maxima are replaced by the successor of the prefix.
+- Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is no bound.
+- Decimals may have lost digits, see `floecat.delta.translation.statistics_decimals`.
+- Values that were written while the column was a `float` are the shortest texts of floats, and a float as a
+  double is another number than the text as a double.
+
+Deletion vectors make no difference: with `tightBounds` false minima and maxima still hold all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
+from floecat.delta.translation.statistics_times import parse_days, parse_moments
+from floecat.iceberg.string_bounds import successors
+from floecat.iceberg.types import PrimitiveType
+
+__all__ = ["Bounds", "bounds_from_tokens", "bounds_from_values", "bounds_of_longs", "has_bounds", "is_long"]
+
+_LARGEST_LONG = 2**63 - 1
+_CUT_US = 999
+
+_TIE_BREAKERS = ("\x7f", "\U0010ffff")
+_OLD_TIE_BREAKER = "\ufffd"
+_PREFIX_LENGTH = 32
+_MOST_CHARACTERS = 64
+"""Longer strings make manifests large and prune no better."""
+
+_FLOATS: Final = {"float": pa.float32(), "double": pa.float64()}
+_WHOLE_NUMBERS: Final = {"int": pa.int32(), "long": pa.int64()}
+_TIMESTAMPS = frozenset({"timestamp", "timestamptz"})
+_BOUNDED = frozenset({"boolean", "decimal", "date", "string", *_FLOATS, *_WHOLE_NUMBERS, *_TIMESTAMPS})
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of one column, a slot per file; null is unknown. Types are as `single_values.encode` takes them."""
+
+    lower: pa.Array
+    upper: pa.Array
+
+
+def has_bounds(type: PrimitiveType) -> bool:
+    """Whether Delta has minima and maxima of the type, and Iceberg bounds."""
+    return type.name in _BOUNDED
+
+
+def is_long(type: PrimitiveType) -> bool:
+    """Whether its minima and maxima are whole numbers of 64 bits."""
+    return type.name in _WHOLE_NUMBERS
+
+
+def bounds_of_longs(type: PrimitiveType, minima: pa.Int64Array, maxima: pa.Int64Array) -> Bounds:
+    """Bounds of an `int` or `long` column; numbers that the type cannot hold are left out."""
+    return Bounds(_narrowed(minima, type), _narrowed(maxima, type))
+
+
+def bounds_from_tokens(
+    type: PrimitiveType, minima: pa.StringArray, maxima: pa.StringArray, *, was_float: bool = False
+) -> Bounds:
+    """Bounds out of values as they stand in JSON.
+
+    Args:
+        type: the Iceberg type, one that has bounds and is not long.
+        minima: the tokens, strings in quotes.
+        maxima: likewise.
+        was_float: whether the column, a `double` now, was a `float` once.
+    """
+    if type.name in _FLOATS:
+        return _float_bounds(_floats(minima, type), _floats(maxima, type), was_float)
+    if type.name == "decimal":
+        precision, scale = (int(parameter) for parameter in type.parameters)
+        lower = decimals_from_tokens(minima, precision, scale, upper=False)
+        return Bounds(lower, decimals_from_tokens(maxima, precision, scale, upper=True))
+    if type.name == "boolean":
+        return Bounds(_booleans(minima), _booleans(maxima))
+    minima, maxima = _strings(minima), _strings(maxima)
+    if type.name == "date":
+        return Bounds(parse_days(minima), parse_days(maxima))
+    if type.name in _TIMESTAMPS:
+        zoned = type.name == "timestamptz"
+        earliest, _ = parse_moments(minima, zoned=zoned)
+        _, latest = parse_moments(maxima, zoned=zoned)
+        return Bounds(earliest, _later(latest))
+    return _string_bounds(minima, maxima)
+
+
+def bounds_from_values(
+    type: PrimitiveType, minima: pa.Array, maxima: pa.Array, *, was_float: bool = False
+) -> Bounds | None:
+    """Bounds out of the values of struct statistics.
+
+    Args:
+        type: the Iceberg type, one that has bounds.
+        minima: values of the Arrow type that the checkpoint has.
+        maxima: likewise.
+        was_float: whether the column, a `double` now, was a `float` once.
+
+    Returns:
+        None if that Arrow type is none of a column of this type.
+    """
+    given, name = minima.type, type.name
+    if maxima.type != given:
+        return None
+    if name in _WHOLE_NUMBERS and pa.types.is_integer(given):
+        return bounds_of_longs(type, minima.cast(pa.int64()), maxima.cast(pa.int64()))
+    if name in _FLOATS and given in (pa.float32(), _FLOATS[name]):
+        return _float_bounds(minima.cast(_FLOATS[name]), maxima.cast(_FLOATS[name]), was_float)
+    if name == "decimal":
+        precision, scale = (int(parameter) for parameter in type.parameters)
+        lower = decimals_from_values(minima, precision, scale, upper=False)
+        upper = decimals_from_values(maxima, precision, scale, upper=True)
+        return None if lower is None else Bounds(lower, upper)
+    if (name == "boolean" and pa.types.is_boolean(given)) or (name == "date" and pa.types.is_date32(given)):
+        return Bounds(minima, maxima)
+    if name == "string" and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+        return _string_bounds(minima.cast(pa.string()), maxima.cast(pa.string()))
+    # Nanoseconds come from the old 96-bit timestamps, and do not reach beyond the year 2262.
+    if name in _TIMESTAMPS and pa.types.is_timestamp(given) and given.unit in ("us", "ms"):
+        factor = 1 if given.unit == "us" else 1000
+        try:
+            lower, upper = (pc.multiply_checked(values.cast(pa.int64()), factor) for values in (minima, maxima))
+        except pa.ArrowInvalid:
+            return None
+        return Bounds(lower, _later(upper))
+    return None
+
+
+def _narrowed(values: pa.Int64Array, type: PrimitiveType) -> pa.Array:
+    try:
+        return values.cast(_WHOLE_NUMBERS[type.name])
+    except pa.ArrowInvalid:
+        narrow = values.cast(pa.int32(), safe=False)
+        return pc.if_else(pc.equal(narrow.cast(pa.int64()), values), narrow, pa.scalar(None, pa.int32()))
+
+
+def _booleans(tokens: pa.StringArray) -> pa.BooleanArray:
+    is_boolean = pc.is_in(tokens, value_set=pa.array(["true", "false"]))
+    return pc.if_else(is_boolean, pc.equal(tokens, "true"), pa.scalar(None, pa.bool_()))
+
+
+def _floats(tokens: pa.StringArray, type: PrimitiveType) -> pa.Array:
+    # What is no number is in quotes: "NaN", "Infinity", "-Infinity".
+    texts = pc.utf8_trim(tokens, '"')
+    try:
+        return texts.cast(_FLOATS[type.name])
+    except pa.ArrowInvalid:
+        is_number = pc.match_substring_regex(texts, r"^-?(\d+(\.\d+)?([eE][+-]?\d+)?|Infinity)$")
+        return pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(_FLOATS[type.name])
+
+
+def _float_bounds(minima: pa.Array, maxima: pa.Array, was_float: bool) -> Bounds:
+    lower, upper = (values.fill_null(np.nan).to_numpy(zero_copy_only=False) for values in (minima, maxima))
+    if was_float:
+        with np.errstate(over="ignore"):
+            as_floats = [values.astype(np.float32).astype(np.float64) for values in (lower, upper)]
+        lower = np.where(np.isfinite(as_floats[0]), np.minimum(lower, as_floats[0]), lower)
+        upper = np.where(np.isfinite(as_floats[1]), np.maximum(upper, as_floats[1]), upper)
+    zero = lower.dtype.type(0)
+    return Bounds(
+        # An infinite bound on its own side says nothing, and is what a number that is too large becomes.
+        pa.array(np.where(lower == 0, -zero, lower), mask=np.isnan(lower) | (lower == np.inf)),
+        pa.array(np.where(upper == 0, zero, upper), mask=np.isnan(upper) | (upper == -np.inf)),
+    )
+
+
+def _later(micros: pa.Int64Array) -> pa.Int64Array:
+    return pc.add(pc.min_element_wise(micros, _LARGEST_LONG - _CUT_US, skip_nulls=False), _CUT_US)
+
+
+def _strings(tokens: pa.StringArray) -> pa.StringArray:
+    quoted = pc.match_substring_regex(tokens, r'^"[^"\\]*"$')
+    inner = pc.binary_slice(pc.if_else(quoted, tokens, pa.scalar(None, pa.string())).cast(pa.binary()), 1, -1)
+    strings = inner.cast(pa.string())
+    others = pc.and_(tokens.is_valid(), pc.invert(pc.fill_null(quoted, False)))
+    if not pc.any(others).as_py():
+        return strings
+    decoded = [_decode(token) for token in tokens.filter(others).to_pylist()]
+    return pc.replace_with_mask(strings, others, pa.array(decoded, pa.string()))
+
+
+def _decode(token: str) -> str | None:
+    try:
+        return msgspec.json.decode(token, type=str)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _string_bounds(minima: pa.StringArray, maxima: pa.StringArray) -> Bounds:
+    is_tied = pc.or_(*(pc.ends_with(maxima, tie_breaker) for tie_breaker in _TIE_BREAKERS))
+    is_tied_below = pc.ends_with(maxima, _OLD_TIE_BREAKER)
+    # Characters are bytes at least, so that none that may be cut is missed.
+    may_be_cut = pc.and_not(pc.greater_equal(pc.binary_length(maxima), _PREFIX_LENGTH), is_tied)
+    prefixes = pc.if_else(is_tied_below, pc.utf8_rtrim(maxima, f"{_OLD_TIE_BREAKER}?"), maxima)
+    may_be_cut = pc.or_(may_be_cut, is_tied_below)
+    is_long = pc.greater(pc.utf8_length(prefixes), _MOST_CHARACTERS)
+    if pc.any(is_long).as_py():
+        prefixes = pc.utf8_slice_codeunits(prefixes, 0, _MOST_CHARACTERS)
+        may_be_cut = pc.or_(may_be_cut, is_long)
+    upper = maxima
+    if pc.any(may_be_cut).as_py():
+        upper = pc.if_else(may_be_cut, successors(prefixes), maxima)
+    if pc.any(pc.greater(pc.utf8_length(minima), _MOST_CHARACTERS)).as_py():
+        minima = pc.utf8_slice_codeunits(minima, 0, _MOST_CHARACTERS)
+    return Bounds(minima, upper)

@@ -1,0 +1,226 @@
+"""Statistics texts of one layout, read all at once.
+
+A writer gives the statistics of all files of a table the same keys in the same order, as long as the columns stay
+the same and none of them is all null. Such texts differ in their values only. A layout is what they share: the
+segments of text before, between and after the values. Reading is then comparing segments and cutting out
+what lies between them, for thousands of files with a few array operations and no parser.
+
+What cannot be compared so is left to a parser (`floecat.delta.translation.statistics_text`): other layouts, texts
+with a key that is quoted with escapes, or a value that is a list.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from floecat.delta.translation.statistics_digits import LEAD, window
+
+__all__ = ["Layout", "Match", "Path", "TextBatch", "learn_layout"]
+
+Path: TypeAlias = tuple[str, ...]
+"""Keys from the root of a document to a value, e.g. `("minValues", "address", "city")`."""
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+_Words: TypeAlias = npt.NDArray[np.uint64]
+
+# How much of a segment one comparison covers, in bytes and in words of 8 bytes.
+_WINDOW = 16
+_WINDOW_WORDS = _WINDOW // 8
+
+_SEGMENT = re.compile(rb'[\s{},]*"([^"\\]*)":\s*')
+_VALUE = re.compile(rb'"[^"\\]*"|[^\s{}\[\]",:]+')
+_TAIL = re.compile(rb"[\s}]+")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What texts share.
+
+    Attributes:
+        paths: of each key, in order of the text; of those whose value is an object, too.
+        is_value: of each key, whether its value is none.
+        gaps: of each key, bytes of white space between the colon and the value.
+        segments: length of the text before each value and after the last one, keys included, in bytes.
+        windows: the segments from their ends, 16 bytes at a time, as words: (windows, segments, 2).
+        masks: which bits of them are the segment's, likewise.
+    """
+
+    paths: tuple[Path, ...]
+    is_value: npt.NDArray[np.bool_]
+    gaps: _Ints
+    segments: _Ints
+    windows: _Words
+    masks: _Words
+
+
+@dataclass(frozen=True)
+class Match:
+    """Texts of a batch that have a layout.
+
+    Attributes:
+        rows: which ones, ascending; shape (n,).
+        starts: where in the batch the value of each key starts, shape (n, keys).
+        ends: where it ends, likewise.
+    """
+
+    rows: _Ints
+    starts: _Ints
+    ends: _Ints
+
+
+def learn_layout(text: bytes) -> Layout | None:
+    """Finds the layout of a text.
+
+    Returns:
+        None if it has none, because of a list, an escape or a fault.
+    """
+    try:
+        # What is cut apart below is sound as a whole; texts with the same segments are so, too.
+        msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    paths: list[Path] = []
+    segments: list[bytes] = []
+    is_value: list[bool] = []
+    gaps: list[int] = []
+    parent: Path = ()
+    depth = position = 0
+    while found := _SEGMENT.match(text, position):
+        segment = found[0]
+        before = text[position : found.start(1)]
+        depth += before.count(b"{") - before.count(b"}")
+        path = (*parent[: depth - 1], found[1].decode())
+        position = found.end()
+        value = _VALUE.match(text, position)
+        if value is None and text[position : position + 1] != b"{":
+            return None
+        position = found.end() if value is None else value.end()
+        parent = path
+        paths.append(path)
+        segments.append(segment)
+        is_value.append(value is not None)
+        gaps.append(len(segment) - len(segment.rstrip()))
+    tail = _TAIL.fullmatch(text, position)
+    if tail is None or not paths:
+        return None
+    segments.append(tail[0])
+    windows, masks = _windows(segments)
+    return Layout(
+        paths=tuple(paths),
+        is_value=np.array(is_value),
+        gaps=np.array(gaps, dtype=np.int64),
+        segments=np.array([len(segment) for segment in segments], dtype=np.int64),
+        windows=windows,
+        masks=masks,
+    )
+
+
+def _windows(segments: list[bytes]) -> tuple[_Words, _Words]:
+    count = -(-max(map(len, segments)) // _WINDOW)
+    width = count * _WINDOW
+    text = b"".join(segment.rjust(width, b"\0") for segment in segments)
+    mask = b"".join((b"\xff" * len(segment)).rjust(width, b"\0") for segment in segments)
+    shape = (len(segments), count, _WINDOW_WORDS)
+    # The last window of a segment is its end, which comes first here.
+    arrays = [np.frombuffer(part, dtype=np.uint64).reshape(shape)[:, ::-1] for part in (text, mask)]
+    return np.ascontiguousarray(arrays[0].swapaxes(0, 1)), np.ascontiguousarray(arrays[1].swapaxes(0, 1))
+
+
+class TextBatch:
+    """Some texts, laid out for comparison.
+
+    Attributes:
+        data: the texts one after the other, with `LEAD` bytes before and behind.
+        starts: where in it each text starts, shape (n,).
+        ends: where it ends, likewise.
+        key_counts: how many keys each has, as far as can be told without parsing, likewise.
+    """
+
+    def __init__(self, texts: pa.StringArray) -> None:
+        """Takes texts, none of them null, of less than 2 GiB in all."""
+        offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)
+        offsets = offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        size = int(offsets[-1] - offsets[0])
+        source = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)
+        self.data = np.zeros(size + 2 * LEAD, dtype=np.uint8)
+        self.data[LEAD : LEAD + size] = source[offsets[0] : offsets[-1]]
+        self.starts: _Ints = offsets[:-1] - offsets[0] + LEAD
+        self.ends: _Ints = offsets[1:] - offsets[0] + LEAD
+        # In JSON a quote before a colon ends a key. One that ends in an escaped quote looks so as well, and a
+        # text with such a key or value then has no layout.
+        is_key_end = self.data == ord('"')
+        is_key_end[:-1] &= self.data[1:] == ord(":")
+        self._key_ends: _Ints = np.flatnonzero(is_key_end)
+        self._first_keys: _Ints = np.searchsorted(self._key_ends, self.starts)
+        self.key_counts: _Ints = np.searchsorted(self._key_ends, self.ends) - self._first_keys
+
+    def text(self, row: int) -> bytes:
+        """One of the texts."""
+        return self.data[self.starts[row] : self.ends[row]].tobytes()
+
+    def match(self, layout: Layout, rows: _Ints) -> Match:
+        """Finds the texts that have a layout.
+
+        Args:
+            layout: the layout.
+            rows: where to look, ascending.
+        """
+        count = len(layout.paths)
+        rows = rows[self.key_counts[rows] == count]
+        # The ends of all segments: the starts of all values, and the end of the text.
+        segment_ends = np.empty((len(rows), count + 1), dtype=np.int64)
+        np.add(self._keys_of(rows, count), 2 + layout.gaps, out=segment_ends[:, :count])
+        segment_ends[:, count] = self.ends[rows]
+        segment_starts = segment_ends - layout.segments
+        lengths = segment_starts[:, 1:] - segment_ends[:, :-1]
+        fits = segment_starts[:, 0] == self.starts[rows]
+        fits &= np.where(layout.is_value, lengths > 0, lengths == 0).all(axis=1)
+        if not fits.all():
+            rows, segment_ends, segment_starts = rows[fits], segment_ends[fits], segment_starts[fits]
+        is_same = self._is_same(layout, segment_ends)
+        starts, ends = segment_ends[:, :-1], segment_starts[:, 1:]
+        if is_same.all():
+            return Match(rows, starts, ends)
+        return Match(rows[is_same], starts[is_same], ends[is_same])
+
+    def cut(self, match: Match, keys: _Ints) -> pa.StringArray:
+        """Cuts out the values of some keys.
+
+        Args:
+            match: the texts.
+            keys: which keys, ascending, shape (m,).
+
+        Returns:
+            The values as they stand there, strings in quotes; text by text, shape (n * m,).
+        """
+        # The batch is taken as the values and what lies between them in turn, which costs no copy.
+        offsets = np.stack([match.starts[:, keys], match.ends[:, keys]], axis=-1).astype(np.int32)
+        count = offsets.size - 1
+        parts = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(self.data))
+        return parts.take(pa.array(np.arange(0, count, 2)))
+
+    def _keys_of(self, rows: _Ints, count: int) -> _Ints:
+        if len(rows) == len(self.starts):
+            return self._key_ends.reshape(-1, count)
+        found: _Ints = self._key_ends[self._first_keys[rows][:, None] + np.arange(count)]
+        return found
+
+    def _is_same(self, layout: Layout, segment_ends: _Ints) -> npt.NDArray[np.bool_]:
+        is_same = np.ones(len(segment_ends), dtype=bool)
+        for number, (words, masks) in enumerate(zip(layout.windows, layout.masks, strict=True)):
+            columns: Any = np.flatnonzero(layout.segments > number * _WINDOW)
+            if len(columns) == len(layout.segments):
+                columns = slice(None)
+            # The window may begin before the segment, and even in the lead: that part is masked.
+            found = window(self.data, segment_ends[:, columns] - (number + 1) * _WINDOW, _WINDOW)
+            found ^= words[columns]
+            found &= masks[columns]
+            is_same &= ~found.any(axis=(1, 2))
+        return is_same

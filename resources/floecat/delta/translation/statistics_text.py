@@ -1,0 +1,152 @@
+"""Values out of many small JSON documents of the same kind: the statistics of files as text.
+
+A document is never held as Python objects for long: what is wanted of it becomes a slot of an array. Documents of
+one layout are read together, see `floecat.delta.translation.statistics_layout`; others by a parser, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from floecat.delta.translation.statistics_digits import parse_longs
+from floecat.delta.translation.statistics_layout import Layout, Match, Path, TextBatch, learn_layout
+from floecat.delta.translation.statistics_parser import DocumentParser
+from floecat.delta.translation.statistics_tokens import TokenCollector
+
+__all__ = ["DocumentReader", "DocumentValues"]
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+
+_BATCH_BYTES = 1 << 18  # what is made of it stays in the processor's cache, and in memory that is there already
+_BATCH_ROWS = 4096
+
+# A table has few layouts, or nearly as many as files. Past these it is cheaper to parse.
+_MOST_LAYOUTS = 16
+_FEW_ROWS = 16
+_MOST_FAILURES = 4
+
+
+@dataclass(frozen=True)
+class DocumentValues:
+    """The values of n documents.
+
+    Attributes:
+        longs: whole numbers, shape (paths, n); arbitrary where there is none.
+        is_long: where there is one, likewise.
+        tokens: the values of the other paths.
+        is_document: whether the text is a document at all, shape (n,).
+    """
+
+    longs: _Ints
+    is_long: npt.NDArray[np.bool_]
+    tokens: TokenCollector
+    is_document: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which keys of a layout are wanted, in order of the text, and the slots that they go to."""
+
+    layout: Layout
+    long_keys: _Ints
+    long_slots: _Ints
+    token_keys: _Ints
+    token_slots: _Ints
+
+
+class DocumentReader:
+    """Reads values at given paths."""
+
+    def __init__(self, longs: Sequence[Path], tokens: Sequence[Path]) -> None:
+        """Takes the paths.
+
+        Args:
+            longs: paths of whole numbers of 64 bits. What is another value counts as absent.
+            tokens: paths of others.
+        """
+        self._longs = {path: slot for slot, path in enumerate(longs)}
+        self._tokens = {path: slot for slot, path in enumerate(tokens)}
+        self._known: list[_Wanted] = []
+        self._parser = DocumentParser(longs, tokens)
+
+    def read(self, texts: pa.StringArray) -> DocumentValues:
+        """Reads documents.
+
+        Args:
+            texts: the documents, none of them null.
+        """
+        count = len(texts)
+        values = DocumentValues(
+            longs=np.zeros((len(self._longs), count), dtype=np.int64),
+            is_long=np.zeros((len(self._longs), count), dtype=bool),
+            tokens=TokenCollector(count),
+            is_document=np.zeros(count, dtype=bool),
+        )
+        average = max(1, (texts.nbytes // count) if count else 1)
+        step = max(1, min(_BATCH_ROWS, _BATCH_BYTES // average))
+        for start in range(0, count, step):
+            batch = TextBatch(texts.slice(start, step))
+            rest = self._read_alike(batch, start, values)
+            if len(rest):
+                rows = rest + start
+                parsed = self._parser.parse([batch.text(row) for row in rest])
+                values.longs[:, rows], values.is_long[:, rows] = parsed.longs, parsed.is_long
+                values.is_document[rows] = parsed.is_document
+                values.tokens.add(rows, np.arange(len(self._tokens)), parsed.tokens)
+        return values
+
+    def _read_alike(self, batch: TextBatch, start: int, values: DocumentValues) -> _Ints:
+        """Reads those of a batch that share a layout, and says which do not."""
+        rest = np.arange(len(batch.starts))
+        failures = tried = 0
+        while len(rest) and failures < _MOST_FAILURES:
+            if tried == len(self._known) and not self._learn(batch.text(rest[0])):
+                break
+            wanted = self._known[tried]
+            match = batch.match(wanted.layout, rest)
+            tried += 1
+            failures += len(match.rows) < _FEW_ROWS
+            if not len(match.rows):
+                continue
+            rows = match.rows + start
+            _store_longs(batch, match, wanted, rows, values)
+            if len(wanted.token_keys):
+                values.tokens.add(rows, wanted.token_slots, batch.cut(match, wanted.token_keys))
+            values.is_document[rows] = True
+            rest = rest[~np.isin(rest, match.rows)] if len(match.rows) < len(rest) else rest[:0]
+        return rest
+
+    def _learn(self, text: bytes) -> bool:
+        if len(self._known) >= _MOST_LAYOUTS or (layout := learn_layout(text)) is None:
+            return False
+        # A key that stands twice has its last value, as for parsers.
+        keys = {path: key for key, path in enumerate(layout.paths) if layout.is_value[key]}
+        self._known.append(_Wanted(layout, *_places(self._longs, keys), *_places(self._tokens, keys)))
+        return True
+
+
+def _places(slots: Mapping[Path, int], keys: Mapping[Path, int]) -> tuple[_Ints, _Ints]:
+    found = sorted((keys[path], slot) for path, slot in slots.items() if path in keys)
+    places: _Ints = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return places[:, 0], places[:, 1]
+
+
+def _store_longs(
+    batch: TextBatch, match: Match, wanted: _Wanted, rows: _Ints, values: DocumentValues
+) -> None:
+    if not len(wanted.long_keys):
+        return
+    starts, ends = match.starts[:, wanted.long_keys], match.ends[:, wanted.long_keys]
+    longs, is_long = parse_longs(batch.data, starts, ends)
+    # Neighbours are stored as a block, which is much cheaper.
+    is_block = rows[-1] - rows[0] + 1 == len(rows)
+    columns = slice(rows[0], rows[-1] + 1) if is_block else rows[None, :]
+    slots = wanted.long_slots if is_block else wanted.long_slots[:, None]
+    values.longs[slots, columns] = longs.T
+    values.is_long[slots, columns] = is_long.T

@@ -1,0 +1,269 @@
+"""Avro's binary encoding of many records at once, column by column.
+
+A record is a row of bytes, a field a group of columns of them. Every field is encoded for all rows into
+`Cells`, a matrix as wide as the longest value, and which of its bytes count. Laid side by side and squeezed,
+the cells are the records, one after the other. No Python object is made for a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = [
+    "Bools",
+    "Bytes",
+    "Cells",
+    "Int64s",
+    "StringColumn",
+    "concat",
+    "constant",
+    "lay_out",
+    "optional",
+    "ragged",
+    "strings",
+    "varint",
+    "varint_lengths",
+    "varints",
+    "zigzag",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+
+class Cells(NamedTuple):
+    """One or more fields of some records, encoded.
+
+    Attributes:
+        data: bytes, of shape (rows, width); (1, width) if all rows have the same.
+        keep: which bytes count, of the same shape or (rows, 1); None if all do.
+    """
+
+    data: Bytes
+    keep: Bools | None = None
+
+    @property
+    def width(self) -> int:
+        """Bytes of the longest row, or more."""
+        return int(self.data.shape[1])
+
+
+class StringColumn(NamedTuple):
+    """Strings or bytes as Arrow keeps them; nulls are empty.
+
+    Attributes:
+        offsets: where each one begins and ends in `data`; one more than there are rows.
+        data: all of them, one after the other.
+        valid: which are not null; None if all are.
+    """
+
+    offsets: Int64s
+    data: Bytes
+    valid: Bools | None = None
+
+    @classmethod
+    def of(cls, array: pa.Array | pa.ChunkedArray) -> StringColumn:
+        """From Arrow strings or bytes."""
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        valid = None
+        if array.null_count:
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+            # Arrow lets nulls have bytes
+            array = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
+        wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+        _, offsets, data = array.buffers()
+        if not len(array):
+            return cls(np.zeros(1, np.int64), np.zeros(0, np.uint8), valid)
+        numbers = np.frombuffer(offsets, np.int64 if wide else np.int32)
+        numbers = numbers[array.offset : array.offset + len(array) + 1]
+        return cls(numbers.astype(np.int64), np.frombuffer(data or b"", np.uint8), valid)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Int64s:
+        """Bytes of each, 0 for null."""
+        return np.diff(self.offsets)
+
+    def slice(self, start: int, stop: int) -> StringColumn:
+        """Some of the rows, without copying."""
+        valid = None if self.valid is None else self.valid[start:stop]
+        return StringColumn(self.offsets[start : stop + 1], self.data, valid)
+
+
+def constant(data: bytes) -> Cells:
+    """The same bytes in each row."""
+    return Cells(np.frombuffer(data, np.uint8)[np.newaxis])
+
+
+def zigzag(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.uint64]:
+    """Avro's mapping of integers to natural numbers: small ones of either sign stay small."""
+    wide = values.astype(np.int64, copy=False)
+    return ((wide << 1) ^ (wide >> 63)).view(np.uint64)
+
+
+def varint_lengths(naturals: npt.NDArray[np.unsignedinteger[Any]]) -> npt.NDArray[np.uint8]:
+    """Bytes that each number takes, 7 bits in a byte."""
+    lengths = np.ones(naturals.shape, np.uint8)
+    for bits in range(7, 64, 7):
+        longer = naturals >= np.uint64(1 << bits)
+        if not longer.any():
+            break
+        lengths += longer
+    return lengths
+
+
+def varint(value: int) -> bytes:
+    """One integer, encoded."""
+    natural = (value << 1) ^ (value >> 63)
+    septets = bytearray()
+    while natural > 0x7F:
+        septets.append(natural & 0x7F | 0x80)
+        natural >>= 7
+    septets.append(natural)
+    return bytes(septets)
+
+
+def varints(values: npt.NDArray[np.integer[Any]]) -> Cells:
+    """Integers, encoded.
+
+    Args:
+        values: of any shape; the cells have one axis more.
+    """
+    naturals: npt.NDArray[np.unsignedinteger[Any]] = zigzag(values)
+    lengths = varint_lengths(naturals)
+    width = int(lengths.max(initial=1))
+    if width <= 4:
+        naturals = naturals.astype(np.uint32)  # half the memory to pass over
+    data = np.empty((*values.shape, width), np.uint8)
+    for index in range(width):
+        septet = (naturals >> naturals.dtype.type(7 * index)).astype(np.uint8)
+        if index < width - 1:
+            septet &= np.uint8(0x7F)
+            septet |= (lengths > index + 1).view(np.uint8) << np.uint8(7)
+        data[..., index] = septet
+    if width == 1 or int(lengths.min(initial=width)) == width:
+        return Cells(data)
+    return Cells(data, np.arange(width, dtype=np.uint8) < lengths[..., np.newaxis])
+
+
+def ragged(data: Bytes, lengths: Int64s) -> Cells:
+    """Rows of different length.
+
+    Args:
+        data: all rows, one after the other.
+        lengths: of each row.
+    """
+    width = int(lengths.max(initial=0))
+    if int(lengths.min(initial=width)) == width:
+        return Cells(data.reshape(len(lengths), width))
+    keep = np.arange(width) < lengths[:, np.newaxis]
+    matrix = np.zeros(keep.shape, np.uint8)
+    matrix[keep] = data
+    return Cells(matrix, keep)
+
+
+def strings(column: StringColumn) -> list[Cells]:
+    """Strings or bytes, each after its length. Null is as empty; see `optional`."""
+    lengths = column.lengths
+    data = column.data[column.offsets[0] : column.offsets[-1]]
+    return [varints(lengths), ragged(data, lengths)]
+
+
+def optional(cells: Sequence[Cells], valid: Bools | None) -> list[Cells]:
+    """A union of null and a type, null first.
+
+    Args:
+        cells: the values. Those of null rows are left out.
+        valid: which rows are not null; None for all.
+    """
+    if valid is None:
+        return [constant(b"\x02"), *cells]
+    mask = valid[:, np.newaxis]
+    branch = Cells(np.where(mask, np.uint8(2), np.uint8(0)))
+    return [branch, *(_only(cell, mask) for cell in cells)]
+
+
+def _only(cell: Cells, mask: Bools) -> Cells:
+    return Cells(cell.data, mask if cell.keep is None else cell.keep & mask)
+
+
+def concat(cells: Sequence[Cells]) -> bytes:
+    """The bytes of fields that are the same in all rows."""
+    return b"".join(cell.data.tobytes() for cell in cells)
+
+
+def lay_out(cells: Sequence[Cells], rows: int) -> tuple[Bytes, Int64s]:
+    """Puts fields together.
+
+    Args:
+        cells: the fields, in order.
+        rows: how many records.
+
+    Returns:
+        The records one after the other, and the bytes of each.
+    """
+    cells = [cell for cell in cells if cell.width]
+    width = sum(cell.width for cell in cells)
+    placed = list(zip(cells, accumulate((cell.width for cell in cells), initial=0), strict=False))
+    # what is the same in all rows is written once, and with the first row copied to the others
+    first = np.zeros(width, np.uint8)
+    for cell, start in placed:
+        if len(cell.data) == 1:
+            first[start : start + cell.width] = cell.data[0]
+    data = np.empty((rows, width), np.uint8)
+    data[:] = first
+    for cell, start in placed:
+        if len(cell.data) > 1:
+            _place(cell.data, data[:, start : start + cell.width])
+    if all(cell.keep is None for cell in cells):
+        return data.reshape(-1), np.full(rows, width, np.int64)
+    keep = np.ones((rows, width), np.bool_)
+    sizes = np.full(rows, width, np.int64)
+    for cell, start in placed:
+        if cell.keep is not None:
+            sizes -= cell.width - _place_mask(cell.keep, keep[:, start : start + cell.width])
+    return _squeeze(data, keep), sizes
+
+
+def _place(cell: Bytes, target: Bytes) -> None:
+    width = cell.shape[1]
+    if width > 1 and cell.strides[1] == 1:
+        # row by row rather than byte by byte, which takes a third of the time
+        row = np.dtype((np.void, width))
+        target.view(row)[:] = cell.view(row)
+    else:
+        target[:] = cell
+
+
+def _place_mask(mask: Bools, target: Bools) -> Int64s:
+    """Copies a mask into the one of all fields.
+
+    Returns:
+        How many bytes of each row it keeps.
+    """
+    width = target.shape[1]
+    if mask.shape[1] == width:
+        target[:] = mask
+        return np.count_nonzero(mask, axis=1)
+    whole = mask[:, 0]
+    nothing_or_all = np.array([[False] * width, [True] * width]).view(np.dtype((np.void, width)))
+    target.view(nothing_or_all.dtype)[:] = nothing_or_all[whole.view(np.uint8)]
+    return whole * np.int64(width)
+
+
+def _squeeze(data: Bytes, keep: Bools) -> Bytes:
+    # Arrow's filter takes half the time of NumPy's where the mask changes often.
+    bits = pa.py_buffer(np.packbits(keep.reshape(-1), bitorder="little"))
+    mask = pa.BooleanArray.from_buffers(pa.bool_(), keep.size, [None, bits])
+    kept: Bytes = pa.array(data.reshape(-1)).filter(mask).to_numpy()
+    return kept

@@ -1,0 +1,289 @@
+"""Rewrites manifests by the bytes of their entries.
+
+Where these begin is known from the index of a manifest. Blocks in which nothing changes are copied as they
+are, compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.errors import InvalidMetadataError
+from floecat.iceberg.avro_columns import Bools, Int64s, varint
+from floecat.iceberg.avro_container import (
+    BLOCK_SIZE,
+    Block,
+    check_marker,
+    deflate_records,
+    encode_container,
+    inflate,
+    read_blocks,
+    read_header,
+)
+from floecat.iceberg.entry_bytes import (
+    Entries,
+    as_deleted,
+    concat_entries,
+    select,
+    status_bytes,
+    with_first_row_ids,
+)
+from floecat.iceberg.manifest_index import INDEX_KEY, ManifestIndex, index_of
+from floecat.iceberg.manifest_lists import DATA_MANIFEST
+from floecat.iceberg.manifest_writer import EncodedManifest
+from floecat.iceberg.manifests import ManifestEntryStatus
+from floecat.iceberg.string_hashes import string_hashes
+
+__all__ = ["OldManifest", "rewrite"]
+
+_WHAT = "manifest"
+
+
+@dataclass(frozen=True, eq=False)
+class OldManifest:
+    """A manifest to rewrite.
+
+    Attributes:
+        data: the whole file; it must have an index (`read_index`).
+        location: where it is, for messages.
+        first_row_id: in format version 3, of data manifests: what its entry in the manifest list says.
+    """
+
+    data: bytes
+    location: str
+    first_row_id: int | None = None
+
+
+def rewrite(
+    manifests: Sequence[OldManifest], *, remove: pa.Array | pa.ChunkedArray, snapshot_id: int
+) -> EncodedManifest:
+    """Makes one manifest of one or several, less some files. The same arguments always give the same bytes.
+
+    Survivors come first, in the order of the old manifests, with status EXISTING and all else as it was;
+    then the removed ones, with status DELETED and this snapshot's id. What was DELETED before is left out. In
+    format version 3, data files that inherit their first row id get it written out, so that rows keep theirs.
+
+    Args:
+        manifests: of the same partition spec, content and format version. Header fields that may differ, as
+            the table's schema, are taken from the last one.
+        remove: keys of the entries to remove (see `ManifestIndex`), Arrow strings. Keys that no manifest
+            holds do not matter.
+        snapshot_id: the snapshot that removes them.
+
+    Raises:
+        InvalidMetadataError: a manifest is damaged, or does not fit its index.
+        ValueError: no manifests, one without index, or they do not belong together.
+    """
+    sources = [_Source(manifest) for manifest in manifests]
+    _check_alike(sources)
+    keys = _Keys(remove)
+    output = _Output()
+    removed = [source.rewrite(keys, output, snapshot_id) for source in sources]
+    output.write(concat_entries(removed))
+    survivors = [source.index_rows(source.survives, ManifestEntryStatus.EXISTING) for source in sources]
+    gone = [source.index_rows(source.removed, ManifestEntryStatus.DELETED, snapshot_id) for source in sources]
+    last = sources[-1]
+    index = ManifestIndex(
+        last.index.content,
+        last.index.partition_spec_id,
+        last.index.format_version,
+        pa.concat_tables(survivors + gone),
+    )
+    metadata = {**last.header.metadata, INDEX_KEY: index.encode()}
+    return EncodedManifest(encode_container(metadata, output.finish()), index)
+
+
+def _check_alike(sources: Sequence[_Source]) -> None:
+    if not sources:
+        raise ValueError("No manifest to rewrite")
+    for name in ("avro.schema", "partition-spec-id", "format-version", "content"):
+        if len({source.header.metadata.get(name) for source in sources}) > 1:
+            raise ValueError(f"Manifests of different {name} cannot become one")
+
+
+class _Keys:
+    """Keys of entries to remove."""
+
+    def __init__(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        self._keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        self._hashes = string_hashes(self._keys)
+
+    def candidates(self, hashes: npt.NDArray[np.uint64]) -> Bools:
+        """Which entries may have one of the keys."""
+        return np.isin(hashes, self._hashes)
+
+    def encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[bytes]]:
+        """The keys that have these hashes, by hash, each as Avro writes it."""
+        wanted = np.isin(self._hashes, hashes)
+        found: dict[int, list[bytes]] = {}
+        keys = self._keys.filter(pa.array(wanted)).to_pylist()
+        for key_hash, key in zip(self._hashes[wanted].tolist(), keys, strict=True):
+            encoded = key.encode()
+            found.setdefault(key_hash, []).append(varint(len(encoded)) + encoded)
+        return found
+
+
+class _Output:
+    """Blocks of the new manifest: old ones where nothing changes, else new ones of the usual size."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        self._pending: list[Entries] = []
+        self._pending_size = 0
+
+    def copy(self, block: Block) -> None:
+        """Takes a block as it is."""
+        self._flush()
+        self._blocks.append(block)
+
+    def write(self, entries: Entries) -> None:
+        """Takes entries."""
+        self._pending.append(entries)
+        self._pending_size += len(entries.data)
+        if self._pending_size >= BLOCK_SIZE:
+            self._flush()
+
+    def finish(self) -> list[Block]:
+        """All blocks."""
+        self._flush()
+        return self._blocks
+
+    def _flush(self) -> None:
+        self._blocks += deflate_records(*concat_entries(self._pending))
+        self._pending.clear()
+        self._pending_size = 0
+
+
+class _Source:
+    """An old manifest, and what becomes of its entries.
+
+    Attributes:
+        survives: which entries are carried over; final after `rewrite`.
+        removed: which are removed now, likewise.
+    """
+
+    def __init__(self, manifest: OldManifest) -> None:
+        self._location = location = manifest.location
+        self.header = read_header(manifest.data, location=location, what=_WHAT)
+        index = index_of(self.header, location=location)
+        if index is None:
+            raise ValueError(f"Manifest {location} has no index")
+        self.index = index
+        self._blocks = list(read_blocks(manifest.data, self.header, location=location, what=_WHAT))
+        check_marker(manifest.data, self.header, self._blocks, location=location, what=_WHAT)
+        if sum(block.rows for block in self._blocks) != len(index):
+            raise self._does_not_fit()
+        self._hashes = index.column("key_hash")
+        self._statuses = index.column("status")
+        self._sizes = index.column("entry_size").astype(np.int64)
+        self.survives: Bools = self._statuses != ManifestEntryStatus.DELETED
+        self.removed: Bools = np.zeros(len(index), np.bool_)
+        self._inherits, self._first_row_ids = self._row_ids(manifest.first_row_id)
+
+    def _row_ids(self, first_row_id: int | None) -> tuple[Bools, Int64s]:
+        """Which entries inherit their first row id, and which one."""
+        inherits = self.index.entries["first_row_id"].is_null().to_numpy() & self.survives
+        if first_row_id is None or self.index.content != DATA_MANIFEST:
+            inherits[:] = False
+            return inherits, np.zeros(len(inherits), np.int64)
+        counts = np.where(inherits, self.index.column("record_count"), 0)
+        return inherits, first_row_id + np.cumsum(counts) - counts
+
+    def rewrite(self, keys: _Keys, output: _Output, snapshot_id: int) -> Entries:
+        """Writes the entries that survive.
+
+        Returns:
+            Those that are removed, as they are to be written.
+        """
+        candidates = keys.candidates(self._hashes) & self.survives
+        encoded_keys = keys.encoded(self._hashes[candidates])
+        removed = []
+        stop = 0
+        for block in self._blocks:
+            rows = slice(stop, stop + block.rows)
+            stop = rows.stop
+            if self._is_unchanged(rows, candidates):
+                output.copy(block)
+                continue
+            entries = self._entries(block, rows)
+            gone = self._confirm(entries, rows, candidates[rows], encoded_keys)
+            self.survives[rows] &= ~gone
+            self.removed[rows] = gone
+            if gone.any():
+                old_snapshot_ids = self.index.column("snapshot_id")[rows][gone]
+                removed.append(as_deleted(select(entries, gone), old_snapshot_ids, snapshot_id))
+            entries.data[entries.starts] = ManifestEntryStatus.EXISTING
+            output.write(select(entries, self.survives[rows]))
+        return concat_entries(removed)
+
+    def _is_unchanged(self, rows: slice, candidates: Bools) -> bool:
+        """Whether a block can stay as it is. Small ones are joined, lest they become ever more."""
+        return bool(
+            (self._statuses[rows] == ManifestEntryStatus.EXISTING).all()
+            and not candidates[rows].any()
+            and not self._inherits[rows].any()
+            and self._sizes[rows].sum() >= BLOCK_SIZE // 2
+        )
+
+    def _entries(self, block: Block, rows: slice) -> Entries:
+        data = np.frombuffer(bytearray(inflate(block, location=self._location, what=_WHAT)), np.uint8)
+        entries = Entries(data, self._sizes[rows])
+        if (
+            entries.sizes.sum() != len(data)
+            or (data[entries.starts] != status_bytes(self._statuses[rows])).any()
+        ):
+            raise self._does_not_fit()
+        if self._inherits[rows].any():
+            entries = with_first_row_ids(entries, self._first_row_ids[rows], self._inherits[rows])
+            self._sizes[rows] = entries.sizes
+        return entries
+
+    def _confirm(
+        self, entries: Entries, rows: slice, candidates: Bools, encoded_keys: dict[int, list[bytes]]
+    ) -> Bools:
+        """Which of the candidates really have a key, and not only the hash of one."""
+        confirmed = candidates.copy()
+        starts = entries.starts
+        for row in np.flatnonzero(candidates).tolist():
+            data = entries.data[starts[row] : starts[row] + entries.sizes[row]].tobytes()
+            keys = encoded_keys[int(self._hashes[rows][row])]
+            confirmed[row] = any(key in data for key in keys)
+        return confirmed
+
+    def index_rows(
+        self, chosen: Bools, status: ManifestEntryStatus, snapshot_id: int | None = None
+    ) -> pa.Table:
+        """Rows of the new index for some of the entries.
+
+        Args:
+            chosen: which entries.
+            status: their status.
+            snapshot_id: their snapshot id; None for the one that they have.
+        """
+        entries = self.index.entries
+        inherited = pa.array(self._first_row_ids, mask=~self._inherits)
+        changes: dict[str, Any] = {
+            "entry_size": self._sizes,
+            "status": np.full(len(chosen), status),
+            "first_row_id": pc.coalesce(entries["first_row_id"], inherited),
+        }
+        if snapshot_id is not None:
+            changes["snapshot_id"] = np.full(len(chosen), snapshot_id)
+        for name, values in changes.items():
+            column = entries.schema.get_field_index(name)
+            field = entries.schema.field(column)
+            array = values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
+            entries = entries.set_column(column, field, array)
+        return entries.filter(pa.array(chosen))
+
+    def _does_not_fit(self) -> InvalidMetadataError:
+        return InvalidMetadataError(
+            f"Cannot read manifest {self._location}: its entries do not fit its index"
+        )

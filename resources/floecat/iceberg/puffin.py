@@ -1,0 +1,119 @@
+"""Puffin files of deletion vectors (Puffin specification, blob type `deletion-vector-v1`).
+
+A blob is a vector framed by its length and a checksum, which is how Delta keeps vectors in files too: writing
+one copies the bytes of a bitmap and never looks into it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+__all__ = ["CREATED_BY", "DeletionVectorBlob", "PuffinFile", "write_puffin"]
+
+CREATED_BY = "Floecat"
+"""Writer named in the file. It has no version: the same vectors have to give the same bytes for ever."""
+
+_MAGIC = b"PFA1"
+_BITMAP_MAGIC = b"\xd1\xd3\x39\x64"
+_NO_FLAGS = bytes(4)
+_WORD_SIZE = 4
+# Readers keep sizes in a signed 32-bit integer.
+_MAX_BLOB_SIZE = (1 << 31) - 1
+_POSITION_ID = 2147483645
+# What a vector is not computed from: known only when a snapshot takes the file.
+_INHERITED = -1
+
+
+class DeletionVectorBlob(msgspec.Struct, frozen=True):
+    """A deletion vector to write.
+
+    Attributes:
+        payload: magic number and 64-bit Roaring bitmap.
+        referenced_data_file: location of the data file, exactly as in its manifest entry.
+        cardinality: number of deleted rows.
+    """
+
+    payload: bytes
+    referenced_data_file: str
+    cardinality: int
+
+
+@dataclass(frozen=True)
+class PuffinFile:
+    """A Puffin file.
+
+    Attributes:
+        data: the whole file.
+        blobs: offset and size of each blob in bytes, in the order given: `content_offset` and
+            `content_size_in_bytes` of the vector's manifest entry.
+    """
+
+    data: bytes
+    blobs: tuple[tuple[int, int], ...]
+
+
+class _BlobMetadata(msgspec.Struct, frozen=True, rename="kebab"):
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    properties: dict[str, str]
+
+
+class _FileMetadata(msgspec.Struct, frozen=True):
+    blobs: list[_BlobMetadata]
+    properties: dict[str, str]
+
+
+def write_puffin(vectors: Sequence[DeletionVectorBlob]) -> PuffinFile:
+    """Writes vectors into one file, uncompressed. The same vectors always give the same bytes.
+
+    Raises:
+        ValueError: a payload does not start with the magic number of vectors, or is larger than 2 GB.
+    """
+    parts = [_MAGIC]
+    ranges: list[tuple[int, int]] = []
+    offset = len(_MAGIC)
+    for vector in vectors:
+        blob = _frame(vector.payload)
+        size = sum(map(len, blob))
+        parts += blob
+        ranges.append((offset, size))
+        offset += size
+    footer = _footer(vectors, ranges)
+    parts += [_MAGIC, footer, len(footer).to_bytes(_WORD_SIZE, "little", signed=True), _NO_FLAGS, _MAGIC]
+    return PuffinFile(b"".join(parts), tuple(ranges))
+
+
+def _frame(payload: bytes) -> tuple[bytes, bytes, bytes]:
+    if not payload.startswith(_BITMAP_MAGIC):
+        raise ValueError("The payload is not a deletion vector")
+    if len(payload) + 2 * _WORD_SIZE > _MAX_BLOB_SIZE:
+        raise ValueError("The deletion vector is too large for a Puffin file")
+    length, checksum = len(payload), zlib.crc32(payload)
+    return length.to_bytes(_WORD_SIZE, "big"), payload, checksum.to_bytes(_WORD_SIZE, "big")
+
+
+def _footer(vectors: Sequence[DeletionVectorBlob], ranges: Sequence[tuple[int, int]]) -> bytes:
+    blobs = [
+        _BlobMetadata(
+            type="deletion-vector-v1",
+            fields=(_POSITION_ID,),
+            snapshot_id=_INHERITED,
+            sequence_number=_INHERITED,
+            offset=offset,
+            length=size,
+            properties={
+                "referenced-data-file": vector.referenced_data_file,
+                "cardinality": str(vector.cardinality),
+            },
+        )
+        for vector, (offset, size) in zip(vectors, ranges, strict=True)
+    ]
+    return msgspec.json.encode(_FileMetadata(blobs, {"created-by": CREATED_BY}))

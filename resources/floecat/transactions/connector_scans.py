@@ -1,0 +1,222 @@
+"""Scans: what a connector finds becomes tables of the catalog.
+
+A scan adds and never removes: a table that is gone from storage stays in the catalog until somebody drops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from floecat.auth.principals import Principal
+from floecat.catalog.calls import Call
+from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.connectors import ConnectorService
+from floecat.catalog.namespaces import NamespaceService
+from floecat.clock import Clock
+from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
+from floecat.errors import AlreadyExistsError, FloecatError, NoSuchNamespaceError, StoreUnavailableError
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store import connectors, delta_tables
+from floecat.store.connectors import ConnectorRow
+from floecat.store.engine import Store
+from floecat.transactions.register_delta import DeltaRegistration, RegisterDeltaService, check_format
+
+__all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_ERROR_LENGTH = 1000
+_DUE_AT_ONCE = 100
+_PRINCIPAL = "connector"
+
+
+class KnownTable(msgspec.Struct, frozen=True):
+    """A table that the catalog had before."""
+
+    identifier: TableIdentifier
+    location: str
+
+
+class FailedTable(msgspec.Struct, frozen=True):
+    """A table that did not become one of the catalog, or a place that could not be looked at."""
+
+    location: str
+    error: FloecatError
+    identifier: TableIdentifier | None = None
+    """What the table would be called."""
+
+
+class ScanReport(msgspec.Struct):
+    """What a scan found, in the order in which it was found."""
+
+    connector: str
+    registered: list[DeltaRegistration] = []
+    """New tables. One that cannot be read is registered all the same, and tells why."""
+    skipped: list[KnownTable] = []
+    failed: list[FailedTable] = []
+    error: FloecatError | None = None
+    """Why the scan ended before everything was looked at, if so."""
+
+    @property
+    def summary(self) -> str | None:
+        """What went wrong, in one sentence; `None` if nothing did."""
+        if self.error is not None:
+            return self.error.message
+        if not self.failed:
+            return None
+        first = self.failed[0]
+        return f"{len(self.failed)} failed, the first at {first.location}: {first.error.message}"
+
+
+class ConnectorScans:
+    """Runs connectors."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalogs: CatalogService,
+        services: ConnectorService,
+        namespaces: NamespaceService,
+        registration: RegisterDeltaService,
+        *,
+        reading_s: float,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: where connectors are kept.
+            clock: wall-clock time.
+            catalogs: finds the catalogs of scheduled scans.
+            services: opens connectors.
+            namespaces: makes the namespaces that tables go to.
+            registration: registers tables.
+            reading_s: for how long a scan has new tables read; those that it finds later are only registered,
+                and read with their first load or by the pipeline.
+        """
+        self._store = store
+        self._clock = clock
+        self._catalogs = catalogs
+        self._services = services
+        self._namespaces = namespaces
+        self._registration = registration
+        self._reading_s = reading_s
+
+    def scan(self, call: Call, name: str) -> ScanReport:
+        """Scans now, whether or not a scheduled scan is due.
+
+        Raises:
+            NotFoundError: there is no such connector.
+            StoreUnavailableError: the store does not answer.
+        """
+        return self._scan(msgspec.structs.replace(call, request=None), self._services.find(call, name))
+
+    def scan_due(self) -> Iterator[ScanReport]:
+        """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        now_ms = self._clock.now_ms()
+        with self._store.read() as conn:
+            due = connectors.due(conn, now_ms, _DUE_AT_ONCE)
+        for row in due:
+            next_scan_at_ms = now_ms + row.interval_ms
+            if self._claim(row, next_scan_at_ms):
+                catalog = self._catalogs.by_id(row.catalog_id)
+                yield self._scan(Call(Principal(_PRINCIPAL, catalog.account_id), catalog), row)
+
+    def _claim(self, row: ConnectorRow, next_scan_at_ms: int) -> bool:
+        return self._store.run(lambda conn: connectors.claim(conn, row, next_scan_at_ms))
+
+    def _scan(self, call: Call, row: ConnectorRow) -> ScanReport:
+        report = ScanReport(row.name)
+        deadline = time.monotonic() + self._reading_s
+        try:
+            for found in self._services.open(call, row).discover():
+                if isinstance(found, UnreadablePlace):
+                    report.failed.append(FailedTable(found.location, found.error))
+                else:
+                    self._take(call, row, found, report, read=time.monotonic() < deadline)
+        except StoreUnavailableError:
+            raise
+        except FloecatError as error:
+            report.error = error
+        except Exception as error:  # noqa: BLE001 - a connector of somebody else must not end a schedule
+            # its text could hold anything, and the row is shown to users
+            _log.exception("the scan of connector %s failed", row.name)
+            report.error = _internal(error)
+        self._note(row, report.summary)
+        return report
+
+    def _take(
+        self, call: Call, row: ConnectorRow, found: DiscoveredTable, report: ScanReport, *, read: bool
+    ) -> None:
+        identifier = TableIdentifier((*row.namespace, *found.namespace), found.name)
+        try:
+            known = self._known(call, found.location)
+            if not known:
+                try:
+                    report.registered.append(self._register(call, row, identifier, found, read=read))
+                except AlreadyExistsError:
+                    known = self._known(call, found.location)  # another scan was faster
+                    if not known:
+                        raise
+            report.skipped += known[:1]
+        except StoreUnavailableError:
+            raise
+        except FloecatError as error:
+            report.failed.append(FailedTable(found.location, error, identifier))
+        except Exception as error:  # noqa: BLE001 - one bad table must not stop the others
+            _log.exception("table %s at %s could not be registered", identifier, found.location)
+            report.failed.append(FailedTable(found.location, _internal(error), identifier))
+
+    def _register(
+        self,
+        call: Call,
+        row: ConnectorRow,
+        identifier: TableIdentifier,
+        found: DiscoveredTable,
+        *,
+        read: bool,
+    ) -> DeltaRegistration:
+        check_format(found.format)
+        self._ensure_namespace(call, identifier.namespace)
+        return self._registration.register(
+            call,
+            identifier.namespace,
+            identifier.name,
+            found.location,
+            connector_id=row.id,
+            read=read,
+        )
+
+    def _ensure_namespace(self, call: Call, namespace: Namespace) -> None:
+        try:
+            self._namespaces.exists(call, namespace)
+        except NoSuchNamespaceError:
+            try:
+                self._namespaces.create(call, namespace, {})
+            except AlreadyExistsError:  # by another scan, meanwhile
+                return
+
+    def _known(self, call: Call, location: str) -> Sequence[KnownTable]:
+        with self._store.read() as conn:
+            tables = delta_tables.at_location(conn, location)
+        return [
+            KnownTable(TableIdentifier(table.namespace, table.name), location)
+            for table in tables
+            if table.catalog_id == call.catalog.id
+        ]
+
+    def _note(self, row: ConnectorRow, error: str | None) -> None:
+        shown = None if error is None else error[:_MAX_ERROR_LENGTH]
+        self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _internal(error: Exception) -> FloecatError:
+    return FloecatError(f"internal error: {type(error).__name__}")

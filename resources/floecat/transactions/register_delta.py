@@ -1,0 +1,279 @@
+"""Registration of Delta tables: an entry for a Delta log that is already in storage.
+
+The entry comes first, in one transaction, and says nothing yet; then the log is read. So a table that cannot
+be read, or not now, is in the catalog all the same: it is listed, and loading it tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID, uuid4
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.calls import Call
+from floecat.catalog.delta_loads import DeltaLoads
+from floecat.catalog.mutations import Finish, JsonAnswer
+from floecat.connectors.delta_log_files import LOG_FOLDER, has_delta_log
+from floecat.errors import (
+    BadRequestError,
+    CommitStateUnknownError,
+    ConflictError,
+    FileMissingError,
+    FloecatError,
+    UnavailableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.store import commit_log, delta_tables, purge_jobs, tables
+from floecat.store.delta_tables import UNREAD_FILE, DeltaTableRow, is_unread
+from floecat.store.documents import compress
+from floecat.store.engine import Connection
+from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
+from floecat.store.tables import EntryRow
+from floecat.transactions.confirmation import Confirmation
+from floecat.transactions.parts import CommitParts
+from floecat.transactions.table_changes import name_taken, namespace_row
+
+__all__ = ["FORMATS", "DeltaRegistration", "RegisterDeltaService", "check_format"]
+
+FORMATS = ("delta",)
+"""Formats of tables that are registered by their location."""
+
+FORMAT_VERSIONS = (2, 3)
+"""Iceberg format versions that a Delta table can be read as."""
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+_DEFAULT_FORMAT_VERSION = 2
+_NOTHING = b"{}"
+
+
+class DeltaRegistration(msgspec.Struct, frozen=True):
+    """A Delta table that is in the catalog."""
+
+    identifier: TableIdentifier
+    location: str
+    """Root of the table, normalized."""
+    table_uuid: str
+    snapshot_id: int | None = None
+    """Newest version that Iceberg readers see; `None` if none could be read yet."""
+    problem: FloecatError | None = None
+    """Why the newest version could not be read, if so."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What an idempotency key keeps: how far the table was read may be newer with a replay."""
+
+    entry_id: UUID
+    location: str
+    table_uuid: str
+
+
+class RegisterDeltaService:
+    """Registers Delta tables."""
+
+    def __init__(
+        self,
+        parts: CommitParts,
+        files: FileIO,
+        loads: DeltaLoads,
+        confirmation: Confirmation,
+        *,
+        compat_location: str | None,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            parts: what services of this package share.
+            files: storage.
+            loads: reads the log.
+            confirmation: finds out whether a registration of unknown outcome was made.
+            compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
+                `metadata` of each table.
+        """
+        self._store = parts.store
+        self._clock = parts.clock
+        self._entries = parts.entries
+        self._mutations = parts.mutations
+        self._files = files
+        self._loads = loads
+        self._confirmation = confirmation
+        self._compat_location = compat_location
+
+    def register(
+        self,
+        call: Call,
+        namespace: Namespace,
+        name: str,
+        location: str,
+        *,
+        format_version: int | None = None,
+        connector_id: UUID | None = None,
+        read: bool = True,
+    ) -> DeltaRegistration:
+        """Makes a table of a Delta log, and reads it once, so that the first load finds it ready.
+
+        Args:
+            call: who asks.
+            namespace: where the table will be.
+            name: its name.
+            location: absolute URI of the folder that holds `_delta_log`.
+            format_version: Iceberg format version; `None` for that of the settings.
+            connector_id: the connector that found the table.
+            read: whether the log is read now; else the first load, or the pipeline, does so.
+
+        Raises:
+            BadRequestError: a name, the location or the format version is malformed.
+            LocationNotAllowedError: the location lies outside the allowed ones.
+            FileMissingError: there is no Delta log.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+            ConflictError: a table at this location was dropped, and its artifacts are being deleted.
+            UnsupportedOperationError: Delta tables are turned off.
+            CommitStateUnknownError: the table may have been registered.
+        """
+        self._loads.check_enabled()
+        identifier = TableIdentifier(namespace, name)
+
+        def work(finish: Finish[_Kept]) -> _Kept:
+            for _ in range(_ATTEMPTS):
+                row, delta = self._prepare(call, identifier, location, format_version, connector_id)
+                if self._insert(call, identifier, row, delta, finish):
+                    return _kept(row)
+            raise UnavailableError(f"{identifier} is changed by others all the time; nothing was registered")
+
+        kept = self._mutations.run(call, JsonAnswer(_Kept), work)
+        if not read:
+            return DeltaRegistration(identifier, kept.location, kept.table_uuid)
+        return self._read(call, identifier, kept)
+
+    def _prepare(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        location: str,
+        format_version: int | None,
+        connector_id: UUID | None,
+    ) -> tuple[EntryRow, DeltaTableRow]:
+        check_name(identifier.name, "table name")
+        if format_version not in (None, *FORMAT_VERSIONS):
+            known = " or ".join(map(str, FORMAT_VERSIONS))
+            raise BadRequestError(f"Invalid format-version: a Delta table reads as version {known}")
+        namespace = namespace_row(self._store, call, identifier.namespace)
+        taken = self._entries.kind_of(call.catalog, identifier)
+        if taken is not None:
+            raise name_taken("table", taken, identifier)
+        root = str(call.catalog.allowed.check(location))
+        if not has_delta_log(self._files, root):
+            raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
+        entry_id, table_uuid, now_ms = uuids.uuid7(), str(uuid4()), self._clock.now_ms()
+        row = EntryRow(
+            id=entry_id,
+            catalog_id=call.catalog.id,
+            namespace_id=namespace.id,
+            name=identifier.name,
+            kind="table",
+            object_uuid=table_uuid,
+            location=root,
+            metadata_location=f"{self._folder(root, table_uuid)}/{UNREAD_FILE}",
+            version=0,
+            format_version=format_version or _DEFAULT_FORMAT_VERSION,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            format="delta",
+        )
+        delta = DeltaTableRow(
+            entry_id, root, now_ms, format_version=format_version, connector_id=connector_id
+        )
+        return row, delta
+
+    def _folder(self, root: str, table_uuid: str) -> str:
+        """Where the artifacts of a table go for its whole life, whatever the settings say later."""
+        return (
+            f"{root}/metadata" if self._compat_location is None else f"{self._compat_location}/{table_uuid}"
+        )
+
+    def _insert(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        row: EntryRow,
+        delta: DeltaTableRow,
+        finish: Finish[_Kept],
+    ) -> bool:
+        """One try; `False` when the name or the namespace was changed meanwhile."""
+        transaction_id = uuids.uuid7()
+
+        def apply(conn: Connection) -> None:
+            tables.insert(conn, row, compress(_NOTHING), len(_NOTHING))
+            delta_tables.insert(conn, delta)
+            entry = commit_log.CommitLogEntry(
+                entry_id=row.id,
+                kind="table",
+                operation="register",
+                namespace=identifier.namespace,
+                name=identifier.name,
+                snapshot_id=None,
+                metadata_location=None,
+                previous_metadata_location=None,
+                principal=call.principal.name,
+            )
+            commit_log.append(
+                conn, call.catalog.id, [entry], row.created_at_ms, transaction_id=transaction_id
+            )
+            # after the append: its lock on the catalog orders this against the drop that makes the job
+            if purge_jobs.is_open_in(conn, row.location):
+                raise ConflictError(
+                    f"Cannot register {identifier}: files of a dropped table at {row.location}"
+                    " are being deleted; try again later"
+                )
+            finish(conn, _kept(row))
+
+        try:
+            self._store.run(apply)
+        except (DuplicateKeyError, ForeignKeyError):
+            return False
+        except CommitOutcomeUnknownError:
+            if not self._confirmation.was_applied(self._store, call.catalog.id, transaction_id):
+                raise CommitStateUnknownError(
+                    "The store did not say whether the table was registered; look before trying again"
+                ) from None
+        return True
+
+    def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> DeltaRegistration:
+        """Has the log read, unless that was done already, and tells how far it came."""
+        row = self._entry(kept.entry_id)
+        problem: FloecatError | None = None
+        if row is not None and (is_unread(row.metadata_location) or self._loads.due(row.id)):
+            try:
+                self._loads.refresh(call, identifier, row)
+            except FloecatError as error:
+                problem = error
+            except Exception as error:  # noqa: BLE001 - the table is registered, whatever its log holds
+                _log.exception("table %s at %s could not be read", identifier, kept.location)
+                problem = FloecatError(f"internal error: {type(error).__name__}")
+        with self._store.read() as conn:
+            delta = delta_tables.get(conn, kept.entry_id)
+        version = None if delta is None else delta.version
+        return DeltaRegistration(identifier, kept.location, kept.table_uuid, version, problem)
+
+    def _entry(self, entry_id: UUID) -> EntryRow | None:
+        with self._store.read() as conn:
+            return tables.get(conn, entry_id)
+
+
+def check_format(format: str) -> None:
+    """Refuses a format whose tables cannot be registered by their location.
+
+    Raises:
+        BadRequestError: see above.
+    """
+    if format not in FORMATS:
+        raise BadRequestError(f"Unknown format: {format[:80]!r} (known: {', '.join(FORMATS)})")
+
+
+def _kept(row: EntryRow) -> _Kept:
+    return _Kept(row.id, row.location, row.object_uuid)

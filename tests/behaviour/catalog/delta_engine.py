@@ -1,0 +1,132 @@
+"""An engine for Delta tables that publishes what a test tells it to, without reading any log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from floecat.catalog.calls import Call
+from floecat.compat.compat_table import CompatTable
+from floecat.runtime import Kernel
+from floecat.store import delta_tables, tables
+from floecat.store.documents import compress
+from floecat.store.engine import Connection
+from floecat.transactions.register_delta import DeltaRegistration
+
+__all__ = ["SetEngine", "delta_log", "engine_of", "register"]
+
+
+class SetEngine:
+    """Publishes `version` when it is asked to, or raises `problem`."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.version = 0
+        self.problem: Exception | None = None
+        self.is_due = True
+        self.asked: list[CompatTable] = []
+        self._store = kernel.store
+
+    def due(self, entry_id: UUID) -> bool:
+        return self.is_due
+
+    def refresh(self, table: CompatTable) -> bool:
+        self.asked.append(table)
+        if self.problem is not None:
+            raise self.problem
+        if table.row.metadata_location == self._location(table):
+            return False
+        self._store.run(lambda conn: self._publish(conn, table))
+        return True
+
+    def materialise(self, table: CompatTable, progress: Callable[[int, int], None]) -> bool:
+        progress(1, 1)
+        return self.refresh(table)
+
+    def close(self) -> None:
+        pass
+
+    def _location(self, table: CompatTable) -> str:
+        folder = table.row.metadata_location.rpartition("/")[0]
+        return f"{folder}/{self.version}-compat-{self.version:016x}.metadata.json"
+
+    def _publish(self, conn: Connection, table: CompatTable) -> None:
+        row = tables.get(conn, table.row.id)
+        assert row is not None
+        document = json.dumps(self._document(table)).encode()
+        assert tables.swap(
+            conn,
+            row.id,
+            row.version,
+            metadata_location=self._location(table),
+            document=compress(document),
+            size_bytes=len(document),
+            location=row.location,
+            format_version=2,
+            object_uuid=row.object_uuid,
+            now_ms=1,
+        )
+        assert delta_tables.publish(
+            conn,
+            row.id,
+            version=self.version,
+            log_fingerprint=str(self.version),
+            field_ids=b"{}",
+            state=b"{}",
+            generation=0,
+            now_ms=1,
+        )
+
+    def _document(self, table: CompatTable) -> dict[str, Any]:
+        snapshot = {
+            "snapshot-id": self.version,
+            "sequence-number": self.version + 1,
+            "timestamp-ms": 1,
+            "manifest-list": f"{table.row.location}/metadata/snap-{self.version}-compat.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        fields = [{"id": 1, "name": "n", "required": False, "type": "int"}]
+        return {
+            "format-version": 2,
+            "table-uuid": table.row.object_uuid,
+            "location": table.row.location,
+            "last-sequence-number": self.version + 1,
+            "last-updated-ms": 1,
+            "last-column-id": 1,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+            "current-schema-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "default-spec-id": 0,
+            "last-partition-id": 999,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "properties": {"gc.enabled": "false"},
+            "current-snapshot-id": self.version,
+            "refs": {"main": {"snapshot-id": self.version, "type": "branch"}},
+            "snapshots": [snapshot],
+        }
+
+
+def engine_of(kernel: Kernel) -> SetEngine:
+    """Puts such an engine into a kernel, in place of its own."""
+    made = SetEngine(kernel)
+    kernel.delta_loads._engine = made
+    return made
+
+
+def delta_log(kernel: Kernel, name: str) -> str:
+    """Makes the log of a Delta table in the warehouse, as far as a registration looks at it."""
+    location = f"{kernel.settings.warehouse_location}/{name}"
+    log = Path(location.removeprefix("file://")) / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / "00000000000000000000.json").write_text("{}")
+    return location
+
+
+def register(kernel: Kernel, call: Call, name: str, **options: Any) -> DeltaRegistration:
+    """Registers a Delta table in `ns`."""
+    location = delta_log(kernel, f"delta/{name}")
+    return kernel.delta_registration.register(call, ("ns",), name, location, **options)

@@ -1,0 +1,67 @@
+"""Histories that Sail wrote, read through the catalog at each of their versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.delta.lake import ENGINES, DeltaLake
+from tests.clients.delta.oracles import oracle_rows_at
+from tests.clients.delta.rows import difference
+from tests.clients.delta.sail import HISTORIES, SailTable
+
+pytestmark = pytest.mark.spark
+
+_NAMES = [history.name for history in HISTORIES]
+
+
+@pytest.fixture(scope="session")
+def registered(delta_lake: DeltaLake, sail_tables: dict[str, SailTable]) -> dict[str, str]:
+    """The names under which the tables are registered."""
+    return {name: delta_lake.register("sail", name, table.folder) for name, table in sail_tables.items()}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_others_read_what_sail_reads(sail_tables: dict[str, SailTable], name: str) -> None:
+    """Else a fault of Sail would count as the truth."""
+    table = sail_tables[name]
+    # The reader for mapped partitions has no maps.
+    mapped = name == "mapped_by_name"
+    for version, rows in table.rows.items():
+        reader, shown = ("polars", rows.drop_columns(["mp"])) if mapped else ("duckdb", rows)
+        assert (
+            difference(oracle_rows_at(table.folder, version, reader=reader).select(shown.column_names), shown)
+            == ""
+        )
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_version(
+    delta_lake: DeltaLake,
+    sail_tables: dict[str, SailTable],
+    registered: dict[str, str],
+    engine: str,
+    name: str,
+) -> None:
+    for version, rows in sail_tables[name].rows.items():
+        found = ENGINES[engine](delta_lake, registered[name], version)
+        assert difference(found, rows) == "", f"version {version}"
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_newest(
+    delta_lake: DeltaLake,
+    sail_tables: dict[str, SailTable],
+    registered: dict[str, str],
+    engine: str,
+    name: str,
+) -> None:
+    rows = sail_tables[name].rows
+    assert difference(ENGINES[engine](delta_lake, registered[name], None), rows[max(rows)]) == ""
+
+
+def test_deletion_vectors_were_written(sail_tables: dict[str, SailTable]) -> None:
+    """Else these tests prove nothing about them."""
+    without = [name for name, table in sail_tables.items() if not list(table.folder.rglob("*.bin"))]
+    assert without == []

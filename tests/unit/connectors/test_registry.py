@@ -1,0 +1,53 @@
+"""Kinds of connectors: what is built in, what an operator adds, and that nothing else is imported."""
+
+from __future__ import annotations
+
+import pytest
+
+from floecat.connectors.delta import DeltaConnector
+from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.spi import ConnectorSource
+from floecat.errors import BadRequestError, SettingsError
+
+
+class OwnConnector:
+    """A connector of somebody else."""
+
+    def __init__(self, source: ConnectorSource) -> None:
+        self.source = source
+
+    def discover(self) -> list[object]:
+        return []
+
+
+OWN = f"{__name__}:OwnConnector"
+
+
+def test_built_in_kinds() -> None:
+    registry = ConnectorRegistry()
+    assert registry.kinds == ("delta",)
+    assert registry.get("delta") is DeltaConnector
+
+
+def test_a_kind_of_the_operator() -> None:
+    registry = ConnectorRegistry([OWN])
+    assert registry.kinds == ("delta", OWN)
+    assert registry.get(OWN) is OwnConnector
+
+
+@pytest.mark.parametrize("kind", ["hudi", "", "os:system", "floecat.connectors.delta:DeltaConnector"])
+def test_nothing_else_is_imported(kind: str) -> None:
+    with pytest.raises(BadRequestError, match=r"Unknown kind of connector: .*known: delta"):
+        ConnectorRegistry().get(kind)
+
+
+@pytest.mark.parametrize("kind", ["module", "a.b.C", "a.b:", ":C", "a b:C", "a:b.c", "../x:C"])
+def test_a_malformed_kind_stops_the_start(kind: str) -> None:
+    with pytest.raises(SettingsError, match=r"package\.module:Class"):
+        ConnectorRegistry([kind])
+
+
+@pytest.mark.parametrize("kind", ["no.such.module:C", "floecat.clock:NoSuchClass"])
+def test_a_kind_that_cannot_be_imported_is_named(kind: str) -> None:
+    with pytest.raises(SettingsError, match=f"floecat.connectors.kinds: {kind}"):
+        ConnectorRegistry([kind]).get(kind)

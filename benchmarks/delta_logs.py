@@ -34,7 +34,7 @@ def link_large_table(table: Path) -> None:
 
 
 def write_checkpointed(table: Path, files: int) -> None:
-    """The same columns, all files in one checkpoint as Spark writes it, with statistics of 100 columns for each.
+    """The same columns, all files in one checkpoint as Spark writes it, with statistics of 100 columns.
 
     Args:
         table: the folder that is made.
@@ -55,7 +55,9 @@ def write_checkpointed(table: Path, files: int) -> None:
         ]
     )
     schema = pa.schema([("protocol", _PROTOCOL), ("metaData", _METADATA), ("add", add)])
-    with pq.ParquetWriter(log / f"{1:020}.checkpoint.parquet", schema, compression="snappy") as writer:
+    with pq.ParquetWriter(
+        log / f"{1:020}.checkpoint.parquet", schema, compression="snappy", use_dictionary=False
+    ) as writer:
         head = [protocol | {"metaData": None, "add": None}, metadata | {"protocol": None, "add": None}]
         for row in head:
             details = row["metaData"]
@@ -153,7 +155,7 @@ def _some_paths(table: Path, count: int, version: int) -> list[str]:
     log = table / "_delta_log"
     checkpoint = log / f"{1:020}.checkpoint.parquet"
     if checkpoint.exists():
-        adds = pq.read_table(checkpoint, columns=["add.path"])["add"].combine_chunks().field("path")
+        adds = pq.ParquetFile(checkpoint).read(["add.path"])["add"].combine_chunks().field("path")
         paths = [path for path in adds.to_pylist() if path]
     else:
         paths = [add["path"] for number in (2, 3, 4) for add in _adds(table, number)]

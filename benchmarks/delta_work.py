@@ -1,6 +1,6 @@
-"""Work on one Delta table in a process of its own, measured from inside: `python -m benchmarks.delta_work WORK`.
+"""Work on one Delta table in a process of its own, measured from inside.
 
-Prints one JSON object. Settings come from the environment, as for the service.
+`python -m benchmarks.delta_work WORK NAME` prints one JSON object. Settings come from the environment.
 """
 
 from __future__ import annotations

@@ -238,6 +238,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
 
     Raises:
         SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.
+            Or a location or a kind of connector that is set is malformed.
         StoreUnavailableError: the store does not answer.
     """
     store = Store.open(

@@ -83,6 +83,11 @@ ROUTES = [
     ("DELETE", "/v1/floecat/namespaces/ns/tables/t"),
     ("POST", "/v1/floecat/transactions/commit"),
     ("GET", "/v1/another/namespaces"),
+    ("POST", "/management/v1/catalogs/floecat/namespaces/ns/tables"),
+    ("GET", "/management/v1/catalogs/floecat/connectors"),
+    ("POST", "/management/v1/catalogs/floecat/connectors"),
+    ("DELETE", "/management/v1/catalogs/floecat/connectors/c"),
+    ("POST", "/management/v1/catalogs/floecat/connectors/c/scan"),
 ]
 
 

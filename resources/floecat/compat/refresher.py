@@ -144,7 +144,10 @@ class Refresher:
             return []
         layouts = self._layouts(known)
         document = TableDocument.parse(known.document)
-        needed = layouts.files_of(self._point(layouts, document, known.state).layout)
+        try:
+            needed = layouts.files_of(self._point(layouts, document, known.state).layout)
+        except ArtifactLostError as lost:
+            return [str(lost)]
         existing = self._artifacts.existing(self._paths(known).folder)
         return sorted(needed - existing)
 

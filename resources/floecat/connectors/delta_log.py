@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from floecat.connectors.delta_log_reader import LogReader
-from floecat.delta.actions import Commit, CommitInfo, Metadata, Protocol, Snapshot
+from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
 from floecat.delta.commits import LogText, read_file_actions
 from floecat.delta.headers import Header, has_metadata, read_header
 from floecat.delta.log_files import LogFile, commit_name
@@ -98,8 +98,9 @@ class DeltaLog:
         check_readable(protocol, metadata)
         names = physical_partition_names(metadata)
         actions = list(read_file_actions(texts, names, self._paths))
-        del texts
         tables = checkpoint.files(names, self._paths) if checkpoint else []
+        # What was read is no longer needed, and may be as large as what is made of it.
+        del texts, checkpoint
         return Snapshot(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),

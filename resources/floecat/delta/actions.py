@@ -47,7 +47,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """What the writer tells about a commit. Everything but in-commit timestamps is free text by the protocol."""
+    """What the writer tells about a commit. By the protocol all but in-commit timestamps may be anything."""
 
     timestamp_ms: int | None = None
     """The writer's clock."""

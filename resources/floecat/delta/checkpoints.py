@@ -162,7 +162,7 @@ class _ParquetFile:
         return texts_of_struct(more("partitionValues_parsed"), names, utc=utc)
 
     def _read(self, action: str, names: Iterable[str], group: int | None = None) -> pa.ChunkedArray:
-        """A column with some of its fields, of all row groups or one; no rows if it has none of the fields."""
+        """A column with some of its fields; no rows if it has none of them. Of one row group, or of all."""
         fields = self._fields(action)
         columns = [f"{action}.{name}" for name in names if name in fields]
         if not columns:

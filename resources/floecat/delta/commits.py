@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.json as pj
 from floecat.delta.file_tables import (
     DESCRIPTOR,
     REMOVES_SCHEMA,
+    Rows,
     files_schema,
     files_table,
     struct_array,
@@ -26,9 +27,7 @@ from floecat.delta.file_tables import (
 from floecat.delta.paths import PathReader
 from floecat.errors import InvalidDeltaTableError
 
-__all__ = ["FileActions", "LogText", "Rows", "read_file_actions"]
-
-Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+__all__ = ["FileActions", "LogText", "read_file_actions"]
 
 _NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
@@ -161,8 +160,9 @@ def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
         ),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+    may_be_invalid = not data.isascii()
     for batch in reader:
-        if not data.isascii():
+        if may_be_invalid:
             batch.validate(full=True)
         lines -= len(batch)
         yield pa.Table.from_batches([batch])

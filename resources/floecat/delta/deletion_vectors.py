@@ -274,7 +274,7 @@ def _fault(vector: DeletionVector, data_file: str, reason: object) -> InvalidDel
     if vector.is_inline:
         return InvalidDeltaTableError(f"Invalid inline deletion vector of {data_file}: {reason}")
     try:
-        place = f" in {_location(vector, '')}"
+        place = f" in {_location(vector, '.')}"
     except ValueError:
         place = ""
     return InvalidDeltaTableError(f"Invalid deletion vector of {data_file}{place}: {reason}")

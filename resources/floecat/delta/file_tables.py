@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,16 @@ __all__ = [
     "DELETION_VECTOR",
     "DESCRIPTOR",
     "REMOVES_SCHEMA",
+    "Rows",
     "files_schema",
     "files_table",
     "struct_array",
     "take_rows",
     "vector_ids",
 ]
+
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+"""Numbers of rows."""
 
 DESCRIPTOR: Final = pa.struct(
     [
@@ -49,8 +53,8 @@ REMOVES_SCHEMA: Final = pa.schema([("path", pa.string()), ("dv_id", pa.string())
 
 _REQUIRED: Final = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 
-_LARGEST_TEXT: Final = 2**31 - 2**20
-"""Bytes of text that one array surely holds."""
+_LARGE_BYTES: Final = 64 * 1024 * 1024
+"""A column of more bytes is reordered in pieces of about this size."""
 
 
 def files_schema(partition_names: Sequence[str], stats_parsed: pa.DataType | None = None) -> pa.Schema:
@@ -164,23 +168,32 @@ def _renamed(descriptors: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, DELETION_VECTOR)
 
 
-def take_rows(table: pa.Table, indices: pa.Array) -> pa.Table:
-    """Rows in another order, also where the texts of a column are more than one array can hold."""
-    columns = [_take(column, indices) for column in table.columns]
+def take_rows(table: pa.Table, order: Rows) -> pa.Table:
+    """Rows in another order.
+
+    Args:
+        table: any table.
+        order: numbers of the rows to take; none twice.
+    """
+    columns = [_take(column, order) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _take(column: pa.ChunkedArray, indices: pa.Array) -> Any:
-    if column.type != pa.string() or column.nbytes < _LARGEST_TEXT:
-        return column.take(indices)
-    # Arrays of 32-bit offsets would be joined into one, which fails: the result is made in pieces.
-    large = column.cast(pa.large_string())
-    lengths = pc.fill_null(pc.binary_length(column), 0).take(indices).to_numpy()
-    ends = np.cumsum(lengths, dtype=np.int64)
-    pieces, start = [], 0
-    while start < len(indices):
-        done = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _LARGEST_TEXT, side="right")))
-        pieces.append(large.take(indices[start:stop]).cast(pa.string()))
-        start = stop
-    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], pa.string())
+def _take(column: pa.ChunkedArray, order: Rows) -> pa.ChunkedArray:
+    if column.nbytes < _LARGE_BYTES or not len(order):
+        return column.take(pa.array(order))
+    # To take rows Arrow first makes the column one array, which costs its size once more, and fails if it
+    # holds more text than one array can. So the result is made in pieces, each from its own rows only.
+    rows = max(1, len(order) * _LARGE_BYTES // column.nbytes)
+    pieces = [_take_piece(column, order[start : start + rows]) for start in range(0, len(order), rows)]
+    return pa.chunked_array(pieces, column.type)
+
+
+def _take_piece(column: pa.ChunkedArray, order: Rows) -> pa.Array:
+    wanted = np.zeros(len(column), bool)
+    wanted[order] = True
+    found = column.filter(pa.array(wanted)).combine_chunks()
+    # Places among the wanted rows, which are in the order of the column.
+    places = np.empty(len(order), np.int64)
+    places[np.argsort(order)] = np.arange(len(order))
+    return found.take(pa.array(places))

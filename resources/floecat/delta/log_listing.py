@@ -1,4 +1,4 @@
-"""What can be read from the files that a log has (Delta protocol, "Action Reconciliation", "Metadata Cleanup")."""
+"""Which versions can be read from the files of a log (Delta protocol, "Checkpoints", "Metadata Cleanup")."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class LogListing:
 
     @cached_property
     def oldest(self) -> int:
-        """The oldest version from which on the state of every version can be rebuilt; `after` if there is none.
+        """The oldest version from which on every state can be rebuilt; `after` if there is none.
 
         Raises:
             InvalidDeltaTableError: the newest version cannot be read, as a commit before it is missing.

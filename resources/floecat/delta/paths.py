@@ -1,7 +1,7 @@
 """Paths of data files, one spelling for each file (Delta protocol, "Add File and Remove File"; RFC 2396).
 
-A path in the log is a URI reference: percent-encoded, relative to the root of the table or absolute. Most need
-nothing done to them, and stay in their Arrow array; only the others are looked at one by one.
+A path in the log is a URI reference: percent-encoded, relative to the root of the table or absolute. All are
+read at once where they are relative, as most are, and encode ASCII only.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _canonical_uri(scheme: str, rest: str) -> str:
 
 
 def _without_dots(folder: str) -> str:
-    """Resolves '.' and '..' where that stays within the folder; what leads out of it is left to be refused."""
+    """Resolves '.', and '..' within the folder. What leads out of it is left, for others to refuse."""
     prefix, colons, rest = folder.rpartition("://")
     kept: list[str] = []
     for segment in rest.split("/"):

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.commits import FileActions, Rows
-from floecat.delta.file_tables import REMOVES_SCHEMA, files_schema, take_rows
+from floecat.delta.commits import FileActions
+from floecat.delta.file_tables import REMOVES_SCHEMA, Rows, files_schema, take_rows
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["live_files", "newest_actions"]
@@ -97,7 +97,8 @@ def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
     keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.string())
     if not len(keys):
         return True
-    return ~pc.is_in(_keys(files), value_set=keys).to_numpy()
+    is_touched: Mask = pc.is_in(_keys(files), value_set=keys).to_numpy()
+    return ~is_touched
 
 
 def _keys(files: pa.Table) -> pa.ChunkedArray:
@@ -122,11 +123,11 @@ def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) ->
 def _ordered(files: pa.Table, keep: Mask, location: str) -> pa.Table:
     """The files to keep, by path. Texts of statistics may be large: they are copied once at most."""
     kept = np.flatnonzero(keep)
-    order = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
+    order: Rows = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
     order = _without_repetitions(files.select(["path", "dv_id"]), order, location)
     if len(order) == len(files) and (order[1:] > order[:-1]).all():
         return files
-    return take_rows(files, pa.array(order))
+    return take_rows(files, order)
 
 
 def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:
@@ -144,4 +145,5 @@ def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:
         raise InvalidDeltaTableError(
             f"Delta table {location} holds the file {twice!r} with two deletion vectors at once"
         )
-    return order[np.concatenate([[True], ~repeated])]
+    first: Mask = np.concatenate([[True], ~repeated])
+    return order[first]

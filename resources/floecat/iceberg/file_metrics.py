@@ -1,8 +1,8 @@
 """Metrics of data files, column by column: what a manifest says about the rows of its files.
 
 The row-oriented form is the `data_file` struct of a manifest entry (table specification, "Manifests"), where
-counts and bounds are maps from field id to value. Here each field id holds one Arrow array with a slot per file,
-so that the metrics of many files never become Python objects.
+counts and bounds are maps from field id to value. Here each field id holds one Arrow array with a slot per
+file, so that the metrics of many files never become Python objects.
 """
 
 from __future__ import annotations

@@ -81,7 +81,10 @@ def write_manifest_list(
     for manifest in manifests:
         _check(manifest, has_row_ids=has_row_ids)
         record = BytesIO()
-        fastavro.schemaless_writer(record, schema, msgspec.to_builtins(manifest, builtin_types=(bytes,)))
+        fields = msgspec.to_builtins(manifest, builtin_types=(bytes,))
+        if manifest.partitions is not None:
+            fields["partitions"] = list(fields["partitions"])  # fastavro takes a tuple for a branch of the union
+        fastavro.schemaless_writer(record, schema, fields)
         records.append(record.getvalue())
     metadata = {
         "avro.schema": encode_json(json_schema),

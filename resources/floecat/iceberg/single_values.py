@@ -1,7 +1,7 @@
 """Binary single values: the form of bounds in manifests (table specification, Appendix D).
 
-Arrays are encoded as a whole. Bounds of types that the specification gives no binary form (`unknown`, `variant`)
-or another one (`geometry`, `geography`) are not made here.
+Arrays are encoded as a whole. Bounds of types that the specification gives no binary form (`unknown`,
+`variant`) or another one (`geometry`, `geography`) are not made here.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def is_encodable(type: PrimitiveType) -> bool:
 def encode(values: pa.Array, type: PrimitiveType) -> pa.BinaryArray:
     """Encodes values of one type; nulls stay null.
 
-    The bytes of fixed-width values are not copied, and null slots may have a length: it is for readers to look
-    at the validity first, as Arrow wants it.
+    The bytes of fixed-width values are not copied, and null slots may have a length: it is for readers to
+    look at the validity first, as Arrow wants it.
 
     Args:
-        values: for `decimal` of type decimal128 at the scale of the column, for `date` and the types of time also
-            plain integers in the unit of the type, for all others of the Arrow type of that name.
+        values: for `decimal` of type decimal128 at the scale of the column, for `date` and the types of
+            time also plain integers in the unit of the type, for all others of the Arrow type of that name.
         type: the Iceberg type, see `is_encodable`.
     """
     return _ENCODERS[type.name](values)
@@ -48,7 +48,8 @@ def encode_one(value: object, type: PrimitiveType) -> bytes:
     """Encodes one value.
 
     Args:
-        value: bool; int (for `decimal` the unscaled value, for types of time in their unit); float; str or bytes.
+        value: bool; int (for `decimal` the unscaled value, for types of time in their unit); float; str or
+        bytes.
         type: the Iceberg type, see `is_encodable`.
 
     Raises:
@@ -148,5 +149,5 @@ _ENCODERS: dict[str, Callable[[pa.Array], pa.BinaryArray]] = {
     **{name: _encode_numbers("<i4") for name in _INTS},
     **{name: _encode_numbers("<i8") for name in _LONGS},
     **{name: _encode_numbers(dtype) for name, dtype in _FLOATS.items()},
-    **{name: _encode_bytes for name in _BYTES},
+    **dict.fromkeys(_BYTES, _encode_bytes),
 }

@@ -1,8 +1,8 @@
 """Upper bounds of strings of which only the beginning is known.
 
-Iceberg orders strings by the bytes of their UTF-8 form, unsigned, which is the order of their code points. The
-successor of a prefix is the least short string above everything that starts with the prefix: its last character
-is the next one. Where there is no next character the one before is taken, and so on.
+Iceberg orders strings by the bytes of their UTF-8 form, unsigned, which is the order of their code points.
+The successor of a prefix is the least short string above everything that starts with the prefix: its last
+character is the next one. Where there is no next character the one before is taken, and so on.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def test_refuses_a_bitmap_that_contradicts_itself_when_it_is_read() -> None:
 def test_errors_name_both_files() -> None:
     payload = payload_of(ROWS)
     places = {
-        f"ab{UUID_Z85}": f" in /ab/deletion_vector_{UUID}.bin",
+        f"ab{UUID_Z85}": f" in ./ab/deletion_vector_{UUID}.bin",
         f"../{UUID_Z85}": "",
         "short": "",
     }

@@ -1,38 +1,39 @@
 """Metrics of data files out of the statistics in a Delta log.
 
-Statistics are hints, which a reader of Delta may ignore. What cannot be read is unknown here and no error: a text
-that is no JSON leaves its file without metrics, a value of another type its column without bound. Rows are
-counted in the files then, see `floecat.iceberg.parquet_footers`.
+Statistics are hints, which a reader of Delta may ignore. What cannot be read is unknown here and no error:
+a text that is no JSON leaves its file without metrics, a value of another type its column without bound.
+Rows are counted in the files then, see `floecat.iceberg.parquet_footers`.
 
-Metrics of Iceberg are about all rows that a data file holds. So are `numRecords` and, for readers that apply the
-deletion vector, minima and maxima: they hold the remaining rows at least. Null counts are only about the
-remaining rows if `tightBounds` is true; readers take from them whether there are nulls, or nothing else, and for
-that both are as good. If it is false, a null count other than zero or all says nothing.
+Metrics of Iceberg are about all rows that a data file holds. So are `numRecords` and, for readers that
+apply the deletion vector, minima and maxima: they hold the remaining rows at least. Null counts are only
+about the remaining rows if `tightBounds` is true; readers take from them whether there are nulls, or
+nothing else, and for that both are as good. If it is false, a null count other than zero or all says
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 from floecat.delta.translation.statistics_bounds import (
-    Bounds,
     bounds_from_tokens,
     bounds_from_values,
     bounds_of_longs,
     has_bounds,
     is_long,
 )
+from floecat.delta.translation.statistics_counts import FileCounts, longs_array
+from floecat.delta.translation.statistics_layout import Path
 from floecat.delta.translation.statistics_text import DocumentReader
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
-from floecat.iceberg.single_values import encode
+from floecat.iceberg.joined_metrics import join_metrics
 
 __all__ = ["file_metrics"]
 
@@ -41,3 +42,116 @@ _Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _CHUNK_ROWS = 1 << 14
 """Files that are read at a time, which bounds the memory for texts."""
+
+
+def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
+    """Metrics of some files.
+
+    Args:
+        files: columns of `floecat.delta.file_tables.files_schema`; statistics have physical names.
+        schema: the schema of the version. Bounds have its types, whatever the column was when a file was
+            written.
+
+    Returns:
+        Counts and bounds of the columns that statistics can describe: those that lie in no list and in no
+        map and that are no partition columns.
+    """
+    leaves = [leaf for leaf in schema.leaves if not leaf.partition]
+    texts = _TextStatistics(leaves)
+    parts: list[tuple[_Longs, FileMetrics]] = []
+    for start in range(0, len(files), _CHUNK_ROWS):
+        chunk = files.slice(start, _CHUNK_ROWS)
+        stats = chunk["stats"].combine_chunks()
+        is_text = stats.is_valid().to_numpy(zero_copy_only=False)
+        if is_text.any():
+            parts.append((start + np.flatnonzero(is_text), texts.metrics(stats.drop_null())))
+        if "stats_parsed" not in chunk.column_names or is_text.all():
+            continue
+        structs = chunk["stats_parsed"].combine_chunks()
+        is_struct = structs.is_valid().to_numpy(zero_copy_only=False) & ~is_text
+        if is_struct.any():
+            rows = np.flatnonzero(is_struct)
+            parts.append((start + rows, _struct_metrics(structs.take(pa.array(rows)), leaves)))
+    return join_metrics(parts, len(files))
+
+
+class _TextStatistics:
+    """Reads statistics that are JSON texts."""
+
+    def __init__(self, leaves: Sequence[LeafColumn]) -> None:
+        self._leaves = leaves
+        longs: list[Path] = [("numRecords",)]
+        tokens: list[Path] = [("tightBounds",)]
+        longs += [("nullCount", *leaf.physical_path) for leaf in leaves]
+        self._slots: list[tuple[int, int] | None] = []
+        for leaf in leaves:
+            paths = longs if is_long(leaf.type) else tokens
+            self._slots.append((len(paths), len(paths) + 1) if has_bounds(leaf.type) else None)
+            if has_bounds(leaf.type):
+                paths += [("minValues", *leaf.physical_path), ("maxValues", *leaf.physical_path)]
+        self._reader = DocumentReader(longs, tokens)
+
+    def metrics(self, texts: pa.StringArray) -> FileMetrics:
+        """Metrics of files whose statistics are not null."""
+        values = self._reader.read(texts)
+        longs, is_long_ = values.longs, values.is_long
+        is_wide = pc.fill_null(pc.equal(values.tokens.column(0), "false"), False)
+        counts = FileCounts(longs[0], is_long_[0], is_wide.to_numpy(zero_copy_only=False))
+
+        def columns() -> Iterator[ColumnMetrics | None]:
+            for place, (leaf, slots) in enumerate(zip(self._leaves, self._slots, strict=True), start=1):
+                bounds = None
+                if slots is not None and is_long(leaf.type):
+                    bounds = bounds_of_longs(
+                        leaf.type, *(longs_array(longs[slot], is_long_[slot]) for slot in slots)
+                    )
+                elif slots is not None:
+                    tokens = [values.tokens.column(slot) for slot in slots]
+                    bounds = bounds_from_tokens(leaf.type, *tokens, was_float=_was_float(leaf))
+                yield counts.column(leaf, longs[place], is_long_[place], bounds)
+
+        return FileMetrics(counts.record_counts, tuple(column for column in columns() if column is not None))
+
+
+def _struct_metrics(structs: pa.StructArray, leaves: Sequence[LeafColumn]) -> FileMetrics:
+    """Metrics of files whose statistics are structs."""
+    is_wide = _descend(structs, ("tightBounds",))
+    if is_wide is None or not pa.types.is_boolean(is_wide.type):
+        is_wide = pa.nulls(len(structs), pa.bool_())
+    is_wide = pc.invert(pc.fill_null(is_wide, True)).to_numpy(zero_copy_only=False)
+    counts = FileCounts(*_whole_numbers(structs, ("numRecords",)), is_wide)
+    columns = []
+    for leaf in leaves:
+        bounds = None
+        minima, maxima = (
+            _descend(structs, (kind, *leaf.physical_path)) for kind in ("minValues", "maxValues")
+        )
+        if has_bounds(leaf.type) and minima is not None and maxima is not None:
+            bounds = bounds_from_values(leaf.type, minima, maxima, was_float=_was_float(leaf))
+        nulls, is_counted = _whole_numbers(structs, ("nullCount", *leaf.physical_path))
+        column = counts.column(leaf, nulls, is_counted, bounds)
+        if column is not None:
+            columns.append(column)
+    return FileMetrics(counts.record_counts, tuple(columns))
+
+
+def _was_float(leaf: LeafColumn) -> bool:
+    return leaf.type.name == "double" and "float" in getattr(leaf, "earlier_types", ())
+
+
+def _whole_numbers(structs: pa.StructArray, path: tuple[str, ...]) -> tuple[_Longs, _Bools]:
+    found = _descend(structs, path)
+    if found is None or not pa.types.is_integer(found.type):
+        return np.zeros(len(structs), dtype=np.int64), np.zeros(len(structs), dtype=bool)
+    is_valid = found.is_valid().to_numpy(zero_copy_only=False)
+    return found.cast(pa.int64()).fill_null(0).to_numpy(), is_valid
+
+
+def _descend(structs: pa.Array, path: tuple[str, ...]) -> pa.Array | None:
+    """The values at a path, null where a struct on the way is; None if the type has no such path."""
+    for name in path:
+        place = structs.type.get_field_index(name) if pa.types.is_struct(structs.type) else -1
+        if place < 0:
+            return None
+        structs = pc.struct_field(structs, [place])
+    return structs

@@ -1,13 +1,15 @@
 """Bounds of columns out of the minima and maxima in Delta's statistics.
 
-Iceberg prunes a file if its bounds say that no row can match, so that a bound may be loose and must not be wrong.
-Delta's minima and maxima differ from such bounds (Delta transaction log protocol, "Per-file Statistics"):
+Iceberg prunes a file if its bounds say that no row can match, so that a bound may be loose and must not be
+wrong. Delta's minima and maxima differ from such bounds (Delta transaction log protocol, "Per-file
+Statistics"):
 
 - Timestamps are cut to milliseconds. The upper bound is 999 microseconds later, at most the largest long.
 - Strings are cut to a prefix, of 32 characters mostly. A prefix is a lower bound. A maximum gets a last
   character that is to put it above everything with the prefix: U+007F or U+10FFFF, and it does. Older writers
-  appended U+FFFD, which by the order of bytes is below all characters beyond U+FFFF, and cut surrogate pairs in
-  two, of which `?` was left; others append nothing. Their maxima are replaced by the successor of the prefix.
+  appended U+FFFD, which by the order of bytes is below all characters beyond U+FFFF, and cut surrogate
+  pairs in two, of which `?` was left; others append nothing. Their maxima are replaced by the successor of
+  the prefix.
 - Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is no bound.
 - Decimals may have lost digits, see `floecat.delta.translation.statistics_decimals`.
 - Values that were written while the column was a `float` are the shortest texts of floats, and a float as a
@@ -23,8 +25,8 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
@@ -50,7 +52,7 @@ _BOUNDED = frozenset({"boolean", "decimal", "date", "string", *_FLOATS, *_WHOLE_
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of one column, a slot per file; null is unknown. Types are as `single_values.encode` takes them."""
+    """Bounds of one column, one slot per file, of types that `single_values.encode` takes; null is unknown."""
 
     lower: pa.Array
     upper: pa.Array
@@ -135,7 +137,9 @@ def bounds_from_values(
     if name in _TIMESTAMPS and pa.types.is_timestamp(given) and given.unit in ("us", "ms"):
         factor = 1 if given.unit == "us" else 1000
         try:
-            lower, upper = (pc.multiply_checked(values.cast(pa.int64()), factor) for values in (minima, maxima))
+            lower, upper = (
+                pc.multiply_checked(values.cast(pa.int64()), factor) for values in (minima, maxima)
+            )
         except pa.ArrowInvalid:
             return None
         return Bounds(lower, _later(upper))

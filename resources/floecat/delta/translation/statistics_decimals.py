@@ -35,7 +35,9 @@ _ERROR_BITS = 48
 """Bits of a double that are right after some arithmetic."""
 
 
-def decimals_from_tokens(tokens: pa.StringArray, precision: int, scale: int, *, upper: bool) -> pa.Decimal128Array:
+def decimals_from_tokens(
+    tokens: pa.StringArray, precision: int, scale: int, *, upper: bool
+) -> pa.Decimal128Array:
     """Bounds out of numbers as they stand in JSON.
 
     Args:
@@ -55,7 +57,9 @@ def decimals_from_tokens(tokens: pa.StringArray, precision: int, scale: int, *, 
     return _widened(values, doubtful, scale, limit, upper).cast(pa.decimal128(precision, scale))
 
 
-def decimals_from_values(values: pa.Array, precision: int, scale: int, *, upper: bool) -> pa.Decimal128Array | None:
+def decimals_from_values(
+    values: pa.Array, precision: int, scale: int, *, upper: bool
+) -> pa.Decimal128Array | None:
     """Bounds out of decimals that were read from such texts.
 
     Returns:
@@ -67,7 +71,9 @@ def decimals_from_values(values: pa.Array, precision: int, scale: int, *, upper:
         return None
     values = values.cast(pa.decimal128(_MOST_DIGITS, scale))
     limit = 10**precision - 1
-    return _widened(values, _is_large(values, scale), scale, limit, upper).cast(pa.decimal128(precision, scale))
+    return _widened(values, _is_large(values, scale), scale, limit, upper).cast(
+        pa.decimal128(precision, scale)
+    )
 
 
 def _read(tokens: pa.StringArray, scale: int, limit: int, upper: bool) -> pa.Decimal128Array:
@@ -98,7 +104,9 @@ def _has_exact_text(tokens: pa.StringArray, values: pa.Decimal128Array, scale: i
     least = pa.scalar(_decimal(10**least_digits, scale), values.type)
     has_more_digits = pc.or_(pc.greater_equal(values, least), pc.less_equal(values, pc.negate(least)))
     point = pc.find_substring(tokens, ".")
-    fraction = pc.if_else(pc.equal(point, -1), 0, pc.subtract(pc.subtract(pc.binary_length(tokens), point), 1))
+    fraction = pc.if_else(
+        pc.equal(point, -1), 0, pc.subtract(pc.subtract(pc.binary_length(tokens), point), 1)
+    )
     has_all_digits = pc.and_(pc.equal(fraction, scale), pc.match_substring_regex(tokens, _PLAIN))
     if scale > 1:
         has_more_digits = pc.or_(has_more_digits, pc.ends_with(tokens, "0"))
@@ -112,7 +120,9 @@ def _parse(token: str, scale: int, limit: int, upper: bool) -> Decimal | None:
         value = Decimal(token)
         if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
             return None
-        unscaled = int(value.scaleb(scale, _CONTEXT).to_integral_value(ROUND_CEILING if upper else ROUND_FLOOR))
+        unscaled = int(
+            value.scaleb(scale, _CONTEXT).to_integral_value(ROUND_CEILING if upper else ROUND_FLOOR)
+        )
     except InvalidOperation:
         return None
     return _decimal(unscaled, scale) if abs(unscaled) <= limit else None

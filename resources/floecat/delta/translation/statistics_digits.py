@@ -1,6 +1,7 @@
 """Whole numbers in text, read many at once.
 
-Eight digits are a word of 64 bits, and are added up inside the word: pairs of digits first, then pairs of pairs.
+Eight digits are a word of 64 bits, and are added up inside the word: pairs of digits first, then pairs of
+pairs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def window(data: npt.NDArray[np.uint8], places: _Ints, width: int) -> _Words:
     """
     # A type of opaque bytes needs no alignment, so that a window may start anywhere.
     windows = np.ndarray((len(data) - width + 1,), dtype=f"V{width}", buffer=data, strides=(1,))
-    found = windows[places]
+    # The result is laid out as the places are.
+    found = windows[np.ascontiguousarray(places)]
     return found.view("<u8").reshape(*places.shape, width // 8)
 
 

@@ -1,12 +1,12 @@
 """Statistics texts of one layout, read all at once.
 
-A writer gives the statistics of all files of a table the same keys in the same order, as long as the columns stay
-the same and none of them is all null. Such texts differ in their values only. A layout is what they share: the
-segments of text before, between and after the values. Reading is then comparing segments and cutting out
-what lies between them, for thousands of files with a few array operations and no parser.
+A writer gives the statistics of all files of a table the same keys in the same order, as long as the
+columns stay the same and none of them is all null. Such texts differ in their values only. A layout is what
+they share: the segments of text before, between and after the values. Reading is then comparing segments
+and cutting out what lies between them, for thousands of files with a few array operations and no parser.
 
-What cannot be compared so is left to a parser (`floecat.delta.translation.statistics_text`): other layouts, texts
-with a key that is quoted with escapes, or a value that is a list.
+What cannot be compared so is left to a parser (`floecat.delta.translation.statistics_text`): other layouts,
+texts with a key that is quoted with escapes, or a value that is a list.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ class TextBatch:
             The values as they stand there, strings in quotes; text by text, shape (n * m,).
         """
         # The batch is taken as the values and what lies between them in turn, which costs no copy.
-        offsets = np.stack([match.starts[:, keys], match.ends[:, keys]], axis=-1).astype(np.int32)
+        offsets = np.stack([match.starts[:, keys], match.ends[:, keys]], axis=-1)
+        offsets = offsets.astype(np.int32, order="C")
         count = offsets.size - 1
         parts = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(self.data))
         return parts.take(pa.array(np.arange(0, count, 2)))

@@ -98,7 +98,9 @@ class DocumentParser:
         return ParsedDocuments(
             longs=numbers.fill_null(0).to_numpy().reshape(shape)[:, self._longs.order].T,
             is_long=numbers.is_valid().to_numpy(zero_copy_only=False).reshape(shape)[:, self._longs.order].T,
-            tokens=pa.array(np.array(tokens, dtype=object).reshape(shape)[:, self._tokens.order].ravel(), pa.string()),
+            tokens=pa.array(
+                np.array(tokens, dtype=object).reshape(shape)[:, self._tokens.order].ravel(), pa.string()
+            ),
             is_document=is_document,
         )
 
@@ -114,7 +116,9 @@ def _as_longs(values: Sequence[int | None]) -> pa.Int64Array:
     try:
         return pa.array(values, pa.int64())
     except (OverflowError, pa.ArrowInvalid):
-        fitting = [value if value is not None and _SMALLEST <= value <= _LARGEST else None for value in values]
+        fitting = [
+            value if value is not None and _SMALLEST <= value <= _LARGEST else None for value in values
+        ]
         return pa.array(fitting, pa.int64())
 
 

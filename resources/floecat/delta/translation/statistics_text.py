@@ -1,7 +1,8 @@
 """Values out of many small JSON documents of the same kind: the statistics of files as text.
 
-A document is never held as Python objects for long: what is wanted of it becomes a slot of an array. Documents of
-one layout are read together, see `floecat.delta.translation.statistics_layout`; others by a parser, one by one.
+A document is never held as Python objects for long: what is wanted of it becomes a slot of an array.
+Documents of one layout are read together, see `floecat.delta.translation.statistics_layout`; others by a
+parser, one by one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = ["DocumentReader", "DocumentValues"]
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
-_BATCH_BYTES = 1 << 18  # what is made of it stays in the processor's cache, and in memory that is there already
+_BATCH_BYTES = (
+    1 << 18
+)  # what is made of it stays in the processor's cache, and in memory that is there already
 _BATCH_ROWS = 4096
 
 # A table has few layouts, or nearly as many as files. Past these it is cheaper to parse.

@@ -1,8 +1,8 @@
 """Dates and timestamps in statistics texts.
 
-Writers spell timestamps in several ways: `2020-01-01T00:00:00.123Z`, with an offset, with a blank, without seconds
-if they are zero, with a sign before years of more than four digits. A text that is none of these, or lies
-outside of what the type can hold, is taken for unknown.
+Writers spell timestamps in several ways: `2020-01-01T00:00:00.123Z`, with an offset, with a blank, without
+seconds if they are zero, with a sign before years of more than four digits. A text that is none of these,
+or lies outside of what the type can hold, is taken for unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,14 +22,16 @@ _DAY_US = 86_400_000_000
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _SMALLEST_INT, _LARGEST_INT = -(2**31), 2**31 - 1
 
-# Local time was kept to the second once, in Liberia until 1972, and offsets are written to the minute: what such
-# a text says may be wrong by less than a minute.
+# Local time was kept to the second once, in Liberia until 1972, and offsets are written to the minute: what
+# such a text says may be wrong by less than a minute.
 _LAST_ODD_OFFSET_US = 3 * 365 * _DAY_US
 _ODD_OFFSET_US = 60_000_000
 
 _DATE = r"([+-]?\d{4,9})-(\d{2})-(\d{2})"
 _DAY = re.compile(_DATE)
-_MOMENT = re.compile(_DATE + r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?(Z|[+-]\d{2}:\d{2}(?::\d{2})?)?")
+_MOMENT = re.compile(
+    _DATE + r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?(Z|[+-]\d{2}:\d{2}(?::\d{2})?)?"
+)
 _USUAL_MOMENT = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?"
 
 
@@ -39,7 +40,9 @@ def parse_days(texts: pa.StringArray) -> pa.Int32Array:
     try:
         return texts.cast(pa.date32()).cast(pa.int32())
     except pa.ArrowInvalid:
-        return pa.array([None if text is None else _parse_day(text) for text in texts.to_pylist()], pa.int32())
+        return pa.array(
+            [None if text is None else _parse_day(text) for text in texts.to_pylist()], pa.int32()
+        )
 
 
 def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array, pa.Int64Array]:
@@ -49,12 +52,12 @@ def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array,
 
     Args:
         texts: the texts.
-        zoned: whether they are moments, in UTC or with an offset; else they are local, and any offset but that
-            of UTC is wrong.
+        zoned: whether they are moments, in UTC or with an offset; else they are local, and any offset but
+            that of UTC is wrong.
 
     Returns:
-        Null for what is no timestamp. The latest is the largest long at most, the earliest the smallest one at
-        least.
+        Null for what is no timestamp. The latest is the largest long at most, the earliest the smallest one
+        at least.
     """
     usual = pc.match_substring_regex(texts, _USUAL_MOMENT + (r"(Z|[+-]\d{2}:\d{2})$" if zoned else "$"))
     type = pa.timestamp("us", "UTC" if zoned else None)
@@ -120,7 +123,8 @@ def _parse_moment(text: str, zoned: bool) -> tuple[int, int] | None:
     if hour > 23 or minute > 59 or second > 59:
         return None
     offset = match[8]
-    # A local time with an offset, or a moment without one, could mean several things. A date is local midnight.
+    # A local time with an offset, or a moment without one, could mean several things. A date is local
+    # midnight.
     if (zoned and offset is None) or (not zoned and offset not in (None, "Z")):
         return None
     nanos = int((match[7] or "0").ljust(9, "0"))

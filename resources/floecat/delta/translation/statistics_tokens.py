@@ -51,7 +51,9 @@ class TokenCollector:
             return pa.nulls(self._count, pa.string())
         tokens = self._in_order(np.concatenate(all_rows), pa.concat_arrays(all_tokens))
         is_null = pc.equal(tokens, "null")
-        return pc.if_else(is_null, pa.scalar(None, pa.string()), tokens) if pc.any(is_null).as_py() else tokens
+        return (
+            pc.if_else(is_null, pa.scalar(None, pa.string()), tokens) if pc.any(is_null).as_py() else tokens
+        )
 
     def _in_order(self, rows: _Ints, tokens: pa.StringArray) -> pa.StringArray:
         if np.array_equal(rows, np.arange(self._count)):

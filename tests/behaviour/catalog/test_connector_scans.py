@@ -1,0 +1,283 @@
+"""Connectors of a catalog, and what their scans make of what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from floecat.catalog.calls import Call, PageRequest
+from floecat.catalog.connectors import NewConnector
+from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    FileMissingError,
+    InvalidDeltaTableError,
+    LocationNotAllowedError,
+    NoSuchWarehouseError,
+    NotFoundError,
+    StorageUnavailableError,
+)
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.runtime import Kernel, open_kernel
+from floecat.settings import ConnectorSettings
+from floecat.store import connectors, delta_tables
+from floecat.transactions.connector_scans import ScanReport
+from tests.behaviour.catalog.changes import create
+from tests.behaviour.catalog.conftest import with_key
+from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
+
+
+@pytest.fixture
+def engine(kernel: Kernel) -> SetEngine:
+    return engine_of(kernel)
+
+
+def connect(kernel: Kernel, call: Call, name: str = "lake", path: str = "delta", **fields: Any) -> None:
+    fields = {"kind": "delta", "location": f"{kernel.settings.warehouse_location}/{path}", **fields}
+    kernel.connectors.create(call, NewConnector(name, **fields))
+
+
+def names(kernel: Kernel, call: Call, *namespace: str) -> list[str]:
+    page = kernel.tables.list(call, namespace, PageRequest())
+    return [identifier.name for identifier in page.items]
+
+
+def registered(report: ScanReport) -> list[str]:
+    return [str(made.identifier) for made in report.registered]
+
+
+class TestConnectors:
+    def test_made_listed_and_removed(self, kernel: Kernel, call: Call):
+        connect(kernel, call, "b", options={"namespaces": "flat"}, enabled=False)
+        connect(kernel, call, "a", namespace=("raw", "x"), interval_ms=60_000)
+        made = kernel.connectors.list(call)
+        assert [(row.name, row.namespace, row.enabled, row.interval_ms) for row in made] == [
+            ("a", ("raw", "x"), True, 60_000),
+            ("b", ("b",), False, 600_000),
+        ]
+        assert kernel.connectors.load(call, "b") == made[1]
+        kernel.connectors.drop(call, "a")
+        assert [row.name for row in kernel.connectors.list(call)] == ["b"]
+        for missing in (kernel.connectors.load, kernel.connectors.drop, kernel.connector_scans.scan):
+            with pytest.raises(NotFoundError, match="Connector does not exist: a"):
+                missing(call, "a")
+
+    def test_a_name_is_taken(self, kernel: Kernel, call: Call):
+        connect(kernel, call)
+        with pytest.raises(AlreadyExistsError, match="Connector already exists: lake"):
+            connect(kernel, call)
+
+    def test_a_key_has_one_effect(self, kernel: Kernel, call: Call):
+        keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000001")
+        connect(kernel, keyed)
+        connect(kernel, keyed)
+        assert len(kernel.connectors.list(call)) == 1
+
+    @pytest.mark.parametrize(
+        ("fields", "error"),
+        [
+            ({"name": ""}, BadRequestError),
+            ({"kind": "hudi"}, BadRequestError),
+            ({"kind": "os:system"}, BadRequestError),
+            ({"location": "relative"}, BadRequestError),
+            ({"location": "s3://elsewhere"}, LocationNotAllowedError),
+            ({"namespace": ("a", "")}, BadRequestError),
+            ({"namespace": ("a\x1fb",)}, BadRequestError),
+            ({"options": {"namespaces": "deep"}}, BadRequestError),
+            ({"options": {"name": "x" * 100_000}}, BadRequestError),
+            ({"interval_ms": 9_999}, BadRequestError),
+        ],
+    )
+    def test_what_is_refused(
+        self, kernel: Kernel, call: Call, fields: dict[str, Any], error: type[Exception]
+    ):
+        with pytest.raises(error):
+            connect(kernel, call, **{"name": "lake", **fields})
+        assert kernel.connectors.list(call) == []
+
+
+class TestScans:
+    def test_new_tables_are_registered_below_the_namespace(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        for path in ("orders", "eu/orders", "eu/north/orders"):
+            delta_log(kernel, f"delta/{path}")
+        connect(kernel, call, namespace=("raw",))
+        report = kernel.connector_scans.scan(call, "lake")
+        assert registered(report) == ["raw.eu.north.orders", "raw.eu.orders", "raw.orders"]
+        assert (report.skipped, report.failed, report.error) == ([], [], None)
+        assert [made.snapshot_id for made in report.registered] == [0, 0, 0]
+        assert names(kernel, call, "raw", "eu", "north") == ["orders"]
+        with kernel.store.read() as conn:
+            connector = connectors.find(conn, call.catalog.id, "lake")
+            rows = [delta_tables.get(conn, row.entry_id) for row in kernel.delta_tables.list(call)]
+        assert connector is not None
+        assert {row.connector_id for row in rows if row} == {connector.id}
+        assert (connector.last_error, connector.last_scan_at_ms is None) == (None, False)
+
+    def test_known_locations_are_skipped(self, kernel: Kernel, call: Call, engine: SetEngine):
+        register(kernel, call, "by_hand")
+        delta_log(kernel, "delta/new")
+        connect(kernel, call)
+        first = kernel.connector_scans.scan(call, "lake")
+        assert registered(first) == ["lake.new"]
+        assert [str(known.identifier) for known in first.skipped] == ["ns.by_hand"]
+        kernel.tables.rename(call, TableIdentifier(("lake",), "new"), TableIdentifier(("ns",), "renamed"))
+        second = kernel.connector_scans.scan(call, "lake")
+        assert second.registered == []
+        assert [str(known.identifier) for known in second.skipped] == ["ns.by_hand", "ns.renamed"]
+
+    def test_a_table_of_another_catalog_is_not_known_here(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        register(kernel, call, "d")
+        other = kernel.catalogs.create(
+            call.principal.account_id, "other", f"{kernel.settings.warehouse_location}/delta"
+        )
+        elsewhere = msgspec.structs.replace(call, catalog=other)
+        connect(kernel, elsewhere)
+        assert registered(kernel.connector_scans.scan(elsewhere, "lake")) == ["lake.d"]
+
+    def test_one_bad_table_does_not_stop_the_others(self, kernel: Kernel, call: Call, engine: SetEngine):
+        kernel.namespaces.create(call, ("lake",), {})
+        for path in ("a", "taken", "x" * 255, "eu/\x1fodd/t", "z"):
+            delta_log(kernel, f"delta/{path}")
+        connect(kernel, call)
+        kernel.registration.register_table(
+            call, ("lake",), "taken", create(kernel, call, "i").metadata_location or ""
+        )
+        report = kernel.connector_scans.scan(call, "lake")
+        named = {failure.identifier and failure.identifier.name for failure in report.failed}
+        assert named == {"taken", None}
+        assert registered(report) == ["lake.a", f"lake.{'x' * 255}", "lake.z"]
+        assert report.summary is not None
+        assert report.summary.startswith("2 failed, the first at file:")
+        assert kernel.connectors.load(call, "lake").last_error == report.summary
+
+    def test_a_table_that_cannot_be_read_is_registered_with_its_problem(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        engine.problem = InvalidDeltaTableError("version 1 is missing")
+        for name in "ab":
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        report = kernel.connector_scans.scan(call, "lake")
+        assert [made.problem for made in report.registered] == [engine.problem] * 2
+        assert report.failed == []
+
+    def test_a_fault_of_one_table_is_told_without_its_text(
+        self, kernel: Kernel, call: Call, engine: SetEngine, monkeypatch: pytest.MonkeyPatch
+    ):
+        for name in "ab":
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        insert = kernel.delta_registration._insert
+
+        def fail_for_a(call: Call, identifier: TableIdentifier, *rest: Any) -> bool:
+            if identifier.name == "a":
+                raise ValueError("secret")
+            return insert(call, identifier, *rest)
+
+        monkeypatch.setattr(kernel.delta_registration, "_insert", fail_for_a)
+        report = kernel.connector_scans.scan(call, "lake")
+        assert registered(report) == ["lake.b"]
+        assert [failure.error.message for failure in report.failed] == ["internal error: ValueError"]
+
+    def test_tables_are_read_only_while_there_is_time(self, kernel: Kernel, call: Call, engine: SetEngine):
+        for name in "ab":
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        kernel.connector_scans._reading_s = 0
+        report = kernel.connector_scans.scan(call, "lake")
+        assert [made.snapshot_id for made in report.registered] == [None, None]
+        assert engine.asked == []
+
+    def test_a_location_that_is_not_allowed_any_more(self, kernel: Kernel, call: Call, engine: SetEngine):
+        connect(kernel, call)
+        with kernel.store.write() as conn:
+            row = connectors.find(conn, call.catalog.id, "lake")
+            assert row is not None
+            connectors.update(conn, msgspec.structs.replace(row, location="s3://elsewhere"), 1)
+        report = kernel.connector_scans.scan(call, "lake")
+        assert isinstance(report.error, LocationNotAllowedError)
+        assert kernel.connectors.load(call, "lake").last_error == report.error.message
+
+    def test_a_single_table(self, kernel: Kernel, call: Call, engine: SetEngine):
+        delta_log(kernel, "delta/orders")
+        connect(kernel, call, path="delta/orders", namespace=("ns",), options={"name": "first"})
+        assert registered(kernel.connector_scans.scan(call, "lake")) == ["ns.first"]
+
+
+class TestSchedule:
+    def test_each_that_is_due_is_scanned_once(self, kernel: Kernel, call: Call, engine: SetEngine):
+        delta_log(kernel, "delta/d")
+        connect(kernel, call, "on")
+        connect(kernel, call, "off", enabled=False)
+        assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
+        assert list(kernel.connector_scans.scan_due()) == []
+        assert names(kernel, call, "on") == ["d"]
+        row = kernel.connectors.load(call, "on")
+        assert row.next_scan_at_ms > row.created_at_ms + row.interval_ms - 1
+
+    def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
+        delta_log(kernel, "delta/d")
+        connect(kernel, call, "first", path="delta")
+        connect(kernel, call, "second", path="delta")
+        with kernel.store.write() as conn:
+            row = connectors.find(conn, call.catalog.id, "first")
+            assert row is not None
+            connectors.update(conn, msgspec.structs.replace(row, options={"bad": "1"}), 1)
+        reports = {report.connector: report for report in kernel.connector_scans.scan_due()}
+        assert isinstance(reports["first"].error, BadRequestError)
+        assert registered(reports["second"]) == ["second.d"]
+
+    def test_a_catalog_by_its_id(self, kernel: Kernel, call: Call):
+        assert kernel.catalogs.by_id(call.catalog.id).name == call.catalog.name
+        with pytest.raises(NoSuchWarehouseError):
+            kernel.catalogs.by_id(call.principal.account_id)
+
+
+class OtherConnector:
+    """A connector of somebody else, with every kind of surprise."""
+
+    def __init__(self, source: ConnectorSource) -> None:
+        self.source = source
+
+    def discover(self) -> Iterator[Discovery]:
+        root = self.source.location
+        yield DiscoveredTable("d", f"{root}/d")
+        yield DiscoveredTable("none", f"{root}/none")
+        yield DiscoveredTable("h", f"{root}/d", format="hudi")
+        if "away" in self.source.options:
+            raise StorageUnavailableError("away")
+        raise KeyError("s3://bucket?secret=1")
+
+
+class TestOtherKinds:
+    KIND = f"{__name__}:OtherConnector"
+
+    @pytest.fixture
+    def kernel(self, kernel: Kernel) -> Iterator[Kernel]:
+        settings = msgspec.structs.replace(kernel.settings, connectors=ConnectorSettings(kinds=(self.KIND,)))
+        opened = open_kernel(settings)
+        yield opened
+        opened.close()
+
+    def test_what_it_finds_before_it_fails_counts(
+        self, kernel: Kernel, call: Call, engine: SetEngine, tmp_path: Path
+    ):
+        delta_log(kernel, "delta/d")
+        connect(kernel, call, kind=self.KIND)
+        report = kernel.connector_scans.scan(call, "lake")
+        assert registered(report) == ["lake.d"]
+        assert [type(failure.error) for failure in report.failed] == [FileMissingError]
+        assert len(report.skipped) == 1
+        assert report.error is not None
+        assert report.error.message == report.summary == "internal error: KeyError"
+        connect(kernel, call, "away", kind=self.KIND, options={"away": ""})
+        assert kernel.connector_scans.scan(call, "away").summary == "away"

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.compat.chunks import ChunkContext, ChunkManifests
+from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.chunks import ChunkManifests
 from floecat.compat.layouts import ChunkRunner
 from floecat.compat.version_builder import has_record_count
 

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
-from floecat.compat.chunks import ChunkContext, ChunkManifests, build_chunk
+from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.chunks import ChunkManifests, build_chunk
 from floecat.compat.layouts import ChunkRunner
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO

@@ -31,6 +31,9 @@ class Lake(Protocol):
     def files(self, location: str) -> set[str]:
         """The locations of the files below a location. One that ends without a slash is a folder too."""
 
+    def put(self, location: str, data: bytes) -> None:
+        """Writes a file."""
+
 
 class FolderLake:
     """A folder of the local disk."""
@@ -48,6 +51,11 @@ class FolderLake:
 
     def files(self, location: str) -> set[str]:
         return {(path_of(location) / name).as_uri() for name in files_below(location)}
+
+    def put(self, location: str, data: bytes) -> None:
+        path = path_of(location)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 class BucketLake:
@@ -75,6 +83,10 @@ class BucketLake:
         listed = pages.paginate(Bucket=self._bucket, Prefix=prefix)
         keys = (entry["Key"] for page in listed for entry in page.get("Contents", ()))
         return {f"s3://{self._bucket}/{key}" for key in keys if not key.endswith("/")}
+
+    def put(self, location: str, data: bytes) -> None:
+        key = urlsplit(location).path.strip("/")
+        self.s3.client().put_object(Bucket=self._bucket, Key=key, Body=data)
 
     def read(self, location: str) -> bytes:
         """The bytes of a file."""

@@ -15,7 +15,7 @@ __all__ = ["COMPAT_FILE", "ArtifactPaths"]
 
 COMPAT_FILE = re.compile(
     r"(?:snap-\d+-compat(?:-g\d+)?\.avro"
-    r"|\d+-compat(?:-g\d+)?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-\d+\.puffin)"
+    r"|\d+-compat(?:-g\d+)?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
     r"|\d+-compat-[0-9a-f]+\.metadata\.json)"
 )
 """Names of the files that are made here, and of no others."""
@@ -53,12 +53,11 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
             vector_id: identifies the vector, as `DeletionVector.unique_id`.
             file_format: `parquet` or `avro`.
         """
-        name = blake2b(f"{data_file}|{vector_id}".encode(), digest_size=16).hexdigest()
-        return f"{self._of(snapshot_id)}-pd-{name}.{file_format}"
+        return f"{self._of(snapshot_id)}-pd-{_name(data_file, vector_id)}.{file_format}"
 
-    def puffin(self, snapshot_id: int, number: int) -> str:
-        """A file of deletion vectors that the snapshot brought."""
-        return f"{self._of(snapshot_id)}-dv-{number}.puffin"
+    def puffin(self, snapshot_id: int, data_file: str, vector_id: str) -> str:
+        """The file with the deletion vector of a data file; arguments as of `position_deletes`."""
+        return f"{self._of(snapshot_id)}-dv-{_name(data_file, vector_id)}.puffin"
 
     def metadata_file(self, snapshot_id: int, document: bytes) -> str:
         """The metadata file of a document: the same document, the same name."""
@@ -71,3 +70,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
     @property
     def _mark(self) -> str:
         return f"-g{self.generation}" if self.generation else ""
+
+
+def _name(data_file: str, vector_id: str) -> str:
+    return blake2b(f"{data_file}|{vector_id}".encode(), digest_size=16).hexdigest()

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.compat.delete_files import DeleteFiles, DeleteRows
 from floecat.compat.footers import read_footers
 from floecat.delta.translation.partitions import partition_values
-from floecat.delta.translation.schema import TranslatedSchema
 from floecat.delta.translation.statistics import file_metrics
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -26,46 +25,11 @@ from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.manifest_lists import ManifestFile
 from floecat.iceberg.manifest_writer import EncodedManifest, ManifestRows, write_manifest
 from floecat.iceberg.manifests import FileContent, ManifestEntryStatus
-from floecat.iceberg.partitioning import PartitionSpec
-from floecat.iceberg.position_deletes import DeleteFormat
-from floecat.iceberg.schema import Schema
 
-__all__ = ["ChunkContext", "ChunkManifests", "build_chunk"]
+__all__ = ["ChunkManifests", "build_chunk"]
 
 UNKNOWN_RECORD_COUNT = -1
 """What readers of Iceberg take as "not known": nothing is pruned or counted by it."""
-
-
-@dataclass(frozen=True)
-class ChunkContext:
-    """What all files of a version share.
-
-    Attributes:
-        location: root of the Delta table.
-        paths: where artifacts go.
-        version: the Delta version, the snapshot id.
-        translated: its schema.
-        schema: the same with the id that it has in the document.
-        spec: its partition spec, with the id that it has in the document.
-        format_version: 2 or 3.
-        position_delete_format: `parquet` or `avro`; of format version 2.
-        read_footers: whether the row count of a file that the log does not tell is looked up in the file.
-    """
-
-    location: str
-    paths: ArtifactPaths
-    version: int
-    translated: TranslatedSchema
-    schema: Schema
-    spec: PartitionSpec
-    format_version: int
-    position_delete_format: DeleteFormat
-    read_footers: bool
-
-    @property
-    def sequence_number(self) -> int:
-        """Iceberg counts from 1: 0 is for what is older than sequence numbers."""
-        return self.version + 1
 
 
 @dataclass(frozen=True)
@@ -131,7 +95,7 @@ def build_chunk(
     deletes = None
     if files["deletion_vector"].null_count < len(files):
         made = DeleteFiles(context, storage, artifacts, allowed).write(
-            number, files["deletion_vector"], locations, metrics.record_counts
+            files["deletion_vector"], locations, metrics.record_counts
         )
         if len(made.rows):
             delete_rows = _delete_rows(context, made, partitions, statuses)

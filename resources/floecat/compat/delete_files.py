@@ -1,15 +1,15 @@
 """Delete files that say what the deletion vectors of a chunk say.
 
 Format version 2 knows position deletes only: each vector becomes a file of them. Format version 3 has the
-same vectors as Delta; their bytes are copied into one Puffin file, unread but for checksum and headers.
+same vectors as Delta; their bytes are copied into Puffin files, unread but for checksum and headers. Each
+gets a file of its own: of several in one, DuckDB 1.5 takes the first for every data file.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.chunk_context import ChunkContext
 from floecat.delta.deletion_vectors import (
     VERSION_RANGE,
     DeletionVector,
@@ -34,9 +35,6 @@ from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID, write_position_deletes
 from floecat.iceberg.puffin import DeletionVectorBlob, write_puffin
 
-if TYPE_CHECKING:
-    from floecat.compat.chunks import ChunkContext
-
 __all__ = ["DeleteFiles", "DeleteRows"]
 
 
@@ -47,7 +45,7 @@ class DeleteRows:
     Attributes:
         rows: which file of the chunk each is about.
         file_format: of all of them.
-        file_paths, file_sizes: the files; several vectors share one Puffin file.
+        file_paths, file_sizes: the files.
         metrics: number of deleted rows, and bounds of position deletes.
         referenced_data_files: location of the data file.
         content_offsets, content_sizes: where a vector lies in its Puffin file; None for position deletes.
@@ -89,7 +87,6 @@ class DeleteFiles:
 
     def write(
         self,
-        number: int,
         vectors: pa.ChunkedArray,
         locations: pa.StringArray,
         record_counts: pa.Int64Array,
@@ -97,7 +94,6 @@ class DeleteFiles:
         """Writes what the vectors of a chunk need.
 
         Args:
-            number: which chunk it is.
             vectors: descriptors, null for files without one.
             locations: data files.
             record_counts: their rows; negative if unknown.
@@ -110,7 +106,7 @@ class DeleteFiles:
         found = _vectors(vectors, locations, record_counts)
         payloads = self._payloads(found)
         if self._context.format_version >= 3:
-            return self._write_puffin(number, found, payloads)
+            return self._write_puffins(found, payloads)
         return self._write_position_deletes(found, payloads)
 
     def _payloads(self, vectors: Sequence[_Vector]) -> list[bytes]:
@@ -169,24 +165,24 @@ class DeleteFiles:
         )
         return self._rows(vectors, file_format, paths, [size for size, _, _ in made], bounds)
 
-    def _write_puffin(self, number: int, vectors: Sequence[_Vector], payloads: Sequence[bytes]) -> DeleteRows:
-        blobs = [
-            DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
-            for vector, payload in zip(vectors, payloads, strict=True)
+    def _write_puffins(self, vectors: Sequence[_Vector], payloads: Sequence[bytes]) -> DeleteRows:
+        paths = [
+            self._context.paths.puffin(self._context.version, vector.data_file, vector.descriptor.unique_id)
+            for vector in vectors
         ]
-        made = write_puffin(blobs)
-        location = self._context.paths.puffin(self._context.version, number)
-        self._artifacts.write(self._allowed, location, made.data)
-        rows = self._rows(vectors, "puffin", [location] * len(vectors), [len(made.data)] * len(vectors), ())
-        return DeleteRows(
-            rows.rows,
-            rows.file_format,
-            rows.file_paths,
-            rows.file_sizes,
-            rows.metrics,
-            rows.referenced_data_files,
-            content_offsets=np.array([offset for offset, _ in made.blobs], np.int64),
-            content_sizes=np.array([size for _, size in made.blobs], np.int64),
+
+        def write(item: tuple[_Vector, bytes, str]) -> tuple[int, int, int]:
+            vector, payload, path = item
+            blob = DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
+            made = write_puffin([blob])
+            self._artifacts.write(self._allowed, path, made.data)
+            return (len(made.data), *made.blobs[0])
+
+        made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))
+        return replace(
+            self._rows(vectors, "puffin", paths, [size for size, _, _ in made], ()),
+            content_offsets=np.array([offset for _, offset, _ in made], np.int64),
+            content_sizes=np.array([size for _, _, size in made], np.int64),
         )
 
     def _rows(

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
-from floecat.compat.chunks import ChunkContext, ChunkManifests
+from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.chunks import ChunkManifests
 from floecat.compat.data_files import data_file_locations
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError

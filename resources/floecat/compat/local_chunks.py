@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from floecat.compat.artifacts import ArtifactFiles
-from floecat.compat.chunks import ChunkContext, ChunkManifests, build_chunk
+from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.chunks import ChunkManifests, build_chunk
 from floecat.compat.layouts import ChunkRunner
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations

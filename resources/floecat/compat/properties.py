@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from floecat.delta.actions import Metadata
 from floecat.delta.translation.name_mapping import name_mapping
@@ -12,6 +15,14 @@ __all__ = ["table_properties"]
 
 _INEXACT = frozenset({"timestamp", "timestamptz", "string", "binary"})
 """Types whose bounds need not be values of the column: Delta cuts their statistics."""
+
+_CHANGE_TYPE_ID = 2_147_483_543
+"""The specification reserves it for `_change_type`, which writers of change data leave in data files."""
+_ROW_TRACKING_IDS = {
+    "delta.rowTracking.materializedRowIdColumnName": 2_147_483_500,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": 2_147_483_501,
+}
+"""Of the ids that the specification reserves, two that it gives no meaning."""
 
 
 def table_properties(
@@ -30,7 +41,7 @@ def table_properties(
         "floecat.format": "delta",
         # files belong to Delta: no engine may delete them by what Iceberg's metadata says
         "gc.enabled": "false",
-        "schema.name-mapping.default": name_mapping(schemas),
+        "schema.name-mapping.default": _with_hidden_columns(name_mapping(schemas), metadata),
         # tells engines that push aggregates down not to take bounds for minima and maxima
         **{
             f"write.metadata.metrics.column.{leaf.logical_name}": "counts"
@@ -41,3 +52,17 @@ def table_properties(
     if metadata.description:
         properties["comment"] = metadata.description
     return properties
+
+
+def _with_hidden_columns(mapping: str, metadata: Metadata) -> str:
+    """Adds columns that files hold beside those of the schema: PyIceberg wants an id for each."""
+    fields: list[dict[str, Any]] = msgspec.json.decode(mapping)
+    known = {name for field in fields for name in field["names"]}
+    hidden = {"_change_type": _CHANGE_TYPE_ID}
+    for key, field_id in _ROW_TRACKING_IDS.items():
+        if key in metadata.configuration:
+            hidden[metadata.configuration[key]] = field_id
+    fields += [
+        {"field-id": field_id, "names": [name]} for name, field_id in hidden.items() if name not in known
+    ]
+    return msgspec.json.encode(fields).decode()

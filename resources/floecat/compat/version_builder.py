@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.compat.artifact_paths import ArtifactPaths
-from floecat.compat.chunks import ChunkContext
+from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.layouts import Layout, Layouts
 from floecat.compat.summaries import snapshot_summary
 from floecat.compat.table_document import NewSnapshot, TableDocument

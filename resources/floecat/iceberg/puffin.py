@@ -74,8 +74,8 @@ class _FileMetadata(msgspec.Struct, frozen=True):
 def write_puffin(vectors: Sequence[DeletionVectorBlob]) -> PuffinFile:
     """Writes vectors into one file, uncompressed. The same vectors always give the same bytes.
 
-    Several in a file are legal, and usual, but DuckDB (1.5.5 at least) then applies the first of them to all of
-    their data files. A table that it reads right has a file for each vector.
+    Several in a file are legal, and usual, but DuckDB (1.5.5 at least) then applies the first of them to all
+    of their data files. A table that it reads right has a file for each vector.
 
     Raises:
         ValueError: a payload does not start with the magic number of vectors, or is larger than 2 GB.

@@ -18,6 +18,7 @@ from floecat.transactions.commit import CreateTable
 from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
+from tests.delta_tables import writable_copy
 
 
 class Cost(NamedTuple):
@@ -56,6 +57,8 @@ EXPECTED = {
     "stage a table": Cost(3, 1, 2),
     "register": Cost(8, 1, 1),
     "drop with purge": Cost(6, 1, 0),
+    "load of a Delta table, warm": Cost(1, 0, 0),
+    "load of a Delta table, with a look at its log": Cost(4, 0, 1),
     "create a view": Cost(6, 1, 1),
     "load a view": Cost(1, 0, 0),
     "commit of a view": Cost(5, 1, 1),
@@ -101,6 +104,7 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     measure("drop", lambda: kernel.drops.drop(call, table("z"), purge=False))
     measured["load, cold"] = _cold_load(kernel, call)
     _measure_registrations(kernel, call, measure)
+    _measure_delta_tables(kernel, call, measure)
     _measure_views(kernel, call, measure)
     _measure_namespaces(kernel, call, measure)
     return measured
@@ -115,6 +119,17 @@ def _measure_registrations(kernel: Kernel, call: Call, measure: Measure) -> None
     last = kernel.tables.unregister(call, table("b")).metadata_location or ""
     measure("register", lambda: kernel.registration.register_table(call, ("ns",), "r", last))
     measure("drop with purge", lambda: kernel.drops.drop(call, table("r"), purge=True))
+
+
+def _measure_delta_tables(kernel: Kernel, call: Call, measure: Measure) -> None:
+    folder = kernel.settings.data_path / "warehouse" / "delta"
+    writable_copy("kernel-rs/table-with-dv-small", folder)
+    kernel.delta_registration.register(call, ("ns",), "d", folder.as_uri())
+    kernel.tables.load(call, table("d"))
+    measure("load of a Delta table, warm", lambda: kernel.tables.load(call, table("d")))
+    assert kernel.compat is not None
+    kernel.compat._checked.clear()  # as when the time has come
+    measure("load of a Delta table, with a look at its log", lambda: kernel.tables.load(call, table("d")))
 
 
 def _measure_views(kernel: Kernel, call: Call, measure: Measure) -> None:

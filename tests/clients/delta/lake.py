@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pyarrow as pa
 from pyiceberg.table import Table
@@ -94,7 +95,12 @@ class DeltaLake:
     def duckdb(self, statement: str) -> pa.Table:
         """The answer of DuckDB; the catalog is attached as `lake`."""
         connection = self._connections.duckdb(self.warehouse)
-        return connection.execute(statement).to_arrow_table()
+        try:
+            return connection.execute(statement).to_arrow_table()
+        except (duckdb.InternalException, duckdb.FatalException):
+            # The database answers nothing afterwards.
+            self._connections.close(self.warehouse)
+            raise
 
     def spark(self, statement: str) -> pa.Table:
         """The answer of Spark, with the catalog as the current one."""

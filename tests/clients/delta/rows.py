@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Row", "canonical_column", "canonical_rows", "difference", "kind"]
+__all__ = ["Row", "canonical_column", "canonical_rows", "check", "difference", "kind"]
 
 Row = tuple[tuple[str, Any], ...]
 """The columns of a row by name, each value in its canonical form."""
@@ -36,6 +36,13 @@ def canonical_column(column: pa.ChunkedArray) -> list[Any]:
     return [value for chunk in column.chunks for value in _values(chunk)]
 
 
+def check(actual: pa.Table, expected: pa.Table, where: str = "") -> None:
+    """Asserts that two tables have the same columns and rows; the message says what differs."""
+    found = difference(actual, expected)
+    if found:
+        raise AssertionError(f"{where}: {found}" if where else found)
+
+
 def difference(actual: pa.Table, expected: pa.Table) -> str:
     """What is different between two tables, in words; the empty string if nothing is."""
     if missing := sorted(set(expected.column_names) - set(actual.column_names)):
@@ -45,10 +52,15 @@ def difference(actual: pa.Table, expected: pa.Table) -> str:
     found, wanted = Counter(canonical_rows(actual)), Counter(canonical_rows(expected))
     if found == wanted:
         return ""
+    columns = _differing_columns(actual, expected)
     lines = [f"{actual.num_rows} rows, {expected.num_rows} expected"]
-    lines += _listed("missing", wanted - found)
-    lines += _listed("too many", found - wanted)
-    lines += [f"columns that differ: {', '.join(_differing_columns(actual, expected))}"]
+    lines += _listed("missing", wanted - found, columns)
+    lines += _listed("too many", found - wanted, columns)
+    lines += [
+        f"{name} is {kind(actual[name].type)}, expected {kind(expected[name].type)}"
+        for name in columns
+        if kind(actual[name].type) != kind(expected[name].type)
+    ]
     return "\n".join(lines)
 
 
@@ -151,18 +163,23 @@ def _cut(elements: Sequence[Any], lengths: Sequence[int | None]) -> Iterator[tup
         start += length
 
 
-def _listed(title: str, rows: Mapping[Row, int]) -> list[str]:
+def _listed(title: str, rows: Mapping[Row, int], columns: Sequence[str]) -> list[str]:
+    """Some rows, of which the columns that differ are shown."""
     if not rows:
         return []
     ordered = sorted(rows.items(), key=repr)
-    shown = [f"  {count} x {dict(row)}" for row, count in ordered[:_SHOWN_ROWS]]
+    shown = [
+        f"  {count} x { ({name: value for name, value in row if name in columns}) }"
+        for row, count in ordered[:_SHOWN_ROWS]
+    ]
     left = len(ordered) - len(shown)
     return [f"{title}:", *shown, *([f"  and {left} more"] if left else [])]
 
 
 def _differing_columns(actual: pa.Table, expected: pa.Table) -> list[str]:
-    return [
-        f"{name} ({kind(actual[name].type)}, expected {kind(expected[name].type)})"
+    differing = [
+        name
         for name in sorted(expected.column_names)
         if Counter(canonical_column(actual[name])) != Counter(canonical_column(expected[name]))
-    ] or ["only together"]
+    ]
+    return differing or sorted(expected.column_names)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients.delta.lake import ENGINES, DeltaLake, table_name
 from tests.clients.delta.oracles import oracle_rows
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.clients.delta.writer import DeltaWriter
 from tests.delta_tables import writable_copy
 
@@ -45,11 +45,11 @@ def test_new_versions_are_seen(delta_lake: DeltaLake, table_folder: Path) -> Non
         else:
             written.append(_rows(step * 10))
         for engine in ("pyiceberg", "duckdb"):
-            assert difference(ENGINES[engine](delta_lake, table, None), written.rows[written.version]) == ""
+            check(ENGINES[engine](delta_lake, table, None), written.rows[written.version])
     snapshots = [each["snapshot-id"] for each in delta_lake.metadata(table)["snapshots"]]
     assert snapshots == list(range(snapshots[0], written.version + 1))
     for version in snapshots:
-        assert difference(ENGINES["pyiceberg"](delta_lake, table, version), written.rows[version]) == ""
+        check(ENGINES["pyiceberg"](delta_lake, table, version), written.rows[version])
 
 
 def test_every_read_of_a_table_that_is_written_is_one_version(
@@ -75,7 +75,7 @@ def test_every_read_of_a_table_that_is_written_is_one_version(
         found = delta_lake.pyiceberg(table)
         snapshot = found.current_snapshot()
         assert snapshot is not None
-        assert difference(found.scan().to_arrow(), written.rows[snapshot.snapshot_id]) == ""
+        check(found.scan().to_arrow(), written.rows[snapshot.snapshot_id])
         seen.add(snapshot.snapshot_id)
     writer.join()
     assert len(seen) > 1
@@ -86,12 +86,12 @@ def test_the_same_files_are_written_again(delta_lake: DeltaLake, table_folder: P
     """Their names and bytes depend on the Delta table alone."""
     folder = writable_copy(name, table_folder / "t")
     first = delta_lake.register("changes", f"{table_name(name)}_first", folder)
-    assert difference(ENGINES["pyiceberg"](delta_lake, first, None), oracle_rows(name)) == ""
+    check(ENGINES["pyiceberg"](delta_lake, first, None), oracle_rows(name))
     before = _artifacts(folder)
     assert before
     shutil.rmtree(folder / "metadata")
     second = delta_lake.register("changes", f"{table_name(name)}_second", folder)
-    assert difference(ENGINES["pyiceberg"](delta_lake, second, None), oracle_rows(name)) == ""
+    check(ENGINES["pyiceberg"](delta_lake, second, None), oracle_rows(name))
     assert _artifacts(folder) == before
 
 
@@ -102,7 +102,7 @@ def test_files_that_exist_are_used(delta_lake: DeltaLake, table_folder: Path, na
     assert delta_lake.metadata(first)
     made = {file: file.stat().st_mtime_ns for file in (folder / "metadata").iterdir()}
     second = delta_lake.register("changes", f"{table_name(name)}_used", folder)
-    assert difference(ENGINES["pyiceberg"](delta_lake, second, None), oracle_rows(name)) == ""
+    check(ENGINES["pyiceberg"](delta_lake, second, None), oracle_rows(name))
     assert {file: file.stat().st_mtime_ns for file in (folder / "metadata").iterdir()} == made
 
 

@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from tests.clients.delta.expectations import Outcome, tables_that_give
 from tests.clients.delta.lake import ENGINES, DeltaLake, table_name
 from tests.clients.delta.oracles import log_versions, oracle_rows
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.delta_tables import delta_table, writable_copy
 
 pytestmark = pytest.mark.spark
@@ -33,14 +33,14 @@ def packed_v3(delta_lake: DeltaLake) -> Callable[[str], str]:
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_newest_rows(delta_lake: DeltaLake, packed_v3: Callable[[str], str], engine: str, name: str) -> None:
-    assert difference(ENGINES[engine](delta_lake, packed_v3(name), None), oracle_rows(name)) == ""
+    check(ENGINES[engine](delta_lake, packed_v3(name), None), oracle_rows(name))
 
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_older_versions(delta_lake: DeltaLake, packed_v3: Callable[[str], str], name: str) -> None:
     for version in log_versions(delta_table(name))[:-1]:
         found = ENGINES["pyiceberg"](delta_lake, packed_v3(name), version)
-        assert difference(found, oracle_rows(name, version)) == "", f"version {version}"
+        check(found, oracle_rows(name, version), f"version {version}")
 
 
 @pytest.mark.parametrize("name", ["golden/dv-with-columnmapping/delta", "delta/table-with-dv-large"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.clients.delta.lake import ENGINES, DeltaLake, sql_name
 from tests.clients.delta.oracles import oracle_rows_at
 from tests.clients.delta.probes import DUCKDB, leaves, probes
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.clients.delta.writer import DeltaWriter
 
 _YEAR_1_US, _YEAR_9999_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -135,9 +135,9 @@ def _check(delta_lake: DeltaLake, plan: Plan) -> None:
     _check_writer(plan, written)
     table = delta_lake.register("random", name, folder)
     for version, rows in written.rows.items():
-        assert difference(ENGINES["pyiceberg"](delta_lake, table, version), rows) == ""
+        check(ENGINES["pyiceberg"](delta_lake, table, version), rows)
     newest = written.rows[written.version]
-    assert difference(ENGINES["duckdb"](delta_lake, table, None), newest) == ""
+    check(ENGINES["duckdb"](delta_lake, table, None), newest)
     asked = [probe for leaf in leaves(newest) for probe in probes(leaf)]
     scans = delta_lake.pyiceberg(table)
     for probe in asked:
@@ -161,7 +161,7 @@ def _check_writer(plan: Plan, written: DeltaWriter) -> None:
     """A reader of Delta reads the same, else the writer of these tests is at fault."""
     if not (plan.partitions and plan.mapping):
         newest = written.rows[written.version]
-        assert difference(oracle_rows_at(written.folder, reader="duckdb"), newest) == ""
+        check(oracle_rows_at(written.folder, reader="duckdb"), newest)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_random_tables(delta_lake: DeltaLake, examples: int) -> None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(plan=plans())
-    def check(plan: Plan) -> None:
+    def run(plan: Plan) -> None:
         _check(delta_lake, plan)
 
-    check()
+    run()

@@ -11,7 +11,7 @@ from tests.clients.connections import Connections
 from tests.clients.delta.clickhouse import read_with_clickhouse
 from tests.clients.delta.lake import ENGINES, DeltaLake, DeltaWarehouse, table_name
 from tests.clients.delta.oracles import log_versions, oracle_rows
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.delta_tables import delta_table
 from tests.services.catalog import CatalogServer, s3_environment
 from tests.services.s3 import S3Server
@@ -70,17 +70,17 @@ def _upload(lake: DeltaLake, folder: Path, location: str) -> None:
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_newest_rows(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str], engine: str, name: str) -> None:
-    assert difference(ENGINES[engine](s3_delta_lake, on_s3(name), None), oracle_rows(name)) == ""
+    check(ENGINES[engine](s3_delta_lake, on_s3(name), None), oracle_rows(name))
 
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_an_older_version(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str], name: str) -> None:
     version = log_versions(delta_table(name))[-2]
     found = ENGINES["pyiceberg"](s3_delta_lake, on_s3(name), version)
-    assert difference(found, oracle_rows(name, version)) == ""
+    check(found, oracle_rows(name, version))
 
 
 @pytest.mark.parametrize("name", ["golden/dv-with-columnmapping/delta", "made/sail-dv_plain"])
 def test_clickhouse(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str], tmp_path: Path, name: str) -> None:
     found = read_with_clickhouse(s3_delta_lake, on_s3(name), tmp_path / "clickhouse")
-    assert difference(found, oracle_rows(name)) == ""
+    check(found, oracle_rows(name))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.delta.lake import ENGINES, DeltaLake
 from tests.clients.delta.oracles import oracle_rows_at
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.clients.delta.sail import HISTORIES, SailTable
 
 pytestmark = pytest.mark.spark
@@ -28,10 +28,8 @@ def test_others_read_what_sail_reads(sail_tables: dict[str, SailTable], name: st
     mapped = name == "mapped_by_name"
     for version, rows in table.rows.items():
         reader, shown = ("polars", rows.drop_columns(["mp"])) if mapped else ("duckdb", rows)
-        assert (
-            difference(oracle_rows_at(table.folder, version, reader=reader).select(shown.column_names), shown)
-            == ""
-        )
+        found = oracle_rows_at(table.folder, version, reader=reader).select(shown.column_names)
+        check(found, shown, f"version {version}")
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -45,7 +43,7 @@ def test_every_version(
 ) -> None:
     for version, rows in sail_tables[name].rows.items():
         found = ENGINES[engine](delta_lake, registered[name], version)
-        assert difference(found, rows) == "", f"version {version}"
+        check(found, rows, f"version {version}")
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -58,7 +56,7 @@ def test_newest(
     name: str,
 ) -> None:
     rows = sail_tables[name].rows
-    assert difference(ENGINES[engine](delta_lake, registered[name], None), rows[max(rows)]) == ""
+    check(ENGINES[engine](delta_lake, registered[name], None), rows[max(rows)])
 
 
 def test_deletion_vectors_were_written(sail_tables: dict[str, SailTable]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.clients.delta.expectations import EXPECTED, Outcome, expectation, tables_that_give
 from tests.clients.delta.lake import ENGINES, DeltaLake, sql_name, table_name
 from tests.clients.delta.oracles import NoOracleError, log_versions, oracle_rows
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.delta_tables import all_tables, delta_table, table_facts
 
 pytestmark = pytest.mark.spark
@@ -53,7 +53,7 @@ def test_all_tables_are_listed(delta_lake: DeltaLake, packed: Packed) -> None:
 @pytest.mark.parametrize("name", _READABLE)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_newest_rows(delta_lake: DeltaLake, packed: Packed, engine: str, name: str) -> None:
-    assert difference(ENGINES[engine](delta_lake, packed(name), None), oracle_rows(name)) == ""
+    check(ENGINES[engine](delta_lake, packed(name), None), oracle_rows(name))
 
 
 @pytest.mark.parametrize(("name", "version"), _OLDER)
@@ -79,7 +79,7 @@ def _check_version(delta_lake: DeltaLake, packed: Packed, engine: str, name: str
         with pytest.raises(Exception, match=r"(?s).+"):
             ENGINES[engine](delta_lake, packed(name), version)
         return
-    assert difference(ENGINES[engine](delta_lake, packed(name), version), expected) == ""
+    check(ENGINES[engine](delta_lake, packed(name), version), expected)
 
 
 @pytest.mark.parametrize("name", [name for name in _READABLE if table_facts(name).versions > 2])
@@ -105,11 +105,11 @@ def test_sql_time_travel_by_time(delta_lake: DeltaLake, packed: Packed, name: st
         moment = datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC)
         at = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
         by_spark = delta_lake.spark(f"SELECT * FROM {sql_name(packed(name), '`')} TIMESTAMP AS OF '{at}'")
-        assert difference(by_spark, expected) == ""
+        check(by_spark, expected)
         by_duckdb = delta_lake.duckdb(
             f"SELECT * FROM lake.{sql_name(packed(name), chr(34))} AT (TIMESTAMP => TIMESTAMPTZ '{at}+00')"
         )
-        assert difference(by_duckdb, expected) == ""
+        check(by_duckdb, expected)
 
 
 @pytest.mark.parametrize("name", _REFUSED)

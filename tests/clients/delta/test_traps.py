@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from tests.clients.delta.lake import ENGINES, DeltaLake, sql_name
 from tests.clients.delta.oracles import oracle_rows
 from tests.clients.delta.probes import DUCKDB, SPARK
-from tests.clients.delta.rows import difference
+from tests.clients.delta.rows import check
 from tests.clients.delta.writer import DeltaWriter, z85_encode
 
 pytestmark = pytest.mark.spark
@@ -37,7 +37,7 @@ def _ids(*values: int) -> pa.Table:
 def _check(delta_lake: DeltaLake, table: str, expected: pa.Table) -> None:
     """All engines read the same."""
     for engine, read in ENGINES.items():
-        assert difference(read(delta_lake, table, None), expected) == "", engine
+        check(read(delta_lake, table, None), expected, engine)
 
 
 def _count(delta_lake: DeltaLake, table: str, condition: str) -> dict[str, int]:
@@ -437,7 +437,7 @@ def test_field_ids_over_mapping_renames_and_replacement(delta_lake: DeltaLake, t
     for engine in ("pyiceberg", "spark"):
         for version in (1, of_mapping, written.version):
             found = ENGINES[engine](delta_lake, table, version)
-            assert difference(found, written.rows[version]) == "", f"{engine} at {version}"
+            check(found, written.rows[version], f"{engine} at {version}")
     names: dict[int, set[tuple[str, str]]] = {}
     for schema in delta_lake.metadata(table)["schemas"]:
         for each in schema["fields"]:

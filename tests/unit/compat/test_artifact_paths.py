@@ -11,7 +11,7 @@ def test_names_of_the_contract():
     assert paths.data_manifest(7, 0) == f"{FOLDER}/7-compat-m0.avro"
     assert paths.delete_manifest(0, 0) == f"{FOLDER}/0-compat-d0.avro"
     assert paths.position_deletes(7, "s3://lake/t/a", "u1", "parquet").startswith(f"{FOLDER}/7-compat-pd-")
-    assert paths.puffin(7, 2) == f"{FOLDER}/7-compat-dv-2.puffin"
+    assert paths.puffin(7, "s3://lake/t/a", "u1").startswith(f"{FOLDER}/7-compat-dv-")
 
 
 def test_a_later_generation_takes_no_name_of_an_earlier_one():
@@ -22,7 +22,7 @@ def test_a_later_generation_takes_no_name_of_an_earlier_one():
             paths.data_manifest(1, 0),
             paths.delete_manifest(1, 0),
             paths.position_deletes(1, "f", "v", "avro"),
-            paths.puffin(1, 0),
+            paths.puffin(1, "f", "v"),
         }
         for paths in (first, second)
     ]
@@ -49,7 +49,7 @@ def test_every_artifact_is_told_from_other_files(generation):
         paths.delete_manifest(12, 3),
         paths.position_deletes(12, "f", "v", "parquet"),
         paths.position_deletes(12, "f", "v", "avro"),
-        paths.puffin(12, 0),
+        paths.puffin(12, "f", "v"),
         paths.metadata_file(12, b"{}"),
     ):
         assert COMPAT_FILE.fullmatch(location.rpartition("/")[2])

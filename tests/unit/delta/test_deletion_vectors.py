@@ -274,7 +274,7 @@ def test_chunks_of_a_large_vector() -> None:
     assert np.array_equal(positions(payload, stored(payload, len(rows)), DATA), rows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     kind=st.sampled_from(["u", "p", "i", "x"]),
     text=st.one_of(st.text(max_size=40), st.binary(max_size=60).map(encode_z85)),

@@ -196,7 +196,7 @@ def test_refuses_a_bitmap_that_was_cut_off(name: str) -> None:
             bitmap_extent(data[:size])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     name=st.sampled_from(sorted(SETS)),
     runs=st.booleans(),
@@ -213,7 +213,7 @@ def test_damage_is_refused_or_leaves_a_bitmap(
     check_any(bytes(data))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(head=st.sampled_from([b"", bitmap(RUNS), bitmap(doublewords(12346))]), rest=st.binary(max_size=200))
 def test_any_bytes_are_refused_or_are_a_bitmap(head: bytes, rest: bytes) -> None:
     check_any(head + rest)

@@ -1,0 +1,45 @@
+"""What all files of a version share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from floecat.compat.artifact_paths import ArtifactPaths
+from floecat.delta.translation.schema import TranslatedSchema
+from floecat.iceberg.partitioning import PartitionSpec
+from floecat.iceberg.position_deletes import DeleteFormat
+from floecat.iceberg.schema import Schema
+
+__all__ = ["ChunkContext"]
+
+
+@dataclass(frozen=True)
+class ChunkContext:
+    """How a version is translated. It can be sent to another process.
+
+    Attributes:
+        location: root of the Delta table.
+        paths: where artifacts go.
+        version: the Delta version, the snapshot id.
+        translated: its schema.
+        schema: the same with the id that it has in the document.
+        spec: its partition spec, with the id that it has in the document.
+        format_version: 2 or 3.
+        position_delete_format: `parquet` or `avro`; of format version 2.
+        read_footers: whether the row count of a file that the log does not tell is looked up in the file.
+    """
+
+    location: str
+    paths: ArtifactPaths
+    version: int
+    translated: TranslatedSchema
+    schema: Schema
+    spec: PartitionSpec
+    format_version: int
+    position_delete_format: DeleteFormat
+    read_footers: bool
+
+    @property
+    def sequence_number(self) -> int:
+        """Iceberg counts from 1: 0 is for what is older than sequence numbers."""
+        return self.version + 1

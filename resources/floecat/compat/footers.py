@@ -1,22 +1,83 @@
-"""Footers of data files whose rows the log does not count."""
+"""Footers of data files whose rows the log does not count: read from storage, the end of each file only."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from floecat.compat.artifacts import ArtifactFiles
+from floecat.delta.translation.schema import TranslatedSchema
+from floecat.errors import BadRequestError, InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
+from floecat.iceberg.parquet_footers import (
+    TAIL_LENGTH,
+    FileFooter,
+    footer_length,
+    footer_metrics,
+    with_footers,
+)
 
 __all__ = ["read_footers"]
 
+_GUESSED_LENGTH = 64 * 1024
+"""Most footers are shorter, and come with the first request."""
 
-def read_footers(metrics, locations, files, translated, storage, artifacts, allowed):
-    def one(item):
-        n, l = item
-        if n is not None:
-            return n
-        allowed.check(l)
-        return pq.read_metadata(pa.BufferReader(storage.read(l))).num_rows
 
-    n = artifacts.each(one, list(zip(metrics.record_counts.to_pylist(), locations.to_pylist())))
-    return FileMetrics(pa.array(n, pa.int64()), metrics.columns)
+def read_footers(
+    metrics: FileMetrics,
+    locations: pa.StringArray,
+    files: pa.Table,
+    schema: TranslatedSchema,
+    storage: FileIO,
+    artifacts: ArtifactFiles,
+    allowed: AllowedLocations,
+) -> FileMetrics:
+    """Completes the metrics of files by what their footers say.
+
+    Args:
+        metrics: what the log says; files without a record count are looked at.
+        locations: of the files.
+        files: their log entries.
+        schema: how the files are read.
+        storage: where they are.
+        artifacts: reads several at a time.
+        allowed: where files may lie.
+
+    Raises:
+        InvalidDeltaTableError: a file is no Parquet file, or damaged.
+        UnsupportedDeltaTableError: a file has a name that not all readers take.
+        FileMissingError: a file is gone.
+        LocationNotAllowedError: a file lies outside the allowed locations.
+    """
+    rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
+    wanted = pa.array(rows)
+    columns = [leaf for leaf in schema.leaves if not leaf.partition]
+
+    def read(item: tuple[str, int]) -> FileFooter:
+        location, size = item
+        try:
+            allowed.check(location)
+        except BadRequestError as error:
+            raise UnsupportedDeltaTableError(
+                f"A data file has a name that is not supported: {error}"
+            ) from None
+        return footer_metrics(_footer(storage, location, size), columns, location)
+
+    sizes = files["size_bytes"].take(wanted).to_pylist()
+    footers = artifacts.each(read, list(zip(locations.take(wanted).to_pylist(), sizes, strict=True)))
+    return with_footers(metrics, rows.tolist(), footers)
+
+
+def _footer(storage: FileIO, location: str, size: int) -> bytes:
+    guessed = min(size, _GUESSED_LENGTH)
+    tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
+    length = footer_length(tail, location)
+    if length <= len(tail):
+        return tail
+    if length > size:
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
+        )
+    return storage.read_range(location, size - length, length)

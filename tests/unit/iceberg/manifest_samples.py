@@ -21,7 +21,16 @@ from floecat.iceberg.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schema import Schema, parse_schema
 from floecat.iceberg.types import PrimitiveType, parse_primitive
 
-__all__ = ["METRICS", "SampleFile", "Table", "arrow_values", "avro_value", "read_entries", "read_metadata"]
+__all__ = [
+    "METRICS",
+    "SampleFile",
+    "Table",
+    "arrow_values",
+    "avro_value",
+    "comparable",
+    "read_entries",
+    "read_metadata",
+]
 
 METRICS = ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds")
 
@@ -259,6 +268,15 @@ def read_entries(data: bytes) -> list[dict[str, Any]]:
             records.append(fastavro.schemaless_reader(content, schema, None))
         assert not content.read()
     return records
+
+
+def comparable(value: Any) -> Any:
+    """The same with floats as text: NaN is not equal to itself, and zero equal to minus zero."""
+    if isinstance(value, dict):
+        return {key: comparable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [comparable(item) for item in value]
+    return repr(value) if isinstance(value, float) else value
 
 
 def _without_logical_types(schema: Any) -> Any:

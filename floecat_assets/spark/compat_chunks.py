@@ -8,7 +8,7 @@ used, which Spark Connect has too. Executors need this package and `floecat` ins
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,6 @@ _MOST_BYTES = 128 << 20
 
 _SCHEMA = "number int, chunk binary"
 _IS_ADDED = "is added"
-_ANSWER_SCHEMA = "number int, answer binary"
-_ANSWER = pa.schema([("number", pa.int32()), ("answer", pa.binary())])
 
 _Chunk = tuple[int, pa.Table, Any]
 _Sent = tuple[int, bytes]
@@ -93,38 +91,33 @@ def _jobs(chunks: Sequence[_Chunk]) -> Iterator[list[_Sent]]:
 
 
 def _run_job(session: SparkSession, shared: _Shared, job: list[_Sent]) -> dict[int, _Answer]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _build(shared, batches)
+    from pyspark.sql.functions import col, udf
 
+    def work(number: int, chunk: bytes) -> bytes:
+        return pickle.dumps(_build(shared, number, chunk))
+
+    # Python functions over Arrow would do too, but Spark 3.5's do not run on Java 21
+    build = udf(work, "binary").asNondeterministic()
     # a task for each chunk: what an executor loses is one, and those that finish early take another
     sent = session.createDataFrame(job, _SCHEMA).repartition(len(job))
-    rows = sent.mapInArrow(work, _ANSWER_SCHEMA).collect()
+    rows = sent.select("number", build(col("number"), col("chunk")).alias("answer")).collect()
     # answers are of our own making, from executors that ran our own code
     return {row["number"]: pickle.loads(row["answer"]) for row in rows}  # noqa: S301
 
 
-def _build(shared: _Shared, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
     """Runs on an executor."""
+    files, is_added = _unpacked(chunk)
     storage = shared.open_files()
     # nobody asks this process for the same manifest again
     artifacts = ArtifactFiles(storage, cached_bytes=0)
-    try:
-        for batch in batches:
-            for number, chunk in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                answer = _answer(shared, number, chunk, storage, artifacts)
-                columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(answer)], pa.binary())]
-                yield pa.RecordBatch.from_arrays(columns, schema=_ANSWER)
-    finally:
-        artifacts.close()
-
-
-def _answer(shared: _Shared, number: int, chunk: bytes, storage: FileIO, artifacts: ArtifactFiles) -> _Answer:
-    files, is_added = _unpacked(chunk)
     try:
         return build_chunk(shared.context, number, files, is_added, storage, artifacts, shared.allowed)
     except (FloecatError, NameTakenError, ArtifactLostError) as error:
         # callers act on these, so they come back as what they are; anything else fails the task
         return error.with_traceback(None)
+    finally:
+        artifacts.close()
 
 
 def _packed(files: pa.Table, is_added: Any) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -130,7 +130,7 @@ class TestReadOnly:
 
     def test_commit(self, catalog: Catalog, namespace: Namespace, path: str):
         before = catalog.get(path).content
-        body = {"requirements": [], "updates": [set_properties({"a": "b"})]}
+        body = {"requirements": [], "updates": [set_properties(a="b")]}
         self.refused(catalog.post(path, body), namespace)
         self.refused(catalog.post(path, {"requirements": [], "updates": []}), namespace)
         headers = {"idempotency-key": "0190a1b2-0000-7000-8000-0000000de17a"}
@@ -143,11 +143,11 @@ class TestReadOnly:
         table = catalog.create_table(namespace)
         before = table.get()
         changes = [
-            {"identifier": table.identifier, "requirements": [], "updates": [set_properties({"a": "b"})]},
+            {"identifier": table.identifier, "requirements": [], "updates": [set_properties(a="b")]},
             {
                 "identifier": {"namespace": list(namespace), "name": "d"},
                 "requirements": [],
-                "updates": [set_properties({"a": "b"})],
+                "updates": [set_properties(a="b")],
             },
         ]
         body = {"table-changes": changes[::-1] if first else changes}
@@ -242,9 +242,24 @@ class Own:
         return version
 
 
+@pytest.fixture
+def start_own(start_catalog: Callable[..., CatalogServer]) -> Iterator[Callable[..., Own]]:
+    """Starts a service, called as `start_own(REFRESH_AFTER="PT0S")` with settings of Delta tables."""
+    started: list[Own] = []
+
+    def start(**settings: str) -> Own:
+        names = {f"FLOECAT_GATEWAY_DELTA_COMPAT_{name}": value for name, value in settings.items()}
+        started.append(Own(start_catalog(**names)))
+        return started[-1]
+
+    yield start
+    for own in started:
+        own.catalog.close()
+
+
 class TestNewVersions:
-    def test_each_load_sees_what_was_committed_before(self, start_catalog: Callable[..., CatalogServer]):
-        own = Own(start_catalog(FLOECAT_GATEWAY_DELTA_COMPAT_REFRESH_AFTER="PT0S"))
+    def test_each_load_sees_what_was_committed_before(self, start_own: Callable[..., Own]):
+        own = start_own(REFRESH_AFTER="PT0S")
         newest = own.register().json()["snapshot-id"]
         tag = etag_of(own.catalog.get(own.path))
         for version in range(newest + 1, newest + 4):
@@ -254,43 +269,44 @@ class TestNewVersions:
         assert answer.status_code == 200
         assert len(metadata(answer)["snapshots"]) == newest + 4
 
-    def test_between_two_looks_loads_touch_no_storage(self, start_catalog: Callable[..., CatalogServer]):
-        own = Own(start_catalog(FLOECAT_GATEWAY_DELTA_COMPAT_REFRESH_AFTER="PT1H"))
+    def test_between_two_looks_loads_touch_no_storage(self, start_own: Callable[..., Own]):
+        own = start_own(REFRESH_AFTER="PT1H")
         newest = own.register().json()["snapshot-id"]
         add_version(own.lake, own.location, newest + 1)
         path_of(own.location).rename(path_of(own.location).with_name("away"))
         assert own.current() == newest
 
-    def test_a_restart_reads_on(self, start_catalog: Callable[..., CatalogServer]):
-        server = start_catalog()
-        own = Own(server)
+    def test_a_restart_reads_on(self, start_own: Callable[..., Own]):
+        own = start_own()
         newest = own.register().json()["snapshot-id"]
         before = own.catalog.get(own.path).content
-        server.restart()
+        own.lake.server.restart()
         assert own.catalog.get(own.path).content == before
         add_version(own.lake, own.location, newest + 1)
-        server.restart()
+        own.lake.server.restart()
         assert own.current() == newest + 1
 
-    def test_another_process_sees_the_same(self, start_catalog: Callable[..., CatalogServer]):
-        server = start_catalog(FLOECAT_GATEWAY_DELTA_COMPAT_REFRESH_AFTER="PT0S")
-        own = Own(server)
+    def test_another_process_sees_the_same(
+        self, start_own: Callable[..., Own], start_catalog: Callable[..., CatalogServer]
+    ):
+        own = start_own(REFRESH_AFTER="PT0S")
         newest = own.register().json()["snapshot-id"]
-        other = start_catalog(data_dir=server.data_dir, FLOECAT_GATEWAY_DELTA_COMPAT_REFRESH_AFTER="PT0S")
+        server = own.lake.server
+        other = start_catalog(data_dir=server.data_dir, **server.environment)
         elsewhere = Catalog(other.base_url, other.warehouse)
         add_version(own.lake, own.location, newest + 1)
         assert metadata(elsewhere.get(own.path))["current-snapshot-id"] == newest + 1
         assert own.catalog.get(own.path).json() == elsewhere.get(own.path).json()
+        elsewhere.close()
 
 
 class TestSettings:
-    def test_turned_off(self, start_catalog: Callable[..., CatalogServer]):
-        server = start_catalog()
-        own = Own(server)
+    def test_turned_off(self, start_own: Callable[..., Own]):
+        own = start_own()
         own.register().raise_for_status()
         own.catalog.create_table(("ns",), "i")
-        server.environment["FLOECAT_GATEWAY_DELTA_COMPAT_ENABLED"] = "false"
-        server.restart()
+        own.lake.server.environment["FLOECAT_GATEWAY_DELTA_COMPAT_ENABLED"] = "false"
+        own.lake.server.restart()
         for answer in (own.catalog.get(own.path), register(own.catalog, ("ns",), "e", own.location)):
             message = assert_error(answer, 406, "UnsupportedOperationException")
             assert "floecat.gateway.delta-compat.enabled" in message
@@ -299,9 +315,9 @@ class TestSettings:
         assert own.catalog.get("/namespaces/ns/tables/i").status_code == 200
         assert own.catalog.delete(own.path).status_code == 204
 
-    def test_a_place_for_artifacts(self, start_catalog: Callable[..., CatalogServer], tmp_path: Any):
+    def test_a_place_for_artifacts(self, start_own: Callable[..., Own], tmp_path: Any):
         place = (tmp_path / "compat").as_uri()
-        own = Own(start_catalog(FLOECAT_GATEWAY_DELTA_COMPAT_LOCATION=place))
+        own = start_own(LOCATION=place)
         theirs = own.lake.files(own.location)
         made = own.register().json()
         answer = own.catalog.get(own.path)
@@ -312,8 +328,8 @@ class TestSettings:
         assert wait_until_gone(own.lake, place, artifacts) == set()
         assert own.lake.files(own.location) == theirs
 
-    def test_the_document_is_the_metadata_file(self, start_catalog: Callable[..., CatalogServer]):
-        own = Own(start_catalog())
+    def test_the_document_is_the_metadata_file(self, start_own: Callable[..., Own]):
+        own = start_own()
         own.register().raise_for_status()
         answer = own.catalog.get(own.path).json()
         assert json.loads(path_of(answer["metadata-location"]).read_bytes()) == answer["metadata"]

@@ -47,6 +47,32 @@ def test_seed_names_and_defaults() -> None:
     ]
 
 
+def test_delta_tables_are_read_only() -> None:
+    assert load_settings(environ={"FLOECAT_GATEWAY_DELTA_COMPAT_READ_ONLY": "true"}) == Settings()
+    message = refusal(environ={"FLOECAT_GATEWAY_DELTA_COMPAT_READ_ONLY": "false"})
+    assert message.startswith("floecat.gateway.delta-compat.read-only=false: Delta tables can only be read")
+
+
+def test_settings_of_delta_tables() -> None:
+    given = {
+        "REFRESH_AFTER": "PT0S",
+        "LOCATION": "s3://bucket/compat",
+        "POSITION_DELETE_FORMAT": "avro",
+        "FORMAT_VERSION": "3",
+        "MISSING_STATISTICS": "leave-out",
+        "MAX_FILES_IN_REQUEST": "0",
+    }
+    environ = {f"FLOECAT_GATEWAY_DELTA_COMPAT_{name}": value for name, value in given.items()}
+    settings = load_settings(environ=environ).gateway.delta_compat
+    assert settings.refresh_after == Duration(0)
+    assert settings.location == "s3://bucket/compat"
+    assert (settings.position_delete_format, settings.format_version) == ("avro", 3)
+    assert (settings.missing_statistics, settings.max_files_in_request) == ("leave-out", 0)
+    for name, wrong in {"FORMAT_VERSION": "1", "POSITION_DELETE_FORMAT": "orc", "WAIT": "20"}.items():
+        message = refusal(environ={f"FLOECAT_GATEWAY_DELTA_COMPAT_{name}": wrong})
+        assert "floecat.gateway.delta-compat" in message
+
+
 @pytest.mark.parametrize(
     "text",
     [

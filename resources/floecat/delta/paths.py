@@ -26,6 +26,7 @@ _OTHER_CODE: Final = "%[89A-Fa-f][0-9A-Fa-f]"
 _PERCENT: Final = b"%25"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
+_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/")
 _AUTHORITY = re.compile(r"//([^/]*)(.*)", re.DOTALL)
 
 # The same storage under other names: a file that is added as s3a:// may be removed as s3://.
@@ -118,11 +119,12 @@ def _canonical_uri(scheme: str, rest: str) -> str:
 
 def _without_dots(folder: str) -> str:
     """Resolves '.', and '..' within the folder. What leads out of it is left, for others to refuse."""
-    prefix, colons, rest = folder.rpartition("://")
+    match = _START.match(folder)
+    start = match[0] if match else ""
     kept: list[str] = []
-    for segment in rest.split("/"):
+    for segment in folder.removeprefix(start).split("/"):
         if segment == ".." and kept and kept[-1] not in ("", ".."):
             kept.pop()
         elif segment != ".":
             kept.append(segment)
-    return prefix + colons + "/".join(kept)
+    return start + "/".join(kept)

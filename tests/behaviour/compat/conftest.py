@@ -98,7 +98,9 @@ def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
             "floecat.storage.allowed-locations": [str(tmp_path)],
             "floecat.gateway.delta-compat.refresh-after": "PT0S",
         }
-        delta = {f"floecat.gateway.delta-compat.{key.replace('_', '-')}": value for key, value in settings.items()}
+        delta = {
+            f"floecat.gateway.delta-compat.{key.replace('_', '-')}": value for key, value in settings.items()
+        }
         loaded = load_settings(environ={}, overrides=given | delta)
         prepare_store(loaded)
         kernel = open_kernel(loaded)
@@ -136,4 +138,6 @@ def delta_table(folder: Path, files: int = 2, rows: int = 10, **options: Any) ->
 
 def artifacts(folder: Path) -> dict[str, bytes]:
     """Content of every artifact of a table, but for metadata files, which know the catalog."""
-    return {path.name: path.read_bytes() for path in folder.glob("metadata/*compat*") if path.suffix != ".json"}
+    return {
+        path.name: path.read_bytes() for path in folder.glob("metadata/*compat*") if path.suffix != ".json"
+    }

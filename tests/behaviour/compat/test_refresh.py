@@ -126,7 +126,7 @@ def test_artifacts_that_were_lost_are_made_anew(lake, tmp_path, lost):
     table = lake.register(writer.folder)
     for path in writer.folder.glob(f"metadata/{lost}"):
         path.unlink()
-    lake.kernel.compat._artifacts.forget([path for path in lake.kernel.compat._artifacts._cache])
+    lake.kernel.compat._artifacts.forget(list(lake.kernel.compat._artifacts._cache))
     assert lake.kernel.compat.repair(lake.compat_table(table))
     assert not lake.kernel.compat.repair(lake.compat_table(table))
     assert_history(lake, table, writer)

@@ -106,7 +106,7 @@ def tables_and_files(draw: st.DrawFn, max_size: int = 12) -> tuple[Table, list[S
     return table, draw(st.lists(file, max_size=max_size)), content
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(tables_and_files())
 def test_any_entries_are_read_back(drawn: tuple[Table, list[SampleFile], FileContent]) -> None:
     table, files, content = drawn
@@ -173,24 +173,47 @@ def field_ids(schema: Any) -> dict[str, int]:
 
 
 def test_ids_of_the_specification() -> None:
-    data = dict(
-        entry.split()
-        for entry in """
-content 134, file_path 100, file_format 101, partition 102, partition.p0 1000, record_count 103,
-file_size_in_bytes 104, column_sizes 108, column_sizes.key 117, column_sizes.value 118, value_counts 109,
-value_counts.key 119, value_counts.value 120, null_value_counts 110, null_value_counts.key 121,
-null_value_counts.value 122, nan_value_counts 137, nan_value_counts.key 138, nan_value_counts.value 139,
-lower_bounds 125, lower_bounds.key 126, lower_bounds.value 127, upper_bounds 128, upper_bounds.key 129,
-upper_bounds.value 130, key_metadata 131, split_offsets 132, split_offsets.element 133, equality_ids 135,
-equality_ids.element 136, sort_order_id 140, referenced_data_file 143""".split(",")
-    )
+    data = {
+        "content": 134,
+        "file_path": 100,
+        "file_format": 101,
+        "partition": 102,
+        "partition.p0": 1000,
+        "record_count": 103,
+        "file_size_in_bytes": 104,
+        "column_sizes": 108,
+        "column_sizes.key": 117,
+        "column_sizes.value": 118,
+        "value_counts": 109,
+        "value_counts.key": 119,
+        "value_counts.value": 120,
+        "null_value_counts": 110,
+        "null_value_counts.key": 121,
+        "null_value_counts.value": 122,
+        "nan_value_counts": 137,
+        "nan_value_counts.key": 138,
+        "nan_value_counts.value": 139,
+        "lower_bounds": 125,
+        "lower_bounds.key": 126,
+        "lower_bounds.value": 127,
+        "upper_bounds": 128,
+        "upper_bounds.key": 129,
+        "upper_bounds.value": 130,
+        "key_metadata": 131,
+        "split_offsets": 132,
+        "split_offsets.element": 133,
+        "equality_ids": 135,
+        "equality_ids.element": 136,
+        "sort_order_id": 140,
+        "referenced_data_file": 143,
+    }
     entry = {"status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4, "data_file": 2}
     for format_version in (2, 3):
         table = Table(("int",), format_version=format_version)
         written = json.loads(read_metadata(table.write([]).data)["avro.schema"])
         if format_version == 3:
-            data |= {"first_row_id": "142", "content_offset": "144", "content_size_in_bytes": "145"}
-        assert field_ids(written) == entry | {f"data_file.{name}": int(id) for name, id in data.items()}
+            data |= {"first_row_id": 142, "content_offset": 144, "content_size_in_bytes": 145}
+        assert field_ids(written) == entry | {f"data_file.{name}": id for name, id in data.items()}
 
 
 @pytest.mark.parametrize(

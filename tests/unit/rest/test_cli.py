@@ -18,6 +18,11 @@ import msgspec
 import pytest
 
 import floecat
+from floecat.auth.principals import Principal
+from floecat.catalog.calls import Call
+from floecat.runtime import kernel
+from floecat.settings import load_settings
+from tests.delta_tables import writable_copy
 
 COMMANDS = (
     "",
@@ -28,6 +33,15 @@ COMMANDS = (
     "catalog",
     "catalog create",
     "catalog list",
+    "table",
+    "table register-delta",
+    "table list",
+    "table refresh",
+    "connector",
+    "connector create",
+    "connector list",
+    "connector scan",
+    "connector delete",
     "demo",
     "docs",
     "docs settings",
@@ -226,6 +240,95 @@ def test_catalogs_belong_to_an_account() -> None:
     assert [line.split()[0] for line in listed] == ["floecat"]
     assert len(run("catalog", "list").stdout.splitlines()) == 2
     assert "valid UUID" in run("catalog", "list", "--account", "me").stderr
+
+
+@pytest.fixture
+def lake() -> Path:
+    """A folder with two Delta tables, below the warehouse of a store that is ready."""
+    assert run("db", "upgrade").returncode == 0
+    folder = Path.cwd() / ".floecat" / "warehouse" / "lake"
+    folder.mkdir(parents=True)
+    writable_copy("kernel-rs/table-with-dv-small", folder / "orders")
+    writable_copy("delta-rs/simple_table_features", folder / "future")
+    return folder
+
+
+def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
+    orders, future = ((lake / name).as_uri() for name in ("orders", "future"))
+    missing = run("table", "register-delta", "ns.orders", orders)
+    assert one_error(missing, 1) == "Namespace does not exist: ns"
+    with kernel(load_settings()) as opened:
+        account = opened.settings.gateway.default_account_id
+        call = Call(Principal("tester", account), opened.catalogs.by_prefix(account, "floecat"))
+        opened.namespaces.create(call, ("ns",), {})
+    made = run("table", "register-delta", "ns.orders", orders, "--catalog", "floecat")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout == f"Registered ns.orders at {orders}: version 1\n"
+    unreadable = run("table", "register-delta", "ns.future", future, "--format-version", "3")
+    assert (unreadable.returncode, unreadable.stdout) == (
+        0,
+        f"Registered ns.future at {future}: not read yet\n",
+    )
+    assert unreadable.stderr.startswith("It cannot be read: ")
+    assert "blahabl" in unreadable.stderr
+    listed = [line.split(maxsplit=3) for line in run("table", "list").stdout.splitlines()[1:]]
+    assert listed[0] == ["ns.orders", "1", orders]
+    assert listed[1][:3] == ["ns.future", "-", future]
+    assert "blahabl" in listed[1][3]
+    assert run("table", "refresh", "ns.orders").stdout == "ns.orders is at version 1\n"
+    assert "blahabl" in one_error(run("table", "refresh", "ns.future"), 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table", "refresh", "orders"), "Invalid table name: 'orders', expected NAMESPACE.NAME"),
+        (("table", "refresh", "ns..orders"), "Invalid table name: 'ns..orders', expected NAMESPACE.NAME"),
+        (("table", "refresh", "ns.none"), "Table does not exist: ns.none"),
+        (("table", "list", "--catalog", "none"), "Warehouse does not exist: none"),
+        (("connector", "scan", "none"), "Connector does not exist: none"),
+        (
+            ("connector", "create", "c", "file:///x", "--option", "flat"),
+            "Invalid option: 'flat', expected KEY=VALUE",
+        ),
+        (
+            ("connector", "create", "c", "s3://other"),
+            "Location is not within the allowed locations: s3://other",
+        ),
+    ],
+)
+def test_mistakes_about_tables_and_connectors(lake: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert one_error(run(*arguments), 1) == message
+
+
+def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:
+    made = run("connector", "create", "lake", lake.as_uri(), "--namespace", "raw.eu", "--interval", "PT1H")
+    assert made.stdout == (f"Created connector lake for {lake.as_uri()}; its tables go to namespace raw.eu\n")
+    scanned = run("connector", "scan", "lake")
+    assert scanned.returncode == 0, scanned.stderr
+    future, orders, counts = scanned.stdout.splitlines()
+    assert orders == f"registered raw.eu.orders at {lake.as_uri()}/orders"
+    assert future.startswith(f"registered raw.eu.future at {lake.as_uri()}/future, cannot be read: ")
+    assert counts == "2 registered, 0 known before, 0 failed"
+    assert run("connector", "scan", "lake").stdout == "0 registered, 2 known before, 0 failed\n"
+    (row,) = run("connector", "list").stdout.splitlines()[1:]
+    assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw.eu", "yes"]
+    assert run("connector", "delete", "lake").stdout == "Deleted connector lake\n"
+    assert len(run("connector", "list").stdout.splitlines()) == 1
+    assert len(run("table", "list").stdout.splitlines()) == 3
+
+
+def test_a_scan_with_failures_says_so(lake: Path) -> None:
+    assert run("connector", "create", "lake", lake.as_uri()).returncode == 0
+    assert run("connector", "scan", "lake").returncode == 0
+    writable_copy("kernel-rs/table-without-dv-small", lake / "eu" / "orders")
+    assert run("connector", "create", "eu", f"{lake.as_uri()}/eu", "--namespace", "lake").returncode == 0
+    failed = run("connector", "scan", "eu")
+    assert failed.returncode == 1
+    assert failed.stdout.splitlines() == [
+        f"failed     lake.orders at {lake.as_uri()}/eu/orders: Table already exists: lake.orders",
+        "0 registered, 0 known before, 1 failed",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

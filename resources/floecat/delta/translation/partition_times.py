@@ -23,8 +23,9 @@ _TIME = (
 )
 _DAYS_OF_MONTHS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MICROS_OF_DAY = 86_400_000_000
-_LAST_DAY = 106_751_990
-"""The day before the one in which microseconds since 1970 outgrow 64 bits; as many days go before 1970."""
+_LAST_DAY = 106_751_988
+"""Farther from 1970, a time of the day and a zone could bring the microseconds to more than 64 bits."""
+_LARGEST_OFFSET_HOURS = 18
 
 Integers = npt.NDArray[np.int64]
 
@@ -103,5 +104,7 @@ def _offsets(zones: pa.StringArray) -> Integers:
     digits = pc.replace_substring(pc.if_else(pc.is_in(zones, pa.array(["", "Z"])), "+0000", zones), ":", "")
     hours = _integers(pc.utf8_slice_codeunits(digits, 1, 3))
     minutes = _integers(pc.utf8_slice_codeunits(digits, 3, 5))
+    if np.any((hours > _LARGEST_OFFSET_HOURS) | (minutes > 59)):
+        raise ValueError("no zone of a timestamp")
     signs = np.where(pc.starts_with(digits, "-").to_numpy(zero_copy_only=False), -1, 1)
     return np.asarray(signs * (hours * 60 + minutes) * 60_000_000, np.int64)

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
+from floecat.delta.translation.statistics_tokens import is_quoted
 from floecat.iceberg.string_bounds import successors
 from floecat.iceberg.types import PrimitiveType
 
@@ -160,11 +161,11 @@ def _booleans(tokens: pa.StringArray) -> pa.BooleanArray:
 
 
 def _floats(tokens: pa.StringArray, type: PrimitiveType) -> pa.Array:
-    # What is no number is in quotes: "NaN", "Infinity", "-Infinity".
-    texts = pc.utf8_trim(tokens, '"')
     try:
-        return texts.cast(_FLOATS[type.name])
+        return tokens.cast(_FLOATS[type.name])
     except pa.ArrowInvalid:
+        # What is no number is in quotes: "NaN", "Infinity", "-Infinity".
+        texts = pc.utf8_trim(tokens, '"')
         is_number = pc.match_substring_regex(texts, r"^-?(\d+(\.\d+)?([eE][+-]?\d+)?|Infinity)$")
         return pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(_FLOATS[type.name])
 
@@ -189,12 +190,12 @@ def _later(micros: pa.Int64Array) -> pa.Int64Array:
 
 
 def _strings(tokens: pa.StringArray) -> pa.StringArray:
+    if is_quoted(tokens):
+        return pc.binary_slice(tokens.cast(pa.binary()), 1, -1).cast(pa.string())
     quoted = pc.match_substring_regex(tokens, r'^"[^"\\]*"$')
     inner = pc.binary_slice(pc.if_else(quoted, tokens, pa.scalar(None, pa.string())).cast(pa.binary()), 1, -1)
     strings = inner.cast(pa.string())
     others = pc.and_(tokens.is_valid(), pc.invert(pc.fill_null(quoted, False)))
-    if not pc.any(others).as_py():
-        return strings
     decoded = [_decode(token) for token in tokens.filter(others).to_pylist()]
     return pc.replace_with_mask(strings, others, pa.array(decoded, pa.string()))
 

@@ -13,6 +13,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperati
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.delta.translation.statistics_tokens import is_plain_number
+
 __all__ = ["decimals_from_tokens", "decimals_from_values"]
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -77,19 +79,36 @@ def decimals_from_values(
 
 
 def _read(tokens: pa.StringArray, scale: int, limit: int, upper: bool) -> pa.Decimal128Array:
-    # Arrow's own reading is for what is plain only: it does not survive large exponents.
-    type = pa.decimal128(_MOST_DIGITS, scale)
-    fraction = rf"(\.\d{{1,{scale}}})?" if scale else ""
-    plain = pc.match_substring_regex(tokens, rf"^-?\d{{1,{max(1, _MOST_DIGITS - scale)}}}{fraction}$")
-    values = pc.if_else(plain, tokens, pa.scalar(None, pa.string())).cast(type)
-    bound = pa.scalar(_decimal(limit, scale), type)
+    values = _read_plain(tokens, scale)
+    others = None
+    if values is None:
+        others = pc.invert(pc.match_substring_regex(tokens, _plain(scale)))
+        values = pc.if_else(others, pa.scalar(None, pa.string()), tokens).cast(
+            pa.decimal128(_MOST_DIGITS, scale)
+        )
+    bound = pa.scalar(_decimal(limit, scale), values.type)
     fits = pc.and_(pc.less_equal(values, bound), pc.greater_equal(values, pc.negate(bound)))
-    values = pc.if_else(fits, values, pa.scalar(None, type))
-    others = pc.invert(plain)
-    if not pc.any(others).as_py():
+    values = pc.if_else(fits, values, pa.scalar(None, values.type))
+    if others is None or not pc.any(others).as_py():
         return values
     parsed = [_parse(token, scale, limit, upper) for token in tokens.filter(others).to_pylist()]
-    return pc.replace_with_mask(values, pc.fill_null(others, False), pa.array(parsed, type))
+    return pc.replace_with_mask(values, pc.fill_null(others, False), pa.array(parsed, values.type))
+
+
+def _read_plain(tokens: pa.StringArray, scale: int) -> pa.Decimal128Array | None:
+    # Arrow's own reading does not survive large exponents.
+    if not is_plain_number(tokens, _MOST_DIGITS):
+        return None
+    try:
+        return tokens.cast(pa.decimal128(_MOST_DIGITS, scale))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _plain(scale: int) -> str:
+    """A pattern of the numbers that need no rounding."""
+    fraction = rf"(\.\d{{1,{scale}}})?" if scale else ""
+    return rf"^-?\d{{1,{max(1, _MOST_DIGITS - scale)}}}{fraction}$"
 
 
 def _is_large(values: pa.Decimal128Array, scale: int) -> pa.BooleanArray:

@@ -59,19 +59,12 @@ def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array,
         Null for what is no timestamp. The latest is the largest long at most, the earliest the smallest one
         at least.
     """
-    usual = pc.match_substring_regex(texts, _USUAL_MOMENT + (r"(Z|[+-]\d{2}:\d{2})$" if zoned else "$"))
-    type = pa.timestamp("us", "UTC" if zoned else None)
-    try:
-        micros = pc.if_else(usual, texts, pa.scalar(None, pa.string())).cast(type).cast(pa.int64())
-    except pa.ArrowInvalid:
-        micros = pa.nulls(len(texts), pa.int64())
+    micros = _parse_usual(texts, zoned)
     earliest = latest = micros
-    if zoned:
-        may_be_odd = pc.less(micros, _LAST_ODD_OFFSET_US)
-        is_odd = pc.and_(may_be_odd, pc.invert(pc.ends_with(texts, "Z")))
-        if pc.any(is_odd).as_py():
-            earliest = pc.if_else(is_odd, pc.subtract(micros, _ODD_OFFSET_US), micros)
-            latest = pc.if_else(is_odd, pc.add(micros, _ODD_OFFSET_US), micros)
+    if zoned and pc.any(pc.less(micros, _LAST_ODD_OFFSET_US)).as_py():
+        is_odd = pc.and_not(pc.less(micros, _LAST_ODD_OFFSET_US), pc.ends_with(texts, "Z"))
+        earliest = pc.if_else(is_odd, pc.subtract(micros, _ODD_OFFSET_US), micros)
+        latest = pc.if_else(is_odd, pc.add(micros, _ODD_OFFSET_US), micros)
     unusual = pc.and_(texts.is_valid(), micros.is_null())
     if not pc.any(unusual).as_py():
         return earliest, latest
@@ -80,6 +73,20 @@ def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array,
         pc.replace_with_mask(earliest, unusual, _longs(parsed, _not_above, 0)),
         pc.replace_with_mask(latest, unusual, _longs(parsed, _not_below, 1)),
     )
+
+
+def _parse_usual(texts: pa.StringArray, zoned: bool) -> pa.Int64Array:
+    type = pa.timestamp("us", "UTC" if zoned else None)
+    try:
+        return texts.cast(type).cast(pa.int64())
+    except pa.ArrowInvalid:
+        pattern = _USUAL_MOMENT + (r"(Z|[+-]\d{2}:\d{2})$" if zoned else "$")
+        usual = pc.match_substring_regex(texts, pattern)
+    try:
+        return pc.if_else(usual, texts, pa.scalar(None, pa.string())).cast(type).cast(pa.int64())
+    except pa.ArrowInvalid:
+        # Some are dates that do not exist.
+        return pa.nulls(len(texts), pa.int64())
 
 
 def _longs(

@@ -9,9 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["TokenCollector"]
+__all__ = ["TokenCollector", "is_plain_number", "is_quoted"]
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
+
+_QUOTE, _BACKSLASH = ord('"'), ord("\\")
+_IS_PLAIN = np.isin(np.arange(256), list(b"0123456789.-"))
 
 
 class TokenCollector:
@@ -69,3 +72,39 @@ class TokenCollector:
             rows = np.concatenate([rows for rows, _, _ in group])
             group[:] = [(rows, group[0][1], pa.concat_arrays([tokens for _, _, tokens in group]))]
         return group[0][0], group[0][2]
+
+
+def is_quoted(tokens: pa.StringArray) -> bool:
+    """Whether all tokens are strings without escapes; told by their bytes, which is quicker than by patterns."""
+    starts, ends, data = _places(tokens)
+    if (
+        (ends - starts < 2).any()
+        or not (data[starts] == _QUOTE).all()
+        or not (data[ends - 1] == _QUOTE).all()
+    ):
+        return False
+    text = data[starts[0] : ends[-1]] if len(starts) else data[:0]
+    return np.count_nonzero(text == _QUOTE) == 2 * len(starts) and not (text == _BACKSLASH).any()
+
+
+def is_plain_number(tokens: pa.StringArray, most_bytes: int) -> bool:
+    """Whether all tokens are of digits, signs and points only, and none is longer than `most_bytes`."""
+    starts, ends, data = _places(tokens)
+    if not len(starts):
+        return True
+    return bool((ends - starts).max() <= most_bytes and _IS_PLAIN[data[starts[0] : ends[-1]]].all())
+
+
+def _places(tokens: pa.StringArray) -> tuple[_Ints, _Ints, npt.NDArray[np.uint8]]:
+    """Where tokens that are not null start and end, and in what."""
+    offsets = np.frombuffer(tokens.buffers()[1] or bytes(4), dtype=np.int32)
+    offsets = offsets[tokens.offset : tokens.offset + len(tokens) + 1]
+    starts, ends = offsets[:-1], offsets[1:]
+    if tokens.null_count:
+        is_valid = tokens.is_valid().to_numpy(zero_copy_only=False)
+        starts, ends = starts[is_valid], ends[is_valid]
+    return (
+        starts.astype(np.int64),
+        ends.astype(np.int64),
+        np.frombuffer(tokens.buffers()[2] or b"", dtype=np.uint8),
+    )

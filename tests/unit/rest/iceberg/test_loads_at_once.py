@@ -14,6 +14,7 @@ from floecat.errors import StoreUnavailableError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
 from floecat_rest.app import create_app
+from tests.delta_tables import writable_copy
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 TABLE = "/v1/floecat/namespaces/a%1Fb/tables/t"
@@ -101,6 +102,23 @@ def test_a_dropped_table_is_missing(client: TestClient) -> None:
     answer = client.get(TABLE)
     assert answer.status_code == 404
     assert answer.json()["error"]["type"] == "NoSuchTableException"
+
+
+def test_a_delta_table_is_answered_at_once_until_its_log_is_due(
+    kernel: Kernel, client: TestClient, tmp_path: Path
+) -> None:
+    folder = writable_copy("kernel-rs/table-with-dv-small", tmp_path / "warehouse" / "delta")
+    path = "/management/v1/catalogs/floecat/namespaces/a/tables"
+    body = {"name": "d", "format": "delta", "location": folder.as_uri()}
+    assert client.post(path, json=body).json()["snapshot-id"] == 1
+    table = "/v1/floecat/namespaces/a/tables/d"
+    slow = client.get(f"{table}?snapshots=all&unknown=1")
+    assert at_once(kernel, table, client)
+    assert client.get(table).content == slow.content
+    assert kernel.compat is not None
+    kernel.compat._checked.clear()  # as when the time has come
+    assert not at_once(kernel, table, client)
+    assert at_once(kernel, table, client)
 
 
 def _property(value: str) -> dict[str, object]:

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from floecat.delta.field_ids import FieldIds
+from floecat.delta.translation.partitions import partition_values
+from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.errors import InvalidDeltaTableError
+from tests.delta_tables import delta_table
+from tests.unit.delta.delta_metadata import field, mapped, metadata, metadata_in_log
+
+
+def schema_of(type: str) -> TranslatedSchema:
+    return translate_schema(metadata(field("p", type), field("x"), partitions=["p"]), FieldIds())
+
+
+def files(values: Sequence[dict | None], *names: str) -> pa.Table:
+    type = pa.struct([(name, pa.string()) for name in names])
+    return pa.table({"partition_values": pa.array(values, type)})
+
+
+def read(type: str, *texts: str | None) -> pa.Array:
+    found = partition_values(files([{"p": text} for text in texts], "p"), schema_of(type))
+    assert found.null_count == 0
+    return found.field("p")
+
+
+@pytest.mark.parametrize(
+    ("type", "texts", "arrow_type", "values"),
+    [
+        ("byte", ["-128", "127"], pa.int32(), [-128, 127]),
+        ("short", ["-32768"], pa.int32(), [-32768]),
+        ("integer", ["2147483647", " 7 "], pa.int32(), [2147483647, 7]),
+        ("long", ["-9223372036854775808"], pa.int64(), [-(2**63)]),
+        ("float", ["0.1", "-Infinity"], pa.float32(), [pa.scalar(0.1, pa.float32()).as_py(), -math.inf]),
+        ("double", ["1.0E-5", "Infinity"], pa.float64(), [1e-5, math.inf]),
+        ("boolean", ["true", "FALSE"], pa.bool_(), [True, False]),
+        ("string", ["a/b c", "é"], pa.string(), ["a/b c", "é"]),
+        ("date", ["2021-09-08", "0001-01-01"], pa.date32(), [date(2021, 9, 8), date(1, 1, 1)]),
+        (
+            "timestamp",
+            ["2021-09-08 11:11:11", "2021-09-08T11:11:11.000001Z"],
+            pa.timestamp("us", "UTC"),
+            [datetime(2021, 9, 8, 11, 11, 11, tzinfo=UTC), datetime(2021, 9, 8, 11, 11, 11, 1, tzinfo=UTC)],
+        ),
+        (
+            "timestamp_ntz",
+            ["2021-11-18 02:30:00.123456"],
+            pa.timestamp("us"),
+            [datetime(2021, 11, 18, 2, 30, 0, 123456)],
+        ),
+        (
+            "decimal(12,3)",
+            ["1", "-0.5", "1E+2", "0E-18", "123456789.123", "1.5000"],
+            pa.decimal128(12, 3),
+            [Decimal(n) for n in ("1.000", "-0.500", "100.000", "0.000", "123456789.123", "1.500")],
+        ),
+    ],
+)
+def test_values_are_typed(type: str, texts: list[str], arrow_type: pa.DataType, values: list) -> None:
+    found = read(type, *texts, None)
+    assert found.type == arrow_type
+    assert found.to_pylist() == [*values, None]
+
+
+def test_not_a_number() -> None:
+    assert math.isnan(read("double", "NaN")[0].as_py())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("\u0001\u0002\u0003", b"\x01\x02\x03"),
+        ("abc", b"abc"),
+        ("é", "é".encode()),
+        (r"\u0001\u00FF\u005c", b"\x01\xff\\"),
+        (r"\u0001a", rb"\u0001a"),
+        (r"\u0101", rb"\u0101"),
+    ],
+)
+def test_binary_values(text: str, value: bytes) -> None:
+    assert read("binary", text, None).to_pylist() == [value, None]
+
+
+@pytest.mark.parametrize(
+    "type", ["integer", "double", "decimal(5,2)", "boolean", "string", "binary", "date", "timestamp"]
+)
+def test_null_empty_and_absent_values_are_null(type: str) -> None:
+    assert read(type, None, "", None).to_pylist() == [None] * 3
+    absent = partition_values(files([{}, None], "other"), schema_of(type)).field("p")
+    assert absent.to_pylist() == [None, None]
+    assert absent.type == read(type).type
+    rows = partition_values(files([None, {"p": None}], "p"), schema_of(type))
+    assert rows.field("p").to_pylist() == [None, None]
+    assert rows.null_count == 0
+
+
+def test_words_for_null_are_data_in_a_string_column() -> None:
+    texts = ["__HIVE_DEFAULT_PARTITION__", "null", " "]
+    assert read("string", *texts).to_pylist() == texts
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        ("integer", "__HIVE_DEFAULT_PARTITION__"),
+        ("integer", "null"),
+        ("integer", "1.0"),
+        ("integer", "2147483648"),
+        ("byte", "128"),
+        ("short", "32768"),
+        ("double", "secret"),
+        ("boolean", "perhaps"),
+        ("date", "2021-02-30"),
+        ("timestamp", "noon"),
+        ("timestamp_ntz", "2021-01-01T00:00:00Z"),
+        ("decimal(5,2)", "1.234"),
+        ("decimal(5,2)", "12345"),
+    ],
+)
+def test_other_values_are_refused_by_column(type: str, text: str) -> None:
+    with pytest.raises(InvalidDeltaTableError) as refusal:
+        read(type, None, text)
+    assert refusal.value.message == f"A partition value of column p is not of its type {type}"
+    assert refusal.value.__cause__ is None
+
+
+def test_columns_are_looked_up_by_their_physical_names() -> None:
+    version = metadata(
+        mapped("a", 1, "col-1", "string"),
+        mapped("b", 2, "a"),
+        mapped("c", 3, "c"),
+        partitions=["b", "a"],
+        mode="id",
+    )
+    values = [{"col-1": "x", "a": "1"}, {"col-1": "", "a": "2"}, {"col-1": "x", "a": None}]
+    found = partition_values(files(values, "col-1", "a"), translate_schema(version, FieldIds()))
+    assert found.to_pylist() == [{"b": 1, "a": "x"}, {"b": 2, "a": None}, {"b": None, "a": "x"}]
+
+
+def test_files_in_many_chunks() -> None:
+    chunks = [files([{"p": str(number)} for number in range(3)], "p")] * 3
+    found = partition_values(pa.concat_tables(chunks), schema_of("long"))
+    assert found.field("p").to_pylist() == [0, 1, 2] * 3
+    assert len(partition_values(files([], "p"), schema_of("date"))) == 0
+    no_chunks = pa.table({"partition_values": pa.chunked_array([], pa.struct([("p", pa.string())]))})
+    assert len(partition_values(no_chunks, schema_of("date"))) == 0
+
+
+def test_unpartitioned_tables_have_a_row_for_each_file() -> None:
+    schema = translate_schema(metadata(field("x")), FieldIds())
+    assert partition_values(files([{}, {}]), schema).to_pylist() == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["golden/data-reader-partition-values/delta", "delta/data-reader-partition-values-column-mapping-name"],
+)
+def test_values_of_real_tables(name: str) -> None:
+    table = delta_table(name)
+    schema = translate_schema(metadata_in_log(table)[-1], FieldIds())
+    names = [column.physical_name for column in schema.partition_fields]
+    lines = (table / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    adds = [json.loads(line)["add"]["partitionValues"] for line in lines if line.startswith('{"add"')]
+    rows = partition_values(files(adds, *names), schema).to_pylist()
+    [one] = [row for row in rows if row["as_int"] == 1]
+    at = datetime(2021, 9, 8, 11, 11, 11, tzinfo=UTC)
+    expected = {
+        "as_byte": 1,
+        "as_boolean": False,
+        "as_double": 1.0,
+        "as_date": date(2021, 9, 8),
+        "as_timestamp": at,
+    }
+    assert one.items() >= expected.items()
+    assert one["as_big_decimal"] == Decimal(1)
+    assert dict.fromkeys(one) in rows
+
+
+@given(
+    st.lists(
+        st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**8), max_value=10**8)
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_any_decimal_is_exact(values: list[Decimal]) -> None:
+    assert read("decimal(12,3)", *map(str, values)).to_pylist() == values
+
+
+@given(st.lists(st.floats(allow_nan=False)))
+@settings(max_examples=50, deadline=None)
+def test_any_double_is_exact(values: list[float]) -> None:
+    assert read("double", *map(repr, values)).to_pylist() == values

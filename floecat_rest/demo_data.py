@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import RESTError
 from pyiceberg.partitioning import PartitionField, PartitionSpec

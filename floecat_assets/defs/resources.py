@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import PrivateAttr
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from floecat.compat.pipeline import DeltaPipeline
     from floecat.events.catalog_events import CatalogEvents
     from floecat.events.lost_files import LostFiles
+    from floecat.fileio.base import FileIO
     from floecat.runtime import Kernel
+    from floecat.transactions.connector_scans import ConnectorScans
 
-__all__ = ["KernelResource", "defs"]
+__all__ = ["KernelResource", "SparkResource", "defs"]
 
 
 class KernelResource(dg.ConfigurableResource[None]):
@@ -46,6 +53,42 @@ class KernelResource(dg.ConfigurableResource[None]):
         """Finds metadata files that are gone; raises what `open` raises."""
         return self.open().lost_files
 
+    def delta_pipeline(self) -> DeltaPipeline:
+        """What the pipeline asks about Delta tables; raises what `open` raises.
+
+        Raises:
+            UnsupportedOperationError: Delta tables are turned off.
+        """
+        from floecat.compat.pipeline import DeltaPipeline
+
+        kernel = self.open()
+        kernel.delta_loads.check_enabled()
+        assert kernel.compat is not None  # noqa: S101 - that is what was checked
+        compat = kernel.settings.gateway.delta_compat
+        return DeltaPipeline(
+            kernel.store,
+            kernel.files,
+            kernel.compat,
+            shared_locations=kernel.settings.storage.allowed_locations,
+            compat_location=compat.location,
+        )
+
+    def connector_scans(self) -> ConnectorScans:
+        """Scans for tables; raises what `open` raises."""
+        return self.open().connector_scans
+
+    def file_opener(self) -> Callable[[], FileIO]:
+        """Opens the same storage in another process; can be pickled, and then holds the credentials."""
+        from floecat.fileio.opening import open_fileio
+        from floecat.runtime import _object_store_options
+
+        storage = self.open().settings.storage
+        return partial(open_fileio, _object_store_options(storage), fsync=storage.fsync)
+
+    def now_ms(self) -> int:
+        """The time, in ms since 1970; raises what `open` raises."""
+        return self.open().clock.now_ms()
+
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Closes what `open` opened."""
         del context
@@ -54,7 +97,41 @@ class KernelResource(dg.ConfigurableResource[None]):
             kernel.close()
 
 
+class SparkResource(dg.ConfigurableResource[None]):
+    """Spark, opened by the first use: a session takes some seconds and hundreds of megabytes.
+
+    Without `master` and `remote`, Spark's own configuration decides: `SPARK_REMOTE`, `spark-defaults.conf`,
+    else all cores of the machine that the run is on.
+    """
+
+    master: str | None = None
+    remote: str | None = None
+    conf: dict[str, str] = {}
+
+    _session: SparkSession | None = PrivateAttr(default=None)
+
+    def open(self) -> SparkSession:
+        """The session of this run.
+
+        Raises:
+            ImportError: PySpark is not installed.
+            PySparkException: Spark does not start, or cannot be reached.
+        """
+        if self._session is None:
+            from floecat_assets.spark.sessions import SparkPlace, open_session
+
+            self._session = open_session(SparkPlace(self.master, self.remote, self.conf))
+        return self._session
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Ends the session, if there is one."""
+        del context
+        session, self._session = self._session, None
+        if session is not None:
+            session.stop()
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """Binds the resources to the names under which assets and sensors ask for them."""
-    return dg.Definitions(resources={"kernel": KernelResource()})
+    return dg.Definitions(resources={"kernel": KernelResource(), "spark": SparkResource()})

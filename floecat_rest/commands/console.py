@@ -18,7 +18,7 @@ err = Console(stderr=True, highlight=False)
 
 def print_table(table: Table) -> None:
     """A table as wide as what is in it: locations are copied from it, so nothing is cut or wrapped."""
-    out.print(table, soft_wrap=True, width=_WIDEST)
+    Console(width=_WIDEST, highlight=False).print(table, soft_wrap=True)
 
 
 def print_error(message: str) -> None:

@@ -7,21 +7,28 @@ from typing import Any
 
 import dagster as dg
 import msgspec
+import pyarrow as pa
 import pytest
 
 from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call, PageRequest
+from floecat.catalog.connectors import NewConnector
 from floecat.iceberg.updates import TableUpdate
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import load_settings
-from floecat.store import tables
+from floecat.store import snapshots, tables
 from floecat.store.engine import Store
+from floecat.store.tables import EntryRow
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.table_changes import TableChange
 from floecat.transactions.view_commits import CreateView
 from floecat_assets.defs.catalog.sensors import commit_sensor
 from floecat_assets.defs.resources import KernelResource
+from tests.clients.delta.writer import DeltaWriter
+from tests.services.spark import spark
+
+__all__ = ["spark"]
 
 HERE = Path(__file__).parent
 
@@ -43,6 +50,9 @@ SCHEMA = {
         },
     ],
 }
+
+
+DELTA_SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -119,6 +129,39 @@ class Lakehouse:
         decoded = msgspec.json.decode(msgspec.json.encode(updates), type=list[TableUpdate])
         self.kernel.commits.commit(self.call(catalog), TableChange(table, [], decoded))
 
+    def delta(self, name: str) -> DeltaWriter:
+        """A Delta table in storage, of which the catalog does not know."""
+        folder = self._warehouse / "floecat" / "delta" / name
+        writer = DeltaWriter(folder, DELTA_SCHEMA, partitions=["part"])
+        writer.append(delta_rows(0, 20))
+        return writer
+
+    def register_delta(
+        self, writer: DeltaWriter, *, namespace: str = "lake", read: bool = True
+    ) -> TableIdentifier:
+        call = self.call()
+        if (namespace,) not in self.kernel.namespaces.list(call, None, PageRequest()).items:
+            self.kernel.namespaces.create(call, (namespace,), {})
+        location = writer.folder.as_uri()
+        self.kernel.delta_registration.register(call, (namespace,), writer.folder.name, location, read=read)
+        return TableIdentifier((namespace,), writer.folder.name)
+
+    def connect(self, name: str, folder: str) -> None:
+        """A connector that looks below a folder of the warehouse, and puts what it finds into `landed`."""
+        location = (self._warehouse / "floecat" / folder).as_uri()
+        self.kernel.connectors.create(self.call(), NewConnector(name, "delta", location, ("landed",)))
+
+    def row(self, table: TableIdentifier) -> EntryRow:
+        with self.kernel.store.read() as conn:
+            row = tables.find(conn, self.call().catalog.id, table)
+        assert row is not None
+        return row
+
+    def versions(self, table: TableIdentifier) -> list[int]:
+        """Ids of the snapshots of a table, as its entry has them; nothing is brought up to date."""
+        with self.kernel.store.read() as conn:
+            return [row.snapshot_id for row in snapshots.list_all(conn, uuid.UUID(self.entry_id(table)))]
+
     def entry_id(self, table: TableIdentifier, catalog: str = "floecat") -> str:
         with self.kernel.store.read() as conn:
             row = tables.find(conn, self.call(catalog).catalog.id, table)
@@ -129,6 +172,14 @@ class Lakehouse:
         location = self.kernel.tables.load(self.call(catalog), table).metadata_location
         assert location is not None
         return Path(location.removeprefix("file://"))
+
+
+def delta_rows(start: int, stop: int) -> pa.Table:
+    """Rows of a Delta table in two partitions."""
+    return pa.table(
+        {"id": range(start, stop), "part": [f"p{number % 2}" for number in range(start, stop)]},
+        schema=DELTA_SCHEMA,
+    )
 
 
 def _raw(value: object) -> msgspec.Raw:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from floecat.errors import FloecatError, NoSuchTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, delta_tables, snapshots, tables
+from floecat.store import accounts, catalogs, connectors, delta_tables, snapshots, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.delta_tables import DeltaTableRow, NamedDeltaTable
 from floecat.store.engine import Connection, Store
@@ -84,10 +85,11 @@ class PendingTable(msgspec.Struct, frozen=True):
 
     entry_id: UUID
     name: str
+    position: TablePosition
     version: int
     """The newest version of its log."""
     state: str
-    """Tells this state of the log from every other one of the table."""
+    """The version, and what tells its log file from that of another table at the place."""
     reason: str
     """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
 
@@ -168,6 +170,15 @@ class DeltaPipeline:
                 yield DeltaTable(table.entry_id, _name(catalog, table), after)
             if not page:
                 return
+
+    def has_due_connector(self, now_ms: int) -> bool:
+        """Whether a connector, which registers Delta tables, waits for its scheduled scan.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            return bool(connectors.due(conn, now_ms, 1))
 
     def look(self, after: TablePosition | None, *, limit: int, materialised: Container[UUID] = ()) -> Look:
         """Looks at the logs of some tables: one listing each, several at a time.
@@ -291,10 +302,14 @@ class DeltaPipeline:
             reason = "incomplete"
         if reason is None:
             return None
-        state = str(listing.latest)
-        if reason == "replaced":
-            state = f"{state}:{listing.fingerprint_of(listing.latest)}"
-        return PendingTable(table.entry_id, _name(catalog, table), listing.latest, state, reason)
+        return PendingTable(
+            entry_id=table.entry_id,
+            name=_name(catalog, table),
+            position=TablePosition(catalog.id, table.entry_id),
+            version=listing.latest,
+            state=_state(listing.latest, listing.fingerprint_of(listing.latest)),
+            reason=reason,
+        )
 
     def _holds_all(self, entry_id: UUID, versions: Sequence[int]) -> bool:
         with self._store.read() as conn:
@@ -338,6 +353,11 @@ def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], s
     if latest < known.version or fingerprint_of(known.version) not in (known.log_fingerprint, None):
         return "replaced"
     return "behind" if latest > known.version else None
+
+
+def _state(version: int, fingerprint: str | None) -> str:
+    digest = blake2b((fingerprint or "").encode(), digest_size=6).hexdigest()
+    return f"{version}-{digest}"
 
 
 def _catalogs(conn: Connection) -> list[CatalogRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -14,6 +14,7 @@ from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.compat_table import CompatTable, DeltaState
 from floecat.compat.layouts import ChunkRunner, Layouts
+from floecat.compat.partition_specs import partition_fields, spec_names
 from floecat.compat.properties import table_properties
 from floecat.compat.publication import Publication
 from floecat.compat.table_document import TableDocument
@@ -22,7 +23,6 @@ from floecat.compat.version_builder import (
     Point,
     VersionBuilder,
     build_versions,
-    partition_fields,
 )
 from floecat.connectors.delta_log import DeltaLog, LogListing
 from floecat.delta.actions import Metadata
@@ -182,11 +182,13 @@ class Refresher:
     def _first(self, known: _Known, log: DeltaLog, listing: LogListing, *, in_request: bool) -> bool:
         versions = listing.versions[-self._settings.max_versions_in_request :]
         ids = known.ids
-        history = _within(log.metadata_history(listing), versions)
-        assign_history([metadata for _, metadata in history], ids)
+        told = log.metadata_history(listing)
+        assign_history([metadata for _, metadata in told], ids)
+        history = _within(told, versions)
         format_version = self._format_version(known, [metadata for _, metadata in history], ids)
         document = TableDocument.new(known.table.row.object_uuid, known.delta.location, format_version)
-        builder = self._builder(known, log, listing, document, ids, in_request=in_request)
+        names = spec_names([translate_schema(metadata, ids) for _, metadata in told], {})
+        builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         point = build_versions(builder, versions, None, must_have=listing.latest)
         return self._publish(known, document, builder, point, history, listing)
 
@@ -195,12 +197,17 @@ class Refresher:
     ) -> bool:
         document = TableDocument.parse(known.document or b"")
         ids = state.field_ids
-        builder = self._builder(known, log, listing, document, ids, in_request=in_request)
+        names = document.partition_names
+        builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         versions = [version for version in listing.versions if version > state.version]
         start = self._point(self._layouts(known), document, state)
         point = build_versions(builder, versions, start, must_have=listing.latest)
         history = _merged(state.history, builder.history)
-        if ids.generation != known.ids.generation:
+        renamed = spec_names([builder.translated(metadata) for _, metadata in history], names) != {
+            **names,
+            **document.partition_names,
+        }
+        if renamed or ids.generation != known.ids.generation:
             return self._refresh(known.anew(ids), in_request=in_request)
         if self._format_version(known, [metadata for _, metadata in history], ids) > document.format_version:
             return self._refresh(known.anew(), in_request=in_request)
@@ -223,7 +230,8 @@ class Refresher:
             progress(start, len(missing))
             document = TableDocument.parse(known.document or b"")
             document.remove(gone)
-            builder = self._builder(known, log, listing, document, ids, in_request=False)
+            names = document.partition_names
+            builder = self._builder(known, log, listing, document, ids, names, in_request=False)
             point = build_versions(builder, missing[start : start + _BATCH], point, must_have=None)
             history = _merged(state.history, builder.history)
             newest = self._point(self._layouts(known), document, state)
@@ -250,7 +258,7 @@ class Refresher:
         document.remove(_misread(document.versions, history, schemas))
         document.make_current(
             point.version,
-            document.spec(partition_fields(current)),
+            document.spec(partition_fields(current, builder.names)),
             table_properties(point.metadata, point.version, current, schemas),
         )
         if known.document is not None and document.encode() == known.document:
@@ -327,6 +335,7 @@ class Refresher:
         listing: LogListing,
         document: TableDocument,
         ids: FieldIds,
+        names: Mapping[int, str],
         *,
         in_request: bool,
     ) -> VersionBuilder:
@@ -337,7 +346,7 @@ class Refresher:
             read_footers=self._settings.missing_statistics == "read",
             most_opened_files=self._settings.max_files_in_request if in_request else None,
         )
-        return VersionBuilder(log, listing, self._layouts(known), document, ids, options)
+        return VersionBuilder(log, listing, self._layouts(known), document, ids, names, options)
 
     def _format_version(self, known: _Known, metadata: Sequence[Metadata], ids: FieldIds) -> int:
         wanted = known.delta.format_version or self._settings.format_version
@@ -360,18 +369,26 @@ def _is_newest(listing: LogListing, state: DeltaState) -> bool:
 
 
 def _misread(versions: Sequence[int], history: History, schemas: Sequence[TranslatedSchema]) -> Sequence[int]:
-    """Versions whose files readers would take columns from by a name that means another column by now.
+    """Versions that some readers would read wrong, and so are not offered.
 
-    Files that carry field ids are read by these. A table carries them in all of its files if its columns
-    were mapped from the start.
+    - Readers take columns of files without field ids by name, and the name means another column by now. A
+      table has no such files if its columns were mapped from the start.
+    - Spark 1.10 binds filters on an old snapshot to the partition columns of the current schema, and finds
+      nothing if those of the same name are others.
     """
     resolved = resolved_schemas(schemas)
+    current = schemas[-1].schema.ids_by_name
     misread: list[int] = []
     carries_ids = history[0][0] == 0
     for position, (first, _) in enumerate(history):
-        carries_ids = carries_ids and schemas[position].mapping_mode != "none"
+        schema = schemas[position]
+        carries_ids = carries_ids and schema.mapping_mode != "none"
+        repartitioned = any(
+            current.get(column.name, column.source_id) != column.source_id
+            for column in schema.partition_fields
+        )
         last = history[position + 1][0] if position + 1 < len(history) else None
-        if not resolved[position] and not carries_ids:
+        if repartitioned or not (resolved[position] or carries_ids):
             misread += [one for one in versions if one >= first and (last is None or one < last)]
     return misread
 

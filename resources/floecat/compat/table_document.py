@@ -124,17 +124,26 @@ class TableDocument:
         return schema_id
 
     def spec(self, fields: Sequence[PartitionField]) -> int:
-        """The id of a partition spec in the document, where it is added if no other has these fields."""
+        """The id of a partition spec in the document, where it is added if no other has these fields.
+
+        Names do not tell specs apart: they follow what columns are called.
+        """
         wanted = msgspec.to_builtins(tuple(fields))
         specs = self._fields["partition-specs"]
         for known in specs:
-            if known["fields"] == list(wanted):
+            if _without_names(known["fields"]) == _without_names(wanted):
                 return int(known["spec-id"])
         spec_id = max((known["spec-id"] for known in specs), default=-1) + 1
         specs.append({"spec-id": spec_id, "fields": list(wanted)})
         last = max((field.field_id or 0 for field in fields), default=NO_PARTITION_FIELD_ID)
         self._fields["last-partition-id"] = max(self._fields["last-partition-id"], last)
         return spec_id
+
+    @property
+    def partition_names(self) -> Mapping[int, str]:
+        """Names of the fields of all specs, by id."""
+        specs = self._fields["partition-specs"]
+        return {field["field-id"]: field["name"] for spec in specs for field in spec["fields"]}
 
     def add(self, snapshot: NewSnapshot) -> None:
         """Adds a version, or puts it in the place of what it was before."""
@@ -195,3 +204,7 @@ class TableDocument:
             "last-updated-ms": max(self._fields["last-updated-ms"], current["timestamp-ms"]),
         }
         return msgspec.json.encode(self._fields)
+
+
+def _without_names(fields: Sequence[JsonObject]) -> list[JsonObject]:
+    return [{key: value for key, value in field.items() if key != "name"} for field in fields]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.layouts import Layout, Layouts
+from floecat.compat.partition_specs import partition_fields
 from floecat.compat.summaries import snapshot_summary
 from floecat.compat.table_document import NewSnapshot, TableDocument
 from floecat.connectors.delta_log import DeltaLog, LogListing
@@ -26,11 +27,10 @@ from floecat.errors import (
     LocationNotAllowedError,
     UnsupportedDeltaTableError,
 )
-from floecat.iceberg.partitioning import PartitionField, PartitionSpec
+from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.position_deletes import DeleteFormat
-from floecat.iceberg.transforms import IDENTITY
 
-__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions", "partition_fields"]
+__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class VersionBuilder:
 
     Attributes:
         ids: ids of the table's columns.
+        names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
     """
 
@@ -98,6 +99,7 @@ class VersionBuilder:
         layouts: Layouts,
         document: TableDocument,
         ids: FieldIds,
+        names: Mapping[int, str],
         options: BuildOptions,
     ) -> None:
         """Takes a table.
@@ -108,6 +110,7 @@ class VersionBuilder:
             layouts: makes manifests.
             document: gets the snapshots.
             ids: gets the ids of new columns.
+            names: of partition fields, by id.
             options: how it is translated.
         """
         self._log = log
@@ -117,6 +120,7 @@ class VersionBuilder:
         self._options = options
         self._translations: dict[object, TranslatedSchema] = {}
         self.ids = ids
+        self.names = names
         self.history: list[tuple[int, Metadata]] = []
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
@@ -218,7 +222,7 @@ class VersionBuilder:
 
     def _context(self, version: int, metadata: Metadata) -> ChunkContext:
         translated = self.translated(metadata)
-        fields = partition_fields(translated)
+        fields = partition_fields(translated, self.names)
         options = self._options
         return ChunkContext(
             location=self._log.location,
@@ -257,14 +261,6 @@ def has_record_count(files: pa.Table) -> pa.ChunkedArray:
         return known
     parsed = pc.struct_field(files["stats_parsed"], "numRecords")
     return pc.or_(known, parsed.is_valid())
-
-
-def partition_fields(translated: TranslatedSchema) -> tuple[PartitionField, ...]:
-    """The partition spec of a table: each partition column as it is."""
-    return tuple(
-        PartitionField(column.name, IDENTITY, source_id=column.source_id, field_id=column.field_id)
-        for column in translated.partition_fields
-    )
 
 
 def build_versions(

@@ -92,7 +92,7 @@ class DeltaLog:
         listing = self._reaching(listing, version)
         segment = listing.segment(version)
         checkpoint = self._reader.open_checkpoint(segment.checkpoint) if segment.checkpoint else None
-        texts = list(self._reader.read_many(file.name for file in segment.files))
+        texts = list(self._reader.read_all(segment.files))
         headers = [read_header(text.data, location=text.location) for text in texts]
         protocol, metadata = self._in_force([*([checkpoint.header] if checkpoint else []), *headers], version)
         check_readable(protocol, metadata)
@@ -133,7 +133,7 @@ class DeltaLog:
         """
         files = listing.commits(after, until)
         protocol, metadata = self._state(listing, after) if after >= 0 and files else (None, None)
-        texts = self._reader.read_many(file.name for file in files)
+        texts = self._reader.read_all(files)
         for version, text in enumerate(texts, start=after + 1):
             commit = self._commit(listing, version, text, protocol, metadata)
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
@@ -143,33 +143,42 @@ class DeltaLog:
         """Every metadata that the log still knows, oldest first, with the version that set it.
 
         For the oldest version, and for others that the log only has a checkpoint of, it is the metadata in
-        force. Adds and removes are not decoded.
+        force. Adds and removes are not decoded. What is broken before the newest checkpoint is left out, as
+        newer versions can be read without it.
 
         Args:
             listing: the log. Of one after a version: what was set after it.
         """
-        history: list[tuple[int, Metadata]] = []
+        starts: list[int] = []
         followers: list[int] = []
         previous = listing.after
         for version in listing.versions:
-            if previous == version - 1 and listing.has_commit(version):
-                followers.append(version)
-            else:
-                history += self._set_by(followers)
-                followers = []
-                history.append((version, self._state(listing, version)[1]))
+            follows = previous == version - 1 and listing.has_commit(version)
+            (followers if follows else starts).append(version)
             previous = version
-        history += self._set_by(followers)
-        return [(version, metadata) for version, metadata in history if metadata.schema_string]
+        history = [(version, self._metadata_of_state(listing, version)) for version in starts]
+        files = [file for version in followers for file in listing.commits(version - 1, version)]
+        for version, text in zip(followers, self._reader.read_all(files), strict=True):
+            if has_metadata(text.data):
+                history.append((version, self._metadata_of_commit(listing, version, text)))
+        history.sort(key=lambda entry: entry[0])
+        return [(version, metadata) for version, metadata in history if metadata and metadata.schema_string]
 
-    def _set_by(self, versions: list[int]) -> list[tuple[int, Metadata]]:
-        texts = self._reader.read_many(map(commit_name, versions))
-        headers = (
-            (version, read_header(text.data, location=text.location))
-            for version, text in zip(versions, texts, strict=True)
-            if has_metadata(text.data)
-        )
-        return [(version, header.metadata) for version, header in headers if header.metadata]
+    def _metadata_of_state(self, listing: LogListing, version: int) -> Metadata | None:
+        try:
+            return self._state(listing, version)[1]
+        except InvalidDeltaTableError:
+            if listing.needs(version):
+                raise
+            return None
+
+    def _metadata_of_commit(self, listing: LogListing, version: int, text: LogText) -> Metadata | None:
+        try:
+            return read_header(text.data, location=text.location).metadata
+        except InvalidDeltaTableError:
+            if listing.needs(version):
+                raise
+            return None
 
     def _reaching(self, listing: LogListing, version: int) -> LogListing:
         return listing if listing.reaches(version) else self.listing()
@@ -177,14 +186,14 @@ class DeltaLog:
     def _state(self, listing: LogListing, version: int) -> tuple[Protocol, Metadata]:
         """Protocol and metadata in force, read from the newest file back to the one that sets them."""
         segment = self._reaching(listing, version).segment(version)
-        headers: list[Header] = []
-        for text in self._reader.read_many(file.name for file in reversed(segment.files)):
-            headers.insert(0, read_header(text.data, location=text.location))
-            if any(header.protocol for header in headers) and any(header.metadata for header in headers):
-                return self._in_force(headers, version)
-        if segment.checkpoint:
-            headers.insert(0, self._reader.open_checkpoint(segment.checkpoint).header)
-        return self._in_force(headers, version)
+        newest = Header()
+        for text in self._reader.read_all(segment.files[::-1]):
+            header = read_header(text.data, location=text.location)
+            newest = Header(newest.protocol or header.protocol, newest.metadata or header.metadata)
+            if newest.protocol and newest.metadata:
+                return newest.protocol, newest.metadata
+        checkpoint = [self._reader.open_checkpoint(segment.checkpoint).header] if segment.checkpoint else []
+        return self._in_force([*checkpoint, newest], version)
 
     def _in_force(self, headers: Iterable[Header], version: int) -> tuple[Protocol, Metadata]:
         protocol = metadata = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from floecat.connectors.delta_log_files import LOG_FOLDER
 from floecat.delta.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.commits import LogText
 from floecat.delta.headers import Header
-from floecat.delta.log_files import Checkpoint
+from floecat.delta.log_files import Checkpoint, LogFile
 from floecat.delta.paths import PathReader
 from floecat.errors import FileMissingError, InvalidDeltaTableError
 from floecat.fileio.base import FileIO
@@ -22,11 +21,12 @@ from floecat.fileio.locations import AllowedLocations
 
 __all__ = ["MAX_LOG_FILE_BYTES", "LogReader", "OpenCheckpoint"]
 
-MAX_LOG_FILE_BYTES: Final = 2 * 1024**3
-"""Largest file of a log that is read."""
+MAX_LOG_FILE_BYTES: Final = 2**31 - 2**20
+"""Largest file of a log that is read: what one array of bytes holds."""
 
 _SIDECARS: Final = "_sidecars"
 _READS_AHEAD: Final = 8
+_BYTES_AHEAD: Final = 64 * 1024 * 1024
 
 
 class LogReader:
@@ -66,19 +66,27 @@ class LogReader:
         self._allowed.check(location)
         return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
 
-    def read_many(self, names: Iterable[str]) -> Iterator[LogText]:
-        """Files in the order of their names, a few ahead of the caller; else as `read`."""
-        rest = iter(names)
-        first = list(islice(rest, 2))
-        if len(first) < 2:
-            yield from map(self.read, first)
+    def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
+        """Files in their order, read a few ahead of the caller; else as `read`."""
+        return self._read_ahead([(file.name, file.size_bytes) for file in files])
+
+    def _read_ahead(self, files: Sequence[tuple[str, int]]) -> Iterator[LogText]:
+        """Takes names and sizes."""
+        if len(files) < 2:
+            yield from (self.read(name) for name, _ in files)
             return
         pool = ThreadPoolExecutor(_READS_AHEAD, thread_name_prefix="delta-log")
+        ahead: deque[tuple[Future[LogText], int]] = deque()
+        held = 0
         try:
-            ahead: deque[Future[LogText]] = deque(pool.submit(self.read, name) for name in first)
-            while ahead:
-                ahead += [pool.submit(self.read, name) for name in islice(rest, _READS_AHEAD - len(ahead))]
-                yield ahead.popleft().result()
+            for name, size in files:
+                while ahead and (len(ahead) == _READS_AHEAD or held + size > _BYTES_AHEAD):
+                    first, its_size = ahead.popleft()
+                    yield first.result()
+                    held -= its_size
+                ahead.append((pool.submit(self.read, name), size))
+                held += size
+            yield from (future.result() for future, _ in ahead)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -89,7 +97,7 @@ class LogReader:
             FileMissingError: a file of it is gone.
             InvalidDeltaTableError: a file of it is damaged.
         """
-        texts = self.read_many(file.name for file in checkpoint.files)
+        texts = self.read_all(checkpoint.files)
         return OpenCheckpoint(
             self, [open_checkpoint_file(text.data, location=text.location) for text in texts]
         )
@@ -100,8 +108,10 @@ class LogReader:
         Raises:
             InvalidDeltaTableError: one is missing or damaged.
         """
+        # What the checkpoint says of their sizes could be anything.
+        files = [(f"{_SIDECARS}/{name}", _BYTES_AHEAD // 2) for name in names]
         try:
-            for text in self.read_many(f"{_SIDECARS}/{name}" for name in names):
+            for text in self._read_ahead(files):
                 yield open_checkpoint_file(text.data, location=text.location)
         except FileMissingError as error:
             raise InvalidDeltaTableError(

@@ -69,7 +69,8 @@ class Commit:
         adds: files that it adds; columns of `floecat.delta.file_tables.files_schema`, partition columns of
             the metadata in force after it. Ordered by path and deletion vector.
         removes: files that it removes; columns of `floecat.delta.file_tables.REMOVES_SCHEMA`. A file that
-            gets another deletion vector is removed with the old one and added with the new one.
+            gets another deletion vector is removed with the old one and added with the new one. One that is
+            live may be added again as it is, with other statistics.
     """
 
     version: int

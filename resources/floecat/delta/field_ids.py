@@ -119,8 +119,8 @@ class FieldIds(msgspec.Struct):
         Raises:
             InvalidDeltaTableError: column mapping gave an id or a physical name twice.
         """
-        self.dictate(slots)
         assigned = _dictated(slots)
+        self.dictate(slots)
         taken = set(assigned.values())
         for slot in slots:
             known = None if slot.path in assigned else self._known(slot.path, taken)

@@ -121,7 +121,7 @@ def _lines(data: bytes, location: str) -> list[_Line]:
     for start, end in _found(data):
         try:
             lines.append(_LINES.decode(memoryview(data)[start:end]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             number = data.count(b"\n", 0, start) + 1
             raise InvalidDeltaTableError(f"Line {number} of {location} is no valid Delta action") from None
     return lines

@@ -119,6 +119,10 @@ class LogListing:
         """Whether it holds all that the state at a version is rebuilt from."""
         return self.after is None or any(found <= version for found in self._files.checkpoints)
 
+    def needs(self, version: int) -> bool:
+        """Whether the newest state is rebuilt from the files of a version."""
+        return all(version >= checkpoint for checkpoint in self._files.checkpoints)
+
     def segment(self, version: int) -> LogSegment:
         """The files from which the state at a version is rebuilt, from the newest complete checkpoint on.
 

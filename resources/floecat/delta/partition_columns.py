@@ -25,17 +25,20 @@ def physical_partition_names(metadata: Metadata) -> tuple[str, ...]:
     """Physical names of the partition columns, in their order.
 
     Raises:
-        InvalidDeltaTableError: the schema cannot be read, or lacks one of them.
+        InvalidDeltaTableError: the schema cannot be read, lacks one of them, or has one twice.
     """
     if not metadata.partition_columns:
         return ()
     try:
         schema = msgspec.json.decode(metadata.schema_string, type=_Schema)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise InvalidDeltaTableError("The schema of the table is not valid JSON of a schema") from None
     mapped = metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
     fields = {field.name: field for field in schema.fields}
-    return tuple(_physical_name(fields.get(name), name, mapped=mapped) for name in metadata.partition_columns)
+    names = [_physical_name(fields.get(name), name, mapped=mapped) for name in metadata.partition_columns]
+    if len(set(names)) < len(names):
+        raise InvalidDeltaTableError("The table is partitioned by one column twice")
+    return tuple(names)
 
 
 def _physical_name(field: _Field | None, name: str, *, mapped: bool) -> str:

@@ -58,12 +58,14 @@ class PathReader:
             The paths: relative to the root of the table if the file is below it, else absolute URIs.
 
         Raises:
-            InvalidDeltaTableError: a path is not UTF-8 once it is decoded.
+            InvalidDeltaTableError: a path is not UTF-8 once it is decoded, or holds a null character.
         """
         try:
             chunks = [self._placed(chunk, _decoded(chunk)) for chunk in encoded.chunks]
         except UnicodeDecodeError:
             raise InvalidDeltaTableError(f"A file path in {location} is not UTF-8") from None
+        if any(pc.any(pc.match_substring(chunk, "\0")).as_py() for chunk in chunks):
+            raise InvalidDeltaTableError(f"A file path in {location} holds a null character")
         return pa.chunked_array(chunks, pa.string())
 
     def _placed(self, encoded: pa.Array, decoded: pa.Array) -> pa.Array:

@@ -105,7 +105,7 @@ def _keys(files: pa.Table) -> pa.ChunkedArray:
     path, dv_id = files["path"], files["dv_id"]
     if dv_id.null_count == len(dv_id):
         return path
-    # No path holds a null character.
+    # No path holds a null character; see `PathReader`.
     return pc.coalesce(pc.binary_join_element_wise(path, dv_id, "\0"), path)
 
 

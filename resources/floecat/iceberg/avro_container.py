@@ -19,9 +19,9 @@ from floecat.iceberg.avro_columns import Bytes, Int64s, varint
 __all__ = [
     "BLOCK_SIZE",
     "Block",
+    "BlockWriter",
     "Header",
     "check_marker",
-    "deflate_records",
     "encode_container",
     "inflate",
     "read_blocks",
@@ -62,26 +62,58 @@ class Header(NamedTuple):
     size: int
 
 
-def deflate_records(data: Bytes, sizes: Int64s) -> Iterator[Block]:
-    """Yields records in compressed blocks of about `BLOCK_SIZE`.
+class BlockWriter:
+    """Puts records into compressed blocks of about `BLOCK_SIZE`."""
 
-    Args:
-        data: the records, one after the other.
-        sizes: bytes of each.
-    """
-    ends = np.cumsum(sizes)
-    record = start = 0
-    while record < len(ends):
-        # up to the record with which the block is full, or the last one
-        stop = min(int(np.searchsorted(ends, start + BLOCK_SIZE)) + 1, len(ends))
-        end = int(ends[stop - 1])
-        # the fastest level: the default one saves a tenth of the bytes at most and takes three times as long
-        yield Block(stop - record, zlib.compress(data[start:end].data, 1, _RAW_DEFLATE))
-        record, start = stop, end
+    def __init__(self) -> None:
+        """No records yet."""
+        self._blocks: list[Block] = []
+        self._pending: list[tuple[Bytes, Int64s]] = []
+        self._pending_size = 0
+
+    def write(self, data: Bytes, sizes: Int64s) -> None:
+        """Takes records.
+
+        Args:
+            data: the records, one after the other.
+            sizes: bytes of each.
+        """
+        self._pending.append((data, sizes))
+        self._pending_size += len(data)
+        if self._pending_size >= BLOCK_SIZE:
+            self._flush(BLOCK_SIZE)
+
+    def copy(self, block: Block) -> None:
+        """Takes a block of another file as it is."""
+        self._flush(1)
+        self._blocks.append(block)
+
+    def finish(self) -> list[Block]:
+        """All blocks, in the order in which records and blocks came."""
+        self._flush(1)
+        return self._blocks
+
+    def _flush(self, least: int) -> None:
+        """Makes blocks of what is pending; one of fewer bytes than `least` waits for more."""
+        data = np.concatenate([np.zeros(0, np.uint8), *(data for data, _ in self._pending)])
+        sizes = np.concatenate([np.zeros(0, np.int64), *(sizes for _, sizes in self._pending)])
+        ends = np.cumsum(sizes)
+        record = start = 0
+        while record < len(ends):
+            # up to the record with which the block is full, or the last one
+            stop = min(int(np.searchsorted(ends, start + BLOCK_SIZE)) + 1, len(ends))
+            end = int(ends[stop - 1])
+            if end - start < least:
+                break
+            # the fastest level: the default one saves a tenth of the bytes and takes three times as long
+            self._blocks.append(Block(stop - record, zlib.compress(data[start:end].data, 1, _RAW_DEFLATE)))
+            record, start = stop, end
+        self._pending = [(data[start:], sizes[record:])]
+        self._pending_size = len(data) - start
 
 
 def encode_container(metadata: Mapping[str, bytes], blocks: Iterable[Block]) -> bytes:
-    """A file of blocks compressed by `deflate_records`.
+    """A file of blocks that a `BlockWriter` made.
 
     Args:
         metadata: the file's metadata, to be written in this order; `avro.codec` is added.

@@ -10,7 +10,7 @@ import fastavro
 import msgspec
 import numpy as np
 
-from floecat.iceberg.avro_container import deflate_records, encode_container
+from floecat.iceberg.avro_container import BlockWriter, encode_container
 from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.manifest_lists import DATA_MANIFEST, ManifestFile
 from floecat.iceberg.manifest_schema import manifest_list_schema
@@ -83,7 +83,9 @@ def write_manifest_list(
         record = BytesIO()
         fields = msgspec.to_builtins(manifest, builtin_types=(bytes,))
         if manifest.partitions is not None:
-            fields["partitions"] = list(fields["partitions"])  # fastavro takes a tuple for a branch of the union
+            fields["partitions"] = list(
+                fields["partitions"]
+            )  # fastavro takes a tuple for a branch of the union
         fastavro.schemaless_writer(record, schema, fields)
         records.append(record.getvalue())
     metadata = {
@@ -97,8 +99,9 @@ def write_manifest_list(
     if has_row_ids:
         metadata["first-row-id"] = str(first_row_id).encode()
     sizes = np.array([len(record) for record in records], np.int64)
-    blocks = deflate_records(np.frombuffer(b"".join(records), np.uint8), sizes)
-    return encode_container(metadata, blocks)
+    blocks = BlockWriter()
+    blocks.write(np.frombuffer(b"".join(records), np.uint8), sizes)
+    return encode_container(metadata, blocks.finish())
 
 
 def _check(manifest: ManifestFile, *, has_row_ids: bool) -> None:

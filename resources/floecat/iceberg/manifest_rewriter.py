@@ -20,8 +20,8 @@ from floecat.iceberg.avro_columns import Bools, Int64s, varint
 from floecat.iceberg.avro_container import (
     BLOCK_SIZE,
     Block,
+    BlockWriter,
     check_marker,
-    deflate_records,
     encode_container,
     inflate,
     read_blocks,
@@ -44,6 +44,7 @@ from floecat.iceberg.string_hashes import string_hashes
 __all__ = ["OldManifest", "rewrite"]
 
 _WHAT = "manifest"
+_EXISTING = status_bytes(np.array([ManifestEntryStatus.EXISTING], np.uint8))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +85,9 @@ def rewrite(
     sources = [_Source(manifest) for manifest in manifests]
     _check_alike(sources)
     keys = _Keys(remove)
-    output = _Output()
+    output = BlockWriter()
     removed = [source.rewrite(keys, output, snapshot_id) for source in sources]
-    output.write(concat_entries(removed))
+    output.write(*concat_entries(removed))
     survivors = [source.index_rows(source.survives, ManifestEntryStatus.EXISTING) for source in sources]
     gone = [source.index_rows(source.removed, ManifestEntryStatus.DELETED, snapshot_id) for source in sources]
     last = sources[-1]
@@ -130,37 +131,6 @@ class _Keys:
         return found
 
 
-class _Output:
-    """Blocks of the new manifest: old ones where nothing changes, else new ones of the usual size."""
-
-    def __init__(self) -> None:
-        self._blocks: list[Block] = []
-        self._pending: list[Entries] = []
-        self._pending_size = 0
-
-    def copy(self, block: Block) -> None:
-        """Takes a block as it is."""
-        self._flush()
-        self._blocks.append(block)
-
-    def write(self, entries: Entries) -> None:
-        """Takes entries."""
-        self._pending.append(entries)
-        self._pending_size += len(entries.data)
-        if self._pending_size >= BLOCK_SIZE:
-            self._flush()
-
-    def finish(self) -> list[Block]:
-        """All blocks."""
-        self._flush()
-        return self._blocks
-
-    def _flush(self) -> None:
-        self._blocks += deflate_records(*concat_entries(self._pending))
-        self._pending.clear()
-        self._pending_size = 0
-
-
 class _Source:
     """An old manifest, and what becomes of its entries.
 
@@ -182,6 +152,7 @@ class _Source:
             raise self._does_not_fit()
         self._hashes = index.column("key_hash")
         self._statuses = index.column("status")
+        self._snapshot_ids = index.column("snapshot_id")
         self._sizes = index.column("entry_size").astype(np.int64)
         self.survives: Bools = self._statuses != ManifestEntryStatus.DELETED
         self.removed: Bools = np.zeros(len(index), np.bool_)
@@ -196,7 +167,7 @@ class _Source:
         counts = np.where(inherits, self.index.column("record_count"), 0)
         return inherits, first_row_id + np.cumsum(counts) - counts
 
-    def rewrite(self, keys: _Keys, output: _Output, snapshot_id: int) -> Entries:
+    def rewrite(self, keys: _Keys, output: BlockWriter, snapshot_id: int) -> Entries:
         """Writes the entries that survive.
 
         Returns:
@@ -217,10 +188,10 @@ class _Source:
             self.survives[rows] &= ~gone
             self.removed[rows] = gone
             if gone.any():
-                old_snapshot_ids = self.index.column("snapshot_id")[rows][gone]
-                removed.append(as_deleted(select(entries, gone), old_snapshot_ids, snapshot_id))
-            entries.data[entries.starts] = ManifestEntryStatus.EXISTING
-            output.write(select(entries, self.survives[rows]))
+                deleted = as_deleted(select(entries, gone), self._snapshot_ids[rows][gone], snapshot_id)
+                self._sizes[rows][gone] = deleted.sizes
+                removed.append(deleted)
+            output.write(*select(entries, self.survives[rows]))
         return concat_entries(removed)
 
     def _is_unchanged(self, rows: slice, candidates: Bools) -> bool:
@@ -233,13 +204,15 @@ class _Source:
         )
 
     def _entries(self, block: Block, rows: slice) -> Entries:
+        """The entries of a block, all with status EXISTING, and with row ids of their own."""
         data = np.frombuffer(bytearray(inflate(block, location=self._location, what=_WHAT)), np.uint8)
-        entries = Entries(data, self._sizes[rows])
+        entries = Entries(data, self._sizes[rows].copy())
         if (
             entries.sizes.sum() != len(data)
             or (data[entries.starts] != status_bytes(self._statuses[rows])).any()
         ):
             raise self._does_not_fit()
+        data[entries.starts] = _EXISTING
         if self._inherits[rows].any():
             entries = with_first_row_ids(entries, self._first_row_ids[rows], self._inherits[rows])
             self._sizes[rows] = entries.sizes

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.iceberg.avro_columns import Int64s
-from floecat.iceberg.avro_container import Block, deflate_records, encode_container
+from floecat.iceberg.avro_container import BlockWriter, encode_container
 from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.manifest_index import CONTENT_NAMES, INDEX_KEY, ManifestIndex, index_entries
 from floecat.iceberg.manifest_lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
@@ -75,10 +75,10 @@ def write_manifest(
     _check(rows, format_version)
     record_counts = _record_counts(rows)
     partitions = partition_struct(rows.partitions, spec, partition_types, len(rows))
-    blocks: list[Block] = []
+    blocks = BlockWriter()
     sizes = []
     for data, chunk_sizes in encode_entries(rows, record_counts, partitions, format_version):
-        blocks += deflate_records(data, chunk_sizes)
+        blocks.write(data, chunk_sizes)
         sizes.append(chunk_sizes)
     content = DATA_MANIFEST if rows.content is FileContent.DATA else DELETE_MANIFEST
     index = ManifestIndex(
@@ -97,7 +97,7 @@ def write_manifest(
         "content": CONTENT_NAMES[content],
         INDEX_KEY: index.encode(),
     }
-    return EncodedManifest(encode_container(metadata, blocks), index)
+    return EncodedManifest(encode_container(metadata, blocks.finish()), index)
 
 
 def _check(rows: ManifestRows, format_version: int) -> None:

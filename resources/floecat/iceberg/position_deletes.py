@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from floecat.iceberg.avro_columns import constant, lay_out, varint, varints
-from floecat.iceberg.avro_container import Block, deflate_records, encode_container
+from floecat.iceberg.avro_container import BlockWriter, encode_container
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -180,12 +180,10 @@ def _parquet(file_path: str, positions: _Positions) -> bytes:
 def _avro(file_path: str, positions: _Positions) -> bytes:
     path = file_path.encode()
     location = constant(varint(len(path)) + path)
-
-    def blocks() -> Iterator[Block]:
-        for batch in positions:
-            # the path stands before each position: a batch at once would be a hundred megabytes
-            for start in range(0, len(batch), _ENCODED_ROWS):
-                part = batch[start : start + _ENCODED_ROWS]
-                yield from deflate_records(*lay_out([location, varints(part)], len(part)))
-
-    return encode_container({"avro.schema": _AVRO_SCHEMA, **_METADATA}, blocks())
+    writer = BlockWriter()
+    for batch in positions:
+        # the path stands before each position: a batch at once would be a hundred megabytes
+        for start in range(0, len(batch), _ENCODED_ROWS):
+            part = batch[start : start + _ENCODED_ROWS]
+            writer.write(*lay_out([location, varints(part)], len(part)))
+    return encode_container({"avro.schema": _AVRO_SCHEMA, **_METADATA}, writer.finish())

@@ -12,7 +12,7 @@ import pytest
 
 from floecat.errors import InvalidDeltaTableError, UnavailableError, UnsupportedDeltaTableError
 from floecat.store import leases
-from tests.behaviour.compat.conftest import as_rows, artifacts, delta_table, rows_of
+from tests.behaviour.compat.conftest import artifacts, as_rows, delta_table, rows_of
 
 
 def assert_history(lake, table, writer):

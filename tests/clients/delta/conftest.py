@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,7 +54,7 @@ def sail_tables(tmp_path_factory: pytest.TempPathFactory, delta_lake: DeltaLake)
 @pytest.fixture
 def table_folder(delta_lake: DeltaLake, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder below the lake's for the tables of one test."""
-    folder = Path(delta_lake.root) / "tests" / request.node.name.replace("/", "_")
+    folder = Path(delta_lake.root) / "tests" / re.sub(r"\W+", "_", request.node.name)
     folder.mkdir(parents=True)
     yield folder
     shutil.rmtree(folder)

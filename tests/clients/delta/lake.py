@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from tests.clients.connections import Connections
+from tests.clients.delta.spark_rows import collected
 from tests.clients.warehouses import Warehouse
 
 __all__ = ["ENGINES", "DeltaLake", "DeltaWarehouse", "Reader", "sql_name", "table_name"]
@@ -65,7 +66,8 @@ class DeltaLake:
     ) -> httpx.Response:
         """The answer to a registration."""
         self.create_namespace(namespace)
-        uri = location.as_uri() if isinstance(location, Path) else location
+        # Locations are not encoded.
+        uri = f"file://{location}" if isinstance(location, Path) else location
         path = f"/management/v1/catalogs/{self.warehouse.name}/namespaces/{namespace}/tables"
         return self.http.post(path, json={"name": name, "format": "delta", "location": uri} | fields)
 
@@ -109,13 +111,7 @@ class DeltaLake:
             # PySpark leaves the socket of each answer to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
             catalog.session.catalog.setCurrentCatalog(catalog.name)
-            answer = catalog.session.sql(statement)
-            batches = answer._collect_as_arrow()
-            if batches:
-                return pa.Table.from_batches(batches)
-            from pyspark.sql.pandas.types import to_arrow_schema
-
-            return to_arrow_schema(answer.schema).empty_table()
+            return collected(catalog.session.sql(statement))
 
 
 def table_name(name: str) -> str:
@@ -129,7 +125,20 @@ def sql_name(table: str, quote: str) -> str:
 
 
 def _with_pyiceberg(lake: DeltaLake, table: str, version: int | None) -> pa.Table:
-    return lake.pyiceberg(table).scan(snapshot_id=version).to_arrow()
+    found = lake.pyiceberg(table)
+    if version == 0:
+        return _first_version(found).scan().to_arrow()
+    return found.scan(snapshot_id=version).to_arrow()
+
+
+def _first_version(table: Table) -> Table:
+    """PyIceberg takes the snapshot id 0 for none, and would read the newest version."""
+    snapshot = table.snapshot_by_id(0)
+    if snapshot is None:
+        raise ValueError("Version 0 is not offered")
+    then = {"current_snapshot_id": 0, "current_schema_id": snapshot.schema_id}
+    metadata = table.metadata.model_copy(update=then)
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
 
 
 def _with_duckdb(lake: DeltaLake, table: str, version: int | None) -> pa.Table:

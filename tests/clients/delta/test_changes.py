@@ -21,6 +21,7 @@ _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 _COMMITS = 40
 _ARTIFACT = re.compile(
     r"snap-\d+-compat\.avro|\d+-compat-([md]\d+\.avro|pd-[0-9a-f]+\.parquet|dv-\d+\.puffin)"
+    r"|\d+-compat-[0-9a-f]+\.metadata\.json"
 )
 
 

@@ -186,8 +186,8 @@ def test_text_is_preferred_to_struct_statistics() -> None:
 def test_partition_values_that_are_only_typed() -> None:
     parsed = pa.struct([("p", pa.int32()), ("q", pa.timestamp("us"))])
     rows = [
-        add("a", partitionValues_parsed={"p": 1, "q": dt.datetime(1, 1, 1)}),  # noqa: DTZ001
-        add("b", partitionValues_parsed={"p": None, "q": dt.datetime(9999, 12, 31, 23, 59, 59, 999999)}),  # noqa: DTZ001
+        add("a", partitionValues_parsed={"p": 1, "q": dt.datetime(1, 1, 1)}),
+        add("b", partitionValues_parsed={"p": None, "q": dt.datetime(9999, 12, 31, 23, 59, 59, 999999)}),
         add("c", partitionValues_parsed=None),
     ]
     types: dict[str, Any] = {"partitionValues": None, "partitionValues_parsed": parsed}
@@ -227,7 +227,7 @@ def test_damaged_pages() -> None:
 
 
 def test_broken_actions() -> None:
-    with pytest.raises(InvalidDeltaTableError, match="Protocol, metadata or a sidecar in .* is broken"):
+    with pytest.raises(InvalidDeltaTableError, match=r"Protocol, metadata or a sidecar in .* is broken"):
         header(checkpoint_bytes({"protocol": {"minReaderVersion": 1}}))
     with pytest.raises(InvalidDeltaTableError, match="lacks the size of a file"):
         files(checkpoint_bytes(add("a", size=None)))

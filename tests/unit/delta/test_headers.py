@@ -112,6 +112,7 @@ def test_an_empty_file(data: bytes) -> None:
         b'{"metaData":{"schemaString":["secret"]}}',
         b'{"metaData":{"schemaString":"\xff secret"}}',
         b'["protocol"]',
+        b'{"protocol":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
 def test_a_broken_line_is_named_and_not_quoted(line: bytes) -> None:
@@ -145,5 +146,5 @@ def test_rows_of_a_checkpoint() -> None:
     ],
 )
 def test_broken_rows_of_a_checkpoint(row: dict[str, dict[str, object]]) -> None:
-    with pytest.raises(InvalidDeltaTableError, match="Protocol, metadata or a sidecar in .* is broken"):
+    with pytest.raises(InvalidDeltaTableError, match=r"Protocol, metadata or a sidecar in .* is broken"):
         header_of_rows([row], location=LOCATION)

@@ -47,7 +47,7 @@ def test_other_files_are_passed_over() -> None:
             "1.json",
             "000000000000000000001.json",
             "0000000000000000000a.json",
-            "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠.json",
+            "\N{ARABIC-INDIC DIGIT ONE}" * 20 + ".json",
             f"00000000000000000001.{UUID}.json",
             f"00000000000000000001.checkpoint.{UUID}.parquet.tmp",
             "00000000000000000001.checkpoint.json",

@@ -53,7 +53,7 @@ def test_a_cleaned_log_starts_at_a_checkpoint() -> None:
     found = listing(*commits(3, 4, 5, 6), checkpoint_name(4))
     assert (found.latest, found.oldest, found.versions) == (6, 4, (4, 5, 6))
     with pytest.raises(
-        InvalidDeltaTableError, match="Version 0 is missing .*s3://bucket/t: version 3 cannot"
+        InvalidDeltaTableError, match=r"Version 0 is missing .*s3://bucket/t: version 3 cannot"
     ):
         found.segment(3)
 
@@ -79,7 +79,7 @@ def test_a_gap_after_it_is_an_error_that_names_the_version() -> None:
     found = listing(*commits(0, 2))
     assert found.latest == 2
     for look in (lambda: found.versions, lambda: found.oldest, lambda: found.segment(2)):
-        with pytest.raises(InvalidDeltaTableError, match="Version 1 is missing .* version 2 cannot be read"):
+        with pytest.raises(InvalidDeltaTableError, match=r"Version 1 is missing .* version 2 cannot be read"):
             look()
     assert replayed(found, 0) == (None, commits(0))
 
@@ -89,6 +89,13 @@ def test_a_missing_part_is_named() -> None:
     found = listing(*commits(4), part)
     with pytest.raises(InvalidDeltaTableError, match=r"0000000002\.0000000002\.parquet of a checkpoint"):
         found.segment(4)
+
+
+def test_what_the_newest_state_needs() -> None:
+    found = listing(*commits(*range(6)), checkpoint_name(1), checkpoint_name(4))
+    assert [version for version in range(6) if found.needs(version)] == [4, 5]
+    assert listing(*commits(0, 1)).needs(0)
+    assert listing(*commits(6), after=5).needs(6)
 
 
 def test_there_is_no_log() -> None:
@@ -159,7 +166,7 @@ def test_a_listing_after_a_version_with_a_checkpoint() -> None:
 
 
 def test_a_listing_after_a_version_with_a_gap() -> None:
-    with pytest.raises(InvalidDeltaTableError, match="Version 6 is missing .* version 7"):
+    with pytest.raises(InvalidDeltaTableError, match=r"Version 6 is missing .* version 7"):
         _ = listing(*commits(7), after=5).versions
 
 

@@ -28,6 +28,8 @@ def test_a_mapping_that_was_never_turned_on() -> None:
 
 
 def test_broken_metadata() -> None:
+    with pytest.raises(InvalidDeltaTableError, match="one column twice"):
+        physical_partition_names(Metadata("id", schema_string("a"), ("a", "a")))
     with pytest.raises(InvalidDeltaTableError, match="'z' is not in the schema"):
         physical_partition_names(Metadata("id", schema_string("a"), ("z",)))
     with pytest.raises(InvalidDeltaTableError, match="'a' of a mapped table has no physical name"):

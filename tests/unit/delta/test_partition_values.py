@@ -67,7 +67,7 @@ def test_maps_of_other_texts() -> None:
             pa.timestamp("ms", "UTC"),
             "2021-09-08T11:11:11.000000Z",
         ),
-        (dt.datetime(2021, 9, 8, 11, 11, 11, 5), pa.timestamp("us"), "2021-09-08 11:11:11.000005"),  # noqa: DTZ001
+        (dt.datetime(2021, 9, 8, 11, 11, 11, 5), pa.timestamp("us"), "2021-09-08 11:11:11.000005"),
         (b"\x01a", pa.binary(), "\x01a"),
         (None, pa.int32(), None),
     ],
@@ -83,7 +83,7 @@ def test_typed_values_become_the_texts_of_a_map(value: Any, kind: pa.DataType, t
 
 
 def test_times_without_a_zone_that_are_in_utc() -> None:
-    value = dt.datetime(2021, 9, 8, 11, 11, 11)  # noqa: DTZ001
+    value = dt.datetime(2021, 9, 8, 11, 11, 11)
     structs = pa.chunked_array(
         [pa.array([{"p": value, "q": value}], pa.struct([(n, pa.timestamp("us")) for n in "pq"]))]
     )

@@ -11,7 +11,12 @@ from pyiceberg.manifest import ManifestContent, write_manifest_list
 from pyiceberg.manifest import ManifestFile as PyIcebergManifestFile
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.manifest_lists import DATA_MANIFEST, DELETE_MANIFEST, read_manifest_list
+from floecat.iceberg.manifest_lists import (
+    DATA_MANIFEST,
+    DELETE_MANIFEST,
+    PartitionSummary,
+    read_manifest_list,
+)
 from tests.unit.iceberg.manifest_bytes import LIST_FIELDS, manifest_list_bytes
 
 LOCATION = "s3://bucket/t/metadata/snap-1.avro"
@@ -58,6 +63,22 @@ def test_reads_a_version_3_list() -> None:
     first, second = read_manifest_list(data, location=LOCATION)
     assert (first.content, first.first_row_id) == (DATA_MANIFEST, 0)
     assert (second.content, second.first_row_id) == (DELETE_MANIFEST, None)
+
+
+def test_reads_what_partitions_span() -> None:
+    summary = {"contains_null": True, "contains_nan": False, "lower_bound": b"\x01", "upper_bound": None}
+    data = manifest_list_bytes(
+        [
+            {"manifest_path": "a", "partitions": [summary, {"contains_null": False}]},
+            {"manifest_path": "b", "partitions": []},
+            {"manifest_path": "c", "partitions": None},
+        ]
+    )
+    assert [item.partitions for item in read_manifest_list(data, location=LOCATION)] == [
+        (PartitionSummary(True, False, b"\x01", None), PartitionSummary(contains_null=False)),
+        (),
+        None,
+    ]
 
 
 def test_reads_version_1_lists_of_old_writers() -> None:

@@ -58,3 +58,30 @@ def test_holds_more_than_its_memory() -> None:
 def test_short_and_unusual_names(location: str, alias: str) -> None:
     assert file_key(location) == file_key(alias)
     assert file_key(location) != file_key(location + "x")
+
+
+def test_a_folder_holds_what_is_and_comes_below_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with LocationSet() as kept:
+        kept.add_folder("s3://b/t")
+        kept.add_folder((tmp_path / "link").as_uri() + "/")
+        kept.add_folder("gs://whole-bucket")
+        for inside in (
+            "s3://b/t/f",
+            "s3a://b/t/deep/er/f",
+            (tmp_path / "real" / "f").as_uri(),
+            (tmp_path / "link" / "a" / "f").as_uri(),
+            "gs://whole-bucket/f",
+        ):
+            assert inside in kept
+        for outside in (
+            "s3://b/t2/f",
+            "s3://b/f",
+            "gs://b/t/f",
+            (tmp_path / "f").as_uri(),
+            "relative",
+            "s3://b/t//f",
+        ):
+            assert outside not in kept
+        assert len(kept) == 0

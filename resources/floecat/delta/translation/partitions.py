@@ -4,13 +4,12 @@ r"""Partition values of Delta's log as typed values (Delta protocol, "Partition 
   are only texts: data in a string column, an error in others.
 - A timestamp without a zone is taken as UTC. The protocol means the zone of the writer, which the log does
   not name.
-- Binary values are the UTF-8 bytes of the text, as Spark and the kernels read them. A text that is made of
-  spelled-out escapes only, like `\u0001\u00FF`, is how delta-rs writes bytes, and means those.
+- Binary values are the UTF-8 bytes of the text, as Spark and both kernels read them. Escapes that delta-rs
+  spells out, like `\u0001`, are text to those readers, and so they are here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +21,6 @@ from floecat.delta.translation.schema import PartitionColumn, TranslatedSchema
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["partition_values"]
-
-_ESCAPES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 _ARROW_TYPES: dict[str, Any] = {
     "byte": pa.int8(),
@@ -96,13 +93,7 @@ def _parse_string(texts: pa.StringArray, _: PartitionColumn) -> pa.Array:
 
 
 def _parse_binary(texts: pa.StringArray, _: PartitionColumn) -> pa.Array:
-    return pa.array([_bytes_of(text) for text in texts.to_pylist()], pa.binary())
-
-
-def _bytes_of(text: str) -> bytes:
-    if _ESCAPES.fullmatch(text):
-        return bytes.fromhex(text.replace("\\u00", ""))
-    return text.encode()
+    return texts.cast(pa.binary())
 
 
 def _parse_date(texts: pa.StringArray, _: PartitionColumn) -> pa.Array:

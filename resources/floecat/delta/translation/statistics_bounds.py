@@ -53,7 +53,7 @@ _BOUNDED = frozenset({"boolean", "decimal", "date", "string", *_FLOATS, *_WHOLE_
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of one column, one slot per file, of types that `single_values.encode` takes; null is unknown."""
+    """Bounds of a column, one slot per file, of types that `single_values.encode` takes; null if unknown."""
 
     lower: pa.Array
     upper: pa.Array

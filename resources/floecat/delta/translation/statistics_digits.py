@@ -64,24 +64,25 @@ def parse_longs(data: npt.NDArray[np.uint8], starts: _Ints, ends: _Ints) -> tupl
     first = data[starts]
     is_negative = first == _MINUS
     lengths = ends - starts
+    is_short = lengths.max(axis=0, initial=0) <= 1
     lengths -= is_negative
     longest = lengths.max(axis=0, initial=0)
-    # Most null counts are 0. Of one digit, or of a minus and no digit, this is all.
+    # Most null counts are 0. Where a column has one digit in each row, that is all.
     first -= ord("0")
     values = first.astype(np.uint64)
     is_number = (first <= 9) & (lengths == 1)
-    for done, unit in ((0, 1), (8, 10**8), (16, 10**16)):
-        columns = np.flatnonzero(longest > max(done, 1))
+    columns = np.flatnonzero(~is_short)
+    if len(columns):
+        values[:, columns], is_digits = _parse_word(data, ends[:, columns], lengths[:, columns])
+        is_number[:, columns] = is_digits & (lengths[:, columns] > 0)
+    for done, unit in ((8, 10**8), (16, 10**16)):
+        columns = np.flatnonzero(longest > done)
         if not len(columns):
             break
         more, is_digits = _parse_word(data, ends[:, columns] - done, lengths[:, columns] - done)
-        if done:
-            more *= np.uint64(unit)
-            values[:, columns] += more
-            is_number[:, columns] &= is_digits
-        else:
-            values[:, columns] = more
-            is_number[:, columns] = is_digits & (lengths[:, columns] > 0)
+        more *= np.uint64(unit)
+        values[:, columns] += more
+        is_number[:, columns] &= is_digits
     if longest.max(initial=0) >= _MOST_DIGITS:
         is_number &= (lengths <= _MOST_DIGITS) & (values <= _LARGEST + is_negative.astype(np.uint64))
     # In two's complement the smallest long is its own negative.

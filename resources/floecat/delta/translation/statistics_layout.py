@@ -198,14 +198,15 @@ class TextBatch:
             keys: which keys, ascending, shape (m,).
 
         Returns:
-            The values as they stand there, strings in quotes; text by text, shape (n * m,).
+            The values as they stand there, strings in quotes; key by key, shape (m * n,).
         """
         # The batch is taken as the values and what lies between them in turn, which costs no copy.
         offsets = np.stack([match.starts[:, keys], match.ends[:, keys]], axis=-1)
         offsets = offsets.astype(np.int32, order="C")
         count = offsets.size - 1
         parts = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(self.data))
-        return parts.take(pa.array(np.arange(0, count, 2)))
+        by_key = np.arange(0, count, 2).reshape(-1, len(keys)).T
+        return parts.take(pa.array(by_key.ravel()))
 
     def _keys_of(self, rows: _Ints, count: int) -> _Ints:
         if len(rows) == len(self.starts):

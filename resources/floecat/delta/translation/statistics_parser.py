@@ -25,8 +25,8 @@ class ParsedDocuments:
     Attributes:
         longs: whole numbers, shape (paths, n); arbitrary where there is none.
         is_long: where there is one, likewise.
-        tokens: the values of the other paths as they stand in the documents, strings in quotes; document by
-            document, shape (n * paths,).
+        tokens: the values of the other paths as they stand in the documents, strings in quotes; path by
+            path, shape (paths * n,).
         is_document: whether the text is a document at all, shape (n,).
     """
 
@@ -99,7 +99,7 @@ class DocumentParser:
             longs=numbers.fill_null(0).to_numpy().reshape(shape)[:, self._longs.order].T,
             is_long=numbers.is_valid().to_numpy(zero_copy_only=False).reshape(shape)[:, self._longs.order].T,
             tokens=pa.array(
-                np.array(tokens, dtype=object).reshape(shape)[:, self._tokens.order].ravel(), pa.string()
+                np.array(tokens, dtype=object).reshape(shape)[:, self._tokens.order].T.ravel(), pa.string()
             ),
             is_document=is_document,
         )

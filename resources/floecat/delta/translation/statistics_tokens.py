@@ -27,7 +27,7 @@ class TokenCollector:
             count: how many documents there are.
         """
         self._count = count
-        self._groups: dict[bytes, list[tuple[_Ints, _Ints, pa.StringArray]]] = {}
+        self._pieces: list[tuple[_Ints, dict[int, int], pa.StringArray]] = []
 
     def add(self, rows: _Ints, slots: _Ints, tokens: pa.StringArray) -> None:
         """Adds tokens.
@@ -35,28 +35,23 @@ class TokenCollector:
         Args:
             rows: the documents, shape (n,).
             slots: the paths, shape (m,).
-            tokens: strings in quotes, null for what is not there; document by document, shape (n * m,).
+            tokens: strings in quotes, null for what is not there; path by path, shape (m * n,).
         """
-        self._groups.setdefault(slots.tobytes(), []).append((rows, slots, tokens))
+        self._pieces.append((rows, {slot: place for place, slot in enumerate(slots.tolist())}, tokens))
 
     def column(self, slot: int) -> pa.StringArray:
         """The tokens of one path in all documents, null where there is none and for JSON's null."""
-        all_rows: list[_Ints] = []
-        all_tokens: list[pa.StringArray] = []
-        for group in self._groups.values():
-            slots = group[0][1]
-            places = np.flatnonzero(slots == slot)
-            if len(places):
-                rows, tokens = self._joined(group)
-                all_rows.append(rows)
-                all_tokens.append(tokens.take(pa.array(np.arange(len(rows)) * len(slots) + places[0])))
-        if not all_rows:
+        pieces = [(rows, places[slot], tokens) for rows, places, tokens in self._pieces if slot in places]
+        if not pieces:
             return pa.nulls(self._count, pa.string())
-        tokens = self._in_order(np.concatenate(all_rows), pa.concat_arrays(all_tokens))
-        is_null = pc.equal(tokens, "null")
-        return (
-            pc.if_else(is_null, pa.scalar(None, pa.string()), tokens) if pc.any(is_null).as_py() else tokens
+        column = pa.concat_arrays(
+            [tokens.slice(place * len(rows), len(rows)) for rows, place, tokens in pieces]
         )
+        column = self._in_order(np.concatenate([rows for rows, _, _ in pieces]), column)
+        is_null = pc.equal(column, "null")
+        if not pc.any(is_null).as_py():
+            return column
+        return pc.if_else(is_null, pa.scalar(None, pa.string()), column)
 
     def _in_order(self, rows: _Ints, tokens: pa.StringArray) -> pa.StringArray:
         if np.array_equal(rows, np.arange(self._count)):
@@ -65,23 +60,11 @@ class TokenCollector:
         places[rows] = np.arange(len(rows))
         return tokens.take(pa.array(places, mask=places < 0))
 
-    @staticmethod
-    def _joined(group: list[tuple[_Ints, _Ints, pa.StringArray]]) -> tuple[_Ints, pa.StringArray]:
-        """Documents and tokens of a group; joined once, and kept so."""
-        if len(group) > 1:
-            rows = np.concatenate([rows for rows, _, _ in group])
-            group[:] = [(rows, group[0][1], pa.concat_arrays([tokens for _, _, tokens in group]))]
-        return group[0][0], group[0][2]
-
 
 def is_quoted(tokens: pa.StringArray) -> bool:
-    """Whether all tokens are strings without escapes; told by their bytes, which is quicker than by patterns."""
+    """Whether all tokens are strings without escapes, told by their bytes, which is quicker than patterns."""
     starts, ends, data = _places(tokens)
-    if (
-        (ends - starts < 2).any()
-        or not (data[starts] == _QUOTE).all()
-        or not (data[ends - 1] == _QUOTE).all()
-    ):
+    if (ends - starts < 2).any() or (data[starts] != _QUOTE).any() or (data[ends - 1] != _QUOTE).any():
         return False
     text = data[starts[0] : ends[-1]] if len(starts) else data[:0]
     return np.count_nonzero(text == _QUOTE) == 2 * len(starts) and not (text == _BACKSLASH).any()
@@ -103,8 +86,5 @@ def _places(tokens: pa.StringArray) -> tuple[_Ints, _Ints, npt.NDArray[np.uint8]
     if tokens.null_count:
         is_valid = tokens.is_valid().to_numpy(zero_copy_only=False)
         starts, ends = starts[is_valid], ends[is_valid]
-    return (
-        starts.astype(np.int64),
-        ends.astype(np.int64),
-        np.frombuffer(tokens.buffers()[2] or b"", dtype=np.uint8),
-    )
+    data = np.frombuffer(tokens.buffers()[2] or b"", dtype=np.uint8)
+    return starts.astype(np.int64), ends.astype(np.int64), data

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -30,9 +32,6 @@ from floecat.fileio.opening import open_fileio
 from floecat_assets.spark.chosen_chunks import ChosenChunks
 from floecat_assets.spark.compat_chunks import spark_chunks
 from tests.clients.delta.writer import DeltaWriter
-
-# PySpark compares versions with what Python has given up.
-pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("part", pa.string())])
 FILES = 23
@@ -93,9 +92,24 @@ def table(tmp_path: Path) -> DeltaWriter:
     return made
 
 
+def quiet_spark_chunks(session: Any, open_files: Any, allowed: AllowedLocations) -> ChunkRunner:
+    runner = spark_chunks(session, open_files, allowed)
+
+    def run(context: Any, chunks: Any) -> Any:
+        with warnings.catch_warnings():
+            # py4j's and PySpark's sockets, which they leave to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            try:
+                return runner(context, chunks)
+            finally:
+                gc.collect()
+
+    return run
+
+
 @pytest.fixture
 def on_spark(spark: Any) -> Runner:
-    return lambda _files, _artifacts, allowed: spark_chunks(spark, OPEN_FILES, allowed)
+    return lambda _files, _artifacts, allowed: quiet_spark_chunks(spark, OPEN_FILES, allowed)
 
 
 @pytest.mark.spark
@@ -143,7 +157,8 @@ def test_executors_keep_to_the_allowed_locations(table: DeltaWriter, spark: Any,
     elsewhere = AllowedLocations([(tmp_path / "elsewhere").as_uri()])
     with pytest.raises(LocationNotAllowedError):
         Build(table).run(
-            lambda _files, _artifacts, _allowed: spark_chunks(spark, OPEN_FILES, elsewhere), newest_only=True
+            lambda _files, _artifacts, _allowed: quiet_spark_chunks(spark, OPEN_FILES, elsewhere),
+            newest_only=True,
         )
 
 
@@ -164,7 +179,8 @@ def broken_storage() -> FileIO:
 def test_what_nobody_foresaw_fails_the_run(table: DeltaWriter, spark: Any) -> None:
     with pytest.raises(Exception, match="storage cannot be opened"):
         Build(table).run(
-            lambda _files, _artifacts, allowed: spark_chunks(spark, broken_storage, allowed), newest_only=True
+            lambda _files, _artifacts, allowed: quiet_spark_chunks(spark, broken_storage, allowed),
+            newest_only=True,
         )
 
 

@@ -82,9 +82,7 @@ def test_not_a_number() -> None:
         ("\u0001\u0002\u0003", b"\x01\x02\x03"),
         ("abc", b"abc"),
         ("é", "é".encode()),
-        (r"\u0001\u00FF\u005c", b"\x01\xff\\"),
-        (r"\u0001a", rb"\u0001a"),
-        (r"\u0101", rb"\u0101"),
+        (r"\u0001", rb"\u0001"),
     ],
 )
 def test_binary_values(text: str, value: bytes) -> None:

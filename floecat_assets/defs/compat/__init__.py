@@ -1,0 +1,1 @@
+"""Delta tables, made readable ahead of their readers."""

@@ -1,0 +1,58 @@
+"""Runs about Delta tables, as sensors and schedules start them."""
+
+# no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
+
+import dagster as dg
+
+from floecat_assets.defs.compat.assets import artifacts
+from floecat_assets.defs.compat.checks import artifacts_present
+from floecat_assets.defs.resources import KernelResource
+
+__all__ = ["connector_scan", "delta_artifacts", "delta_repair"]
+
+_OF_ALL_TABLES = dg.AssetSelection.checks(artifacts_present)
+
+delta_artifacts = dg.define_asset_job(
+    "delta_artifacts",
+    # with the checks that count what was made, and without the one that goes over all tables
+    selection=dg.AssetSelection.assets(artifacts) - _OF_ALL_TABLES,
+    description="Brings one Delta table up to its log.",
+)
+
+delta_repair = dg.define_asset_job(
+    "delta_repair",
+    selection=_OF_ALL_TABLES,
+    description="Looks for lost artifacts of all Delta tables, and makes them anew.",
+)
+
+
+@dg.op(pool="connectors")
+def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> None:
+    """Scans the connectors whose time has come, and registers the tables that they find.
+
+    What goes wrong with a table is noted with its connector and stops nothing.
+    """
+    ended_early = []
+    for report in kernel.connector_scans().scan_due():
+        context.log.info(
+            "connector %s: %d tables registered, %d were known, %d failed",
+            report.connector,
+            len(report.registered),
+            len(report.skipped),
+            len(report.failed),
+        )
+        if report.summary is not None:
+            context.log.warning("connector %s: %s", report.connector, report.summary)
+        if report.error is not None:
+            ended_early.append(report.connector)
+    if ended_early:
+        raise dg.Failure(
+            f"Scans of {len(ended_early)} connectors ended early: {', '.join(ended_early[:10])}",
+            allow_retries=False,
+        )
+
+
+@dg.job
+def connector_scan() -> None:
+    """Scans the connectors whose time has come."""
+    scan_connectors()

@@ -1,0 +1,149 @@
+"""Follows the logs of Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
+
+import dagster as dg
+import msgspec
+
+from floecat.compat.pipeline import Look, PendingTable, TablePosition
+from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
+from floecat_assets.defs.compat.assets import ARTIFACTS
+from floecat_assets.defs.compat.jobs import delta_artifacts
+from floecat_assets.defs.compat.runs import UNFINISHED
+from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.resources import KernelResource
+
+__all__ = ["RUNS_PER_TICK", "TABLES_PER_TICK", "delta_log_sensor"]
+
+TABLES_PER_TICK = 1_000
+"""Tables whose log is listed in a tick; the next one goes on behind them."""
+
+RUNS_PER_TICK = 100
+"""What is pending beyond them is met by the next tick."""
+
+_MAX_TRIES = 6
+_FIRST_PAUSE_S = 60.0
+_TABLE_TAG = "floecat/table"
+_STATE_TAG = "floecat/delta_log"
+_PARTITION_TAG = "dagster/partition"
+_PARTITIONS = TABLES.name or ""
+
+
+class _Cursor(msgspec.Struct, omit_defaults=True):
+    version: int = 1
+    after: TablePosition | None = None
+
+
+@dg.sensor(job=delta_artifacts, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def delta_log_sensor(
+    context: dg.SensorEvaluationContext, kernel: KernelResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Starts a run for each Delta table whose log has what its entry has not.
+
+    A state of a log is run once; if that fails, some more times with growing pauses. Nothing starts for a
+    table while a run of it is going on. The cursor is the last table that was looked at; a tick looks at the
+    next ones, and begins anew after the last.
+    """
+    cursor = _parse(context.cursor)
+    try:
+        materialised = _uuids(context.instance.get_materialized_partitions(ARTIFACTS))
+        look = kernel.delta_pipeline().look(cursor.after, limit=TABLES_PER_TICK, materialised=materialised)
+        now_s = kernel.now_ms() / 1000
+    except (UnavailableError, UnsupportedOperationError) as error:
+        return dg.SkipReason(f"Nothing was looked at: {error.message}")
+    for table in look.broken:
+        context.log.warning("the Delta log of %s cannot be read: %s", table.name, table.problem)
+    requests = _Requests(context.instance, now_s)
+    after = look.next
+    for pending in look.pending:
+        requests.add(pending)
+        if len(requests.made) == RUNS_PER_TICK:
+            after = pending.position
+            break
+    return dg.SensorResult(
+        run_requests=requests.made,
+        cursor=msgspec.json.encode(_Cursor(after=after)).decode(),
+        skip_reason=None if requests.made else _summary(look, requests),
+    )
+
+
+class _Requests:
+    """Runs that a tick asks for."""
+
+    def __init__(self, instance: dg.DagsterInstance, now_s: float) -> None:
+        self._instance = instance
+        self._now_s = now_s
+        self._running = set(_running_tables(instance))
+        self.made: list[dg.RunRequest] = []
+        self.waiting = 0
+        self.given_up = 0
+
+    def add(self, table: PendingTable) -> None:
+        """Asks for a run of a table, unless it has to wait."""
+        key = str(table.entry_id)
+        # the partition comes with the commit that registered the table, by another sensor
+        if key in self._running or not self._instance.has_dynamic_partition(_PARTITIONS, key):
+            self.waiting += 1
+            return
+        tags = {_TABLE_TAG: key, _STATE_TAG: table.state}
+        tries = self._instance.get_run_records(dg.RunsFilter(tags=tags))
+        if not self._may_try(tries):
+            return
+        suffix = f":retry-{len(tries)}" if tries else ""
+        self.made.append(
+            dg.RunRequest(
+                run_key=f"{key}:{table.state}{suffix}",
+                partition_key=key,
+                tags=tags | {"floecat/name": table.name, "floecat/reason": table.reason},
+            )
+        )
+
+    def _may_try(self, tries: Sequence[dg.RunRecord]) -> bool:
+        if not tries:
+            return True
+        if len(tries) >= _MAX_TRIES or tries[0].dagster_run.status == dg.DagsterRunStatus.SUCCESS:
+            self.given_up += 1
+            return False
+        pause_s = _FIRST_PAUSE_S * 4 ** (len(tries) - 1)
+        if self._now_s - tries[0].update_timestamp.timestamp() < pause_s:
+            self.waiting += 1
+            return False
+        return True
+
+
+def _running_tables(instance: dg.DagsterInstance) -> Iterator[str]:
+    for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
+        table = run.tags.get(_TABLE_TAG)
+        if table is None and run.asset_selection and ARTIFACTS in run.asset_selection:
+            table = run.tags.get(_PARTITION_TAG)  # started by hand
+        if table is not None:
+            yield table
+
+
+def _parse(cursor: str | None) -> _Cursor:
+    if not cursor:
+        return _Cursor()
+    try:
+        found = msgspec.json.decode(cursor, type=_Cursor)
+    except msgspec.MsgspecError:
+        raise BadRequestError("The cursor of the sensor is none of its own: reset it") from None
+    if found.version != 1:
+        raise BadRequestError("The cursor of the sensor is of another version: reset it")
+    return found
+
+
+def _uuids(keys: set[str]) -> frozenset[UUID]:
+    return frozenset(UUID(key) for key in keys)
+
+
+def _summary(look: Look, requests: _Requests) -> str:
+    counts: Mapping[str, int] = {
+        "wait for a run, a partition or a pause": requests.waiting,
+        "were tried in vain": requests.given_up,
+        "have a log that cannot be read": len(look.broken),
+    }
+    told = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{look.looked} Delta tables looked at, nothing to start" + (f": {told}" if told else "")

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from floecat.compat.pipeline import DeltaPipeline
+from floecat.compat.table_numbers import FileNumbers, TableNumbers
+from floecat.errors import InvalidDeltaTableError, StorageUnavailableError
+from floecat_assets.defs.compat import assets
+from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts
+from floecat_assets.defs.compat.check_results import check_results
+from floecat_assets.defs.compat.checks import artifacts_present
+from floecat_assets.defs.resources import KernelResource, SparkResource
+from tests.orchestration.conftest import Follower, Lakehouse, delta_rows
+
+PLAIN = FileNumbers(files=2, rows=20, files_without_rows=0, deleted_rows=0, files_with_deletes=0)
+
+
+def materialise(follower: Follower, key: str, *, raises: bool = True) -> dg.ExecuteInProcessResult:
+    """Makes a partition, with the checks that are part of it."""
+    follower.instance.add_dynamic_partitions("tables", [key])
+    return dg.materialize(
+        [artifacts],
+        instance=follower.instance,
+        partition_key=key,
+        resources={"kernel": KernelResource(), "spark": SparkResource()},
+        raise_on_error=raises,
+    )
+
+
+def values(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    (event,) = result.asset_materializations_for_node("compat__artifacts")
+    return {key: item.value for key, item in event.metadata.items()}
+
+
+def outcomes(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+
+
+def test_a_table_is_made_and_counted(lakehouse: Lakehouse, follower: Follower) -> None:
+    writer = lakehouse.delta("orders")
+    table = lakehouse.register_delta(writer, read=False)
+    writer.append(delta_rows(20, 30))
+    writer.delete({0: [1, 2], 3: [0]})
+    key = lakehouse.entry_id(table)
+    result = materialise(follower, key)
+
+    assert outcomes(result) == dict.fromkeys(("live_files_match", "rows_match", "deleted_rows_match"), True)
+    metadata = values(result)
+    seconds = metadata.pop("floecat/seconds")
+    location = metadata.pop("floecat/metadata_location")
+    assert 0 < seconds < 60
+    assert location.startswith(f"{writer.folder.as_uri()}/metadata/3-compat-")
+    assert metadata == {
+        "dagster/table_name": "floecat.lake.orders",
+        "dagster/uri": writer.folder.as_uri(),
+        "dagster/storage_kind": "iceberg",
+        "dagster/row_count": 27,
+        "floecat/snapshot_id": "3",
+        "floecat/format_version": 2,
+        "floecat/changed": True,
+        "delta/version": 3,
+        "delta/versions": 4,
+        "delta/live_files": 4,
+        "delta/rows": 30,
+        "delta/deleted_rows": 3,
+        "delta/files_with_deletes": 2,
+        "floecat/chunks_in_process": 3,
+        "floecat/chunks_on_spark": 0,
+    } | {key: metadata[key] for key in metadata if key.startswith("dagster/partition")}
+    assert lakehouse.versions(table) == [0, 1, 2, 3]
+    (record,) = follower.instance.fetch_materializations(ARTIFACTS, limit=5).records
+    assert record.partition_key == key
+    assert record.asset_materialization.tags["dagster/data_version"] == "3"
+
+
+def test_older_versions_than_a_load_takes_are_made_too(
+    lakehouse: Lakehouse, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_MAX_VERSIONS_IN_REQUEST", "2")
+    writer = lakehouse.delta("orders")
+    for start in range(20, 60, 10):
+        writer.append(delta_rows(start, start + 10))
+    table = lakehouse.register_delta(writer, read=False)
+    result = materialise(follower, lakehouse.entry_id(table))
+    assert values(result)["delta/versions"] == 6
+    assert lakehouse.versions(table) == [0, 1, 2, 3, 4, 5]
+
+
+def test_made_again_nothing_changes(lakehouse: Lakehouse, follower: Follower) -> None:
+    table = lakehouse.register_delta(lakehouse.delta("orders"))
+    key = lakehouse.entry_id(table)
+    first = values(materialise(follower, key))
+    second = values(materialise(follower, key))
+    assert second["floecat/changed"] is False
+    assert second["floecat/metadata_location"] == first["floecat/metadata_location"]
+
+
+@pytest.mark.parametrize("what", ["iceberg", "dropped"])
+def test_what_is_no_delta_table_is_passed_over(lakehouse: Lakehouse, follower: Follower, what: str) -> None:
+    if what == "iceberg":
+        key = lakehouse.entry_id(lakehouse.create("orders"))
+    else:
+        table = lakehouse.register_delta(lakehouse.delta("orders"))
+        key = lakehouse.entry_id(table)
+        lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    result = materialise(follower, key)
+    assert result.success
+    assert result.asset_materializations_for_node("compat__artifacts") == []
+    assert outcomes(result) == {}
+
+
+def test_a_broken_table_fails_at_once_and_says_why(lakehouse: Lakehouse, follower: Follower) -> None:
+    writer = lakehouse.delta("orders")
+    table = lakehouse.register_delta(writer)
+    key = lakehouse.entry_id(table)
+    log = writer.folder / "_delta_log"
+    (log / f"{2:020}.json").write_text('{"add": {"path": 5}}')
+    result = materialise(follower, key, raises=False)
+    assert not result.success
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert failure.step_failure_data.user_failure_data.metadata["floecat/error"].value == (
+        "InvalidDeltaTableError"
+    )
+    assert not result.filter_events(lambda event: event.is_step_up_for_retry)
+    assert lakehouse.versions(table) == [0, 1]
+
+
+def test_what_passes_is_tried_again(
+    lakehouse: Lakehouse, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
+    tries = 0
+    work = DeltaPipeline.materialise
+
+    def away_at_first(self: Any, *arguments: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise StorageUnavailableError("storage is away")
+        return work(self, *arguments)
+
+    monkeypatch.setattr(DeltaPipeline, "materialise", away_at_first)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    result = materialise(follower, lakehouse.entry_id(table))
+    assert result.success
+    assert tries == 2
+
+
+@pytest.mark.spark
+def test_many_vectors_go_to_spark(
+    lakehouse: Lakehouse, follower: Follower, monkeypatch: pytest.MonkeyPatch, spark: Any
+) -> None:
+    monkeypatch.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_MAX_FILES_IN_REQUEST", "1")
+    monkeypatch.setattr(SparkResource, "open", lambda _self: spark)
+    monkeypatch.setattr(SparkResource, "teardown_after_execution", lambda _self, _context: None)
+    writer = lakehouse.delta("orders")
+    table = lakehouse.register_delta(writer, read=False)
+    writer.delete({0: [1], 1: [1]})
+    writer.delete({0: [2]})
+    result = materialise(follower, lakehouse.entry_id(table))
+    metadata = values(result)
+    assert (metadata["floecat/chunks_on_spark"], metadata["floecat/chunks_in_process"]) == (1, 2)
+    assert metadata["delta/deleted_rows"] == 3
+    assert all(outcomes(result).values())
+
+
+def results_of(**changed: Any) -> dict[str, bool]:
+    numbers: dict[str, Any] = {"version": 1, "delta": PLAIN, "iceberg": PLAIN}
+    numbers |= {"missing": (), "unexpected": (), "stray_deletes": ()}
+    return {each.check_name: each.passed for each in check_results(TableNumbers(**(numbers | changed)))}
+
+
+def replaced(**changed: int) -> FileNumbers:
+    fields = {name: getattr(PLAIN, name) for name in PLAIN.__struct_fields__}
+    return FileNumbers(**(fields | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "failed"),
+    [
+        ({}, set()),
+        ({"missing": ("file:///a",)}, {"live_files_match"}),
+        ({"unexpected": ("file:///a",)}, {"live_files_match"}),
+        ({"iceberg": replaced(rows=19)}, {"rows_match"}),
+        ({"iceberg": replaced(deleted_rows=1)}, {"deleted_rows_match"}),
+        ({"stray_deletes": ("file:///a",)}, {"deleted_rows_match"}),
+        ({"delta": replaced(rows=10, files_without_rows=1)}, set()),
+        ({"delta": replaced(rows=30, files_without_rows=1)}, {"rows_match"}),
+        ({"iceberg": replaced(rows=20, files_without_rows=1)}, {"rows_match"}),
+    ],
+)
+def test_checks_fail_for_what_they_are_about(changed: dict[str, Any], failed: set[str]) -> None:
+    assert {name for name, passed in results_of(**changed).items() if not passed} == failed
+
+
+def run_presence_check(follower: Follower) -> dg.AssetCheckEvaluation:
+    job = dg.Definitions(
+        asset_checks=[artifacts_present], resources={"kernel": KernelResource()}
+    ).resolve_implicit_global_asset_job_def()
+    (evaluation,) = job.execute_in_process(instance=follower.instance).get_asset_check_evaluations()
+    return evaluation
+
+
+def told(evaluation: dg.AssetCheckEvaluation) -> list[tuple[str, str]]:
+    records = evaluation.metadata["floecat/outcomes"].records
+    return [(record.data["table"], record.data["outcome"]) for record in records]
+
+
+def test_lost_artifacts_are_found_and_made_anew(lakehouse: Lakehouse, follower: Follower) -> None:
+    writers = [lakehouse.delta(name) for name in ("orders", "events", "returns")]
+    for writer in writers:
+        writer.delete({0: [1]})
+        lakehouse.register_delta(writer)
+    assert run_presence_check(follower).passed
+
+    for lost in (writers[1].folder / "metadata").glob("*-pd-*"):
+        lost.unlink()
+    evaluation = run_presence_check(follower)
+    assert not evaluation.passed
+    assert evaluation.severity == dg.AssetCheckSeverity.WARN
+    assert told(evaluation) == [("floecat.lake.events", "made anew")]
+    assert run_presence_check(follower).passed
+    assert list((writers[1].folder / "metadata").glob("*-pd-*"))
+
+
+def test_a_repair_brings_all_versions_back(
+    lakehouse: Lakehouse, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = lakehouse.delta("orders")
+    for start in range(20, 50, 10):
+        writer.append(delta_rows(start, start + 10))
+    table = lakehouse.register_delta(writer)
+    for lost in (writer.folder / "metadata").glob("*.avro"):
+        lost.unlink()
+    monkeypatch.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_MAX_VERSIONS_IN_REQUEST", "1")
+    assert told(run_presence_check(follower)) == [("floecat.lake.orders", "made anew")]
+    assert lakehouse.versions(table) == [0, 1, 2, 3, 4]
+
+
+def test_one_table_that_cannot_be_repaired_stops_no_other(
+    lakehouse: Lakehouse, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = [lakehouse.delta(name) for name in ("orders", "events")]
+    tables = [lakehouse.register_delta(writer) for writer in writers]
+    for writer in writers:
+        for lost in (writer.folder / "metadata").glob("*.avro"):
+            lost.unlink()
+    repair = DeltaPipeline.repair
+
+    def fail_first(self: Any, entry_id: Any) -> bool:
+        if str(entry_id) == lakehouse.entry_id(tables[0]):
+            raise InvalidDeltaTableError("the log is broken")
+        return repair(self, entry_id)
+
+    monkeypatch.setattr(DeltaPipeline, "repair", fail_first)
+    evaluation = run_presence_check(follower)
+    assert evaluation.severity == dg.AssetCheckSeverity.ERROR
+    assert told(evaluation) == [
+        ("floecat.lake.orders", "the log is broken"),
+        ("floecat.lake.events", "made anew"),
+    ]
+
+
+def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[tuple[int, int]] = []
+    now = 0.0
+    monkeypatch.setattr(assets.time, "monotonic", lambda: now)
+
+    class Log:
+        def info(self, _text: str, done: int, wanted: int) -> None:
+            lines.append((done, wanted))
+
+    class Context:
+        log = Log()
+
+    context: Any = Context()
+    tell = assets._told(context)
+    for done in range(0, 300, 100):
+        now += 6.0
+        tell(done, 250)
+    tell(250, 250)
+    assert lines == [(100, 250), (250, 250)]

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from floecat.catalog.calls import PageRequest
+from floecat.connectors.delta import DeltaConnector
+from floecat.errors import StorageUnavailableError
+from floecat_assets.definitions import defs
+from floecat_assets.defs.compat.jobs import connector_scan
+from floecat_assets.defs.compat.schedules import connector_scan_schedule
+from floecat_assets.defs.resources import KernelResource
+from tests.orchestration.conftest import Lakehouse
+
+
+def run(instance: dg.DagsterInstance, job: str, *, raises: bool = True) -> dg.ExecuteInProcessResult:
+    found = defs().resolve_job_def(job)
+    return found.execute_in_process(instance=instance, raise_on_error=raises)
+
+
+@pytest.fixture
+def instance(follower):
+    return follower.instance
+
+
+def test_due_connectors_are_scanned(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    lakehouse.delta("orders")
+    lakehouse.delta("events")
+    lakehouse.connect("landing", "delta")
+    assert run(instance, connector_scan.name).success
+    assert landed(lakehouse) == ["events", "orders"]
+    # scanned a moment ago, it is not due again
+    lakehouse.delta("returns")
+    assert run(instance, connector_scan.name).success
+    assert landed(lakehouse) == ["events", "orders"]
+
+
+def test_a_scan_that_ends_early_fails_the_run_and_stops_no_other(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakehouse.delta("orders")
+    lakehouse.connect("a", "elsewhere")
+    lakehouse.connect("b", "delta")
+    discover = DeltaConnector.discover
+
+    def fail_elsewhere(self: Any) -> Any:
+        if self._source.location.endswith("elsewhere"):
+            raise StorageUnavailableError("storage is away")
+        return discover(self)
+
+    monkeypatch.setattr(DeltaConnector, "discover", fail_elsewhere)
+    result = run(instance, connector_scan.name, raises=False)
+    assert not result.success
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert "Scans of 1 connectors ended early: a" in str(failure.step_failure_data)
+    assert landed(lakehouse) == ["orders"]
+
+
+def landed(lakehouse: Lakehouse) -> list[str]:
+    page = lakehouse.kernel.tables.list(lakehouse.call(), ("landed",), PageRequest())
+    return sorted(table.name for table in page.items)
+
+
+def evaluate(instance: dg.DagsterInstance) -> dg.RunRequest | dg.SkipReason:
+    context = dg.build_schedule_context(instance=instance, resources={"kernel": KernelResource()})
+    found = connector_scan_schedule(context)
+    assert isinstance(found, dg.RunRequest | dg.SkipReason)
+    return found
+
+
+def test_a_scan_is_started_when_one_is_due(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    assert isinstance(evaluate(instance), dg.SkipReason)
+    lakehouse.delta("orders")
+    lakehouse.connect("landing", "delta")
+    assert isinstance(evaluate(instance), dg.RunRequest)
+    instance.create_run_for_job(
+        job_def=defs().resolve_job_def("connector_scan"), status=dg.DagsterRunStatus.QUEUED
+    )
+    assert isinstance(evaluate(instance), dg.SkipReason)
+
+
+def test_no_scan_is_started_twice_for_one_time(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    lakehouse.connect("landing", "delta")
+    assert run(instance, connector_scan.name).success
+    assert isinstance(evaluate(instance), dg.SkipReason)
+
+
+def test_with_the_store_away_no_scan_is_started(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"postgresql+psycopg://floecat:hunter2@127.0.0.1:{nobody.getsockname()[1]}/floecat"
+        monkeypatch.setenv("FLOECAT_STORE_URL", url)
+        result = evaluate(instance)
+    assert isinstance(result, dg.SkipReason)
+    assert "hunter2" not in str(result.skip_message)
+
+
+def test_repairs_are_a_job(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    writer = lakehouse.delta("orders")
+    lakehouse.register_delta(writer)
+    for lost in (writer.folder / "metadata").glob("*.avro"):
+        lost.unlink()
+    result = run(instance, "delta_repair")
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert evaluation.check_name == "artifacts_present"
+    assert not evaluation.passed
+    (again,) = run(instance, "delta_repair").get_asset_check_evaluations()
+    assert again.passed

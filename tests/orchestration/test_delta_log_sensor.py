@@ -43,7 +43,7 @@ class Watcher:
         self._keys |= {str(each.run_key) for each in requests}
         return requests
 
-    def begin(self, request: dg.RunRequest, status: dg.DagsterRunStatus) -> None:
+    def begin(self, request: dg.RunRequest, status: dg.DagsterRunStatus, **of_run: Any) -> None:
         """Stores a run of a request that has come so far."""
         self.instance.create_run_for_job(
             job_def=dg.Definitions(
@@ -51,6 +51,7 @@ class Watcher:
             ).resolve_implicit_global_asset_job_def(),
             tags={**request.tags, "dagster/partition": str(request.partition_key)},
             status=status,
+            **of_run,
         )
 
     def do(self, request: dg.RunRequest) -> None:
@@ -126,7 +127,7 @@ def test_nothing_starts_while_a_run_of_the_table_is_going_on(lakehouse: Lakehous
 def test_a_run_that_was_started_by_hand_counts_too(lakehouse: Lakehouse, watcher: Watcher) -> None:
     table = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
     by_hand = dg.RunRequest(partition_key=lakehouse.entry_id(table))
-    watcher.begin(by_hand, dg.DagsterRunStatus.QUEUED)
+    watcher.begin(by_hand, dg.DagsterRunStatus.STARTED, asset_selection=frozenset([ARTIFACTS]))
     assert watcher.tick() == []
 
 

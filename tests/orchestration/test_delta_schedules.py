@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -22,8 +24,9 @@ def run(instance: dg.DagsterInstance, job: str, *, raises: bool = True) -> dg.Ex
 
 
 @pytest.fixture
-def instance(follower):
-    return follower.instance
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as found:
+        yield found
 
 
 def test_due_connectors_are_scanned(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
@@ -65,8 +68,8 @@ def landed(lakehouse: Lakehouse) -> list[str]:
 
 
 def evaluate(instance: dg.DagsterInstance) -> dg.RunRequest | dg.SkipReason:
-    context = dg.build_schedule_context(instance=instance, resources={"kernel": KernelResource()})
-    found = connector_scan_schedule(context)
+    with dg.build_schedule_context(instance=instance, resources={"kernel": KernelResource()}) as context:
+        found = connector_scan_schedule(context)
     assert isinstance(found, dg.RunRequest | dg.SkipReason)
     return found
 
@@ -77,7 +80,7 @@ def test_a_scan_is_started_when_one_is_due(lakehouse: Lakehouse, instance: dg.Da
     lakehouse.connect("landing", "delta")
     assert isinstance(evaluate(instance), dg.RunRequest)
     instance.create_run_for_job(
-        job_def=defs().resolve_job_def("connector_scan"), status=dg.DagsterRunStatus.QUEUED
+        job_def=defs().resolve_job_def("connector_scan"), status=dg.DagsterRunStatus.STARTED
     )
     assert isinstance(evaluate(instance), dg.SkipReason)
 

@@ -17,7 +17,7 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.compat.check_results import ARTIFACTS, check_results, check_specs
+from floecat_assets.defs.compat.check_results import ARTIFACTS, check_results, check_specs, nothing_to_check
 from floecat_assets.defs.compat.runners import ChunkRunners
 from floecat_assets.defs.compat.table_metadata import table_metadata
 from floecat_assets.defs.partitions import TABLES
@@ -48,7 +48,7 @@ _TOLD_AFTER_S = 10.0
 )
 def artifacts(
     context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource
-) -> Iterator[dg.MaterializeResult[None]]:
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Brings a Delta table up to its log, and counts what came out against the log."""
     entry_id = UUID(context.partition_key)
     pipeline = kernel.delta_pipeline()
@@ -61,6 +61,7 @@ def artifacts(
         except NoSuchTableError as error:
             # a table of another format, or one that was dropped while the run waited
             context.log.info("nothing to make: %s", error.message)
+            yield from nothing_to_check()
             return
         except _LASTING as error:
             raise _failure(error) from error

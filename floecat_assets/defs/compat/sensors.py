@@ -29,6 +29,7 @@ _FIRST_PAUSE_S = 60.0
 _TABLE_TAG = "floecat/table"
 _STATE_TAG = "floecat/delta_log"
 _PARTITION_TAG = "dagster/partition"
+_JOB = delta_artifacts.name
 _PARTITIONS = TABLES.name or ""
 
 
@@ -117,7 +118,7 @@ class _Requests:
 def _running_tables(instance: dg.DagsterInstance) -> Iterator[str]:
     for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
         table = run.tags.get(_TABLE_TAG)
-        if table is None and run.asset_selection and ARTIFACTS in run.asset_selection:
+        if table is None and (run.job_name == _JOB or ARTIFACTS in (run.asset_selection or ())):
             table = run.tags.get(_PARTITION_TAG)  # started by hand
         if table is not None:
             yield table

@@ -29,7 +29,13 @@ from floecat.delta.actions import Metadata
 from floecat.delta.field_ids import FieldIds, assign_history
 from floecat.delta.translation.name_mapping import resolved_schemas
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
-from floecat.errors import FloecatError, InvalidMetadataError, NoSuchTableError, UnavailableError
+from floecat.errors import (
+    FileMissingError,
+    FloecatError,
+    InvalidMetadataError,
+    NoSuchTableError,
+    UnavailableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.settings import DeltaCompatSettings
@@ -158,9 +164,15 @@ class Refresher:
     def _with_names(self, table: CompatTable, work: Callable[[_Known], bool]) -> bool:
         """Does the work; begins anew under other names when artifacts are lost or names are taken."""
         known = self._known(table)
+        seen_missing = False
         for _ in range(_MAX_GENERATIONS):
             try:
                 return work(known)
+            except FileMissingError:
+                # the log may have been cleaned up since it was listed
+                if seen_missing:
+                    raise
+                seen_missing = True
             except (ArtifactLostError, InvalidMetadataError, NameTakenError) as error:
                 _log.warning("artifacts of %s are made anew: %s", table.identifier, error)
                 known = known.anew()

@@ -242,7 +242,7 @@ class VersionBuilder:
         self._document.add(
             NewSnapshot(
                 version=layout.version,
-                timestamp_ms=timestamp_ms,
+                timestamp_ms=self._later(layout.version, timestamp_ms),
                 schema_id=self._document.schema(self.translated(metadata).schema),
                 manifest_list=layout.manifest_list,
                 summary=snapshot_summary(layout, commit.commit_info if commit else None),
@@ -250,6 +250,11 @@ class VersionBuilder:
                 added_rows=layout.added_row_ids,
             )
         )
+
+    def _later(self, version: int, timestamp_ms: int) -> int:
+        """A time after that of the version before: clocks of file systems do not always go on."""
+        before = self._document.snapshot(version - 1)
+        return timestamp_ms if before is None else max(timestamp_ms, before["timestamp-ms"] + 1)
 
 
 def has_record_count(files: pa.Table) -> pa.ChunkedArray:

@@ -15,13 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from floecat.iceberg.string_columns import Bools, Bytes, Int64s, StringColumn
+
 __all__ = [
-    "Bools",
-    "Bytes",
     "Cells",
-    "Int64s",
-    "StringColumn",
-    "concat",
     "constant",
     "lay_out",
     "optional",
@@ -30,12 +27,9 @@ __all__ = [
     "varint",
     "varint_lengths",
     "varints",
+    "where",
     "zigzag",
 ]
-
-Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 class Cells(NamedTuple):
@@ -53,51 +47,6 @@ class Cells(NamedTuple):
     def width(self) -> int:
         """Bytes of the longest row, or more."""
         return int(self.data.shape[1])
-
-
-class StringColumn(NamedTuple):
-    """Strings or bytes as Arrow keeps them; nulls are empty.
-
-    Attributes:
-        offsets: where each one begins and ends in `data`; one more than there are rows.
-        data: all of them, one after the other.
-        valid: which are not null; None if all are.
-    """
-
-    offsets: Int64s
-    data: Bytes
-    valid: Bools | None = None
-
-    @classmethod
-    def of(cls, array: pa.Array | pa.ChunkedArray) -> StringColumn:
-        """From Arrow strings or bytes."""
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
-        valid = None
-        if array.null_count:
-            valid = array.is_valid().to_numpy(zero_copy_only=False)
-            # Arrow lets nulls have bytes
-            array = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
-        wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-        _, offsets, data = array.buffers()
-        if not len(array):
-            return cls(np.zeros(1, np.int64), np.zeros(0, np.uint8), valid)
-        numbers = np.frombuffer(offsets, np.int64 if wide else np.int32)
-        numbers = numbers[array.offset : array.offset + len(array) + 1]
-        return cls(numbers.astype(np.int64), np.frombuffer(data or b"", np.uint8), valid)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> Int64s:
-        """Bytes of each, 0 for null."""
-        return np.diff(self.offsets)
-
-    def slice(self, start: int, stop: int) -> StringColumn:
-        """Some of the rows, without copying."""
-        valid = None if self.valid is None else self.valid[start:stop]
-        return StringColumn(self.offsets[start : stop + 1], self.data, valid)
 
 
 def constant(data: bytes) -> Cells:
@@ -188,18 +137,14 @@ def optional(cells: Sequence[Cells], valid: Bools | None) -> list[Cells]:
     """
     if valid is None:
         return [constant(b"\x02"), *cells]
-    mask = valid[:, np.newaxis]
-    branch = Cells(np.where(mask, np.uint8(2), np.uint8(0)))
-    return [branch, *(_only(cell, mask) for cell in cells)]
+    branch = Cells(np.where(valid, np.uint8(2), np.uint8(0))[:, np.newaxis])
+    return [branch, *where(cells, valid)]
 
 
-def _only(cell: Cells, mask: Bools) -> Cells:
-    return Cells(cell.data, mask if cell.keep is None else cell.keep & mask)
-
-
-def concat(cells: Sequence[Cells]) -> bytes:
-    """The bytes of fields that are the same in all rows."""
-    return b"".join(cell.data.tobytes() for cell in cells)
+def where(cells: Sequence[Cells], rows: Bools) -> list[Cells]:
+    """Fields that only some rows have."""
+    mask = rows[:, np.newaxis]
+    return [Cells(cell.data, mask if cell.keep is None else cell.keep & mask) for cell in cells]
 
 
 def lay_out(cells: Sequence[Cells], rows: int) -> tuple[Bytes, Int64s]:
@@ -255,10 +200,11 @@ def _place_mask(mask: Bools, target: Bools) -> Int64s:
     if mask.shape[1] == width:
         target[:] = mask
         return np.count_nonzero(mask, axis=1)
-    whole = mask[:, 0]
+    whole: Bools = mask[:, 0]
     nothing_or_all = np.array([[False] * width, [True] * width]).view(np.dtype((np.void, width)))
     target.view(nothing_or_all.dtype)[:] = nothing_or_all[whole.view(np.uint8)]
-    return whole * np.int64(width)
+    sizes: Int64s = whole * np.int64(width)
+    return sizes
 
 
 def _squeeze(data: Bytes, keep: Bools) -> Bytes:

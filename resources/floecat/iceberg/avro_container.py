@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.avro_columns import Bytes, Int64s, varint
+from floecat.iceberg.avro_columns import varint
+from floecat.iceberg.string_columns import Bytes, Int64s
 
 __all__ = [
     "BLOCK_SIZE",

@@ -13,10 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from floecat.iceberg.avro_columns import (
-    Bools,
-    Bytes,
     Cells,
-    Int64s,
     constant,
     lay_out,
     optional,
@@ -24,9 +21,11 @@ from floecat.iceberg.avro_columns import (
     varint,
     varint_lengths,
     varints,
+    where,
     zigzag,
 )
 from floecat.iceberg.manifests import ManifestEntryStatus
+from floecat.iceberg.string_columns import Bools, Bytes, Int64s
 
 __all__ = ["Entries", "as_deleted", "concat_entries", "select", "status_bytes", "with_first_row_ids"]
 
@@ -109,10 +108,9 @@ def with_first_row_ids(entries: Entries, first_row_ids: Int64s, chosen: Bools) -
     """
     body = ragged(entries.data, entries.sizes)
     stops = np.where(chosen, entries.sizes - _ROW_ID_AND_NULLS_SIZE, entries.sizes)
-    mask = chosen[:, np.newaxis]
     new = [*optional([varints(first_row_ids)], None), _NULLS]
     cells = [
         Cells(body.data, np.arange(body.width) < stops[:, np.newaxis]),
-        *(Cells(cell.data, mask if cell.keep is None else cell.keep & mask) for cell in new),
+        *where(new, chosen),
     ]
     return Entries(*lay_out(cells, len(entries.sizes)))

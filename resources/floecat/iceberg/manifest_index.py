@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro_container import Header, read_header
+from floecat.iceberg.entry_keys import EntryKeys
 from floecat.iceberg.manifest_lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
 from floecat.iceberg.manifests import ManifestEntryStatus
 from floecat.iceberg.partition_columns import summarize_partitions
@@ -37,17 +38,14 @@ CONTENT_NAMES = {DATA_MANIFEST: b"data", DELETE_MANIFEST: b"deletes"}
 class ManifestIndex:
     """The entries of a manifest in short.
 
-    An entry is found by its key: the path of a data file; of a delete file, the path of the data file that it
-    applies to, or its own if those are several.
-
     Attributes:
         content: `DATA_MANIFEST` or `DELETE_MANIFEST`.
         partition_spec_id: of all entries.
         format_version: 2 or 3.
         entries: one row for each entry in the order of the file: `key_hash` (uint64, `string_hashes` of the
-            key), `entry_size` (int32, bytes before compression), `status` (uint8), `snapshot_id`,
-            `sequence_number`, `record_count`, `file_size` (int64), `first_row_id` (int64, null if inherited
-            or not of a data file), `partition` (struct).
+            key that `EntryKeys` describes), `entry_size` (int32, bytes before compression), `status` (uint8),
+            `snapshot_id`, `sequence_number`, `record_count`, `file_size` (int64), `first_row_id` (int64, null
+            if inherited or not of a data file), `partition` (struct).
     """
 
     content: int
@@ -62,17 +60,18 @@ class ManifestIndex:
         """A column of `entries` as a NumPy array; `first_row_id` and `partition` have none."""
         return self.entries[name].to_numpy()
 
-    def holds(self, keys: pa.Array | pa.ChunkedArray) -> bool:
+    def holds(self, keys: EntryKeys | pa.Array | pa.ChunkedArray) -> bool:
         """Whether a live entry (not DELETED) may have one of these keys; removing them needs a rewrite then.
 
         Args:
-            keys: Arrow strings.
+            keys: the keys, or Arrow strings of these.
 
         Returns:
             False only if none has. True without need is possible, and as rare as equal hashes of two paths.
         """
         live = self.column("status") != ManifestEntryStatus.DELETED
-        return bool(np.isin(self.column("key_hash")[live], string_hashes(keys)).any())
+        wanted = keys if isinstance(keys, EntryKeys) else EntryKeys(keys)
+        return bool(wanted.candidates(self.column("key_hash")[live]).any())
 
     def manifest_file(
         self, path: str, length: int, *, snapshot_id: int, sequence_number: int

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.avro_columns import Bools, Int64s, varint
 from floecat.iceberg.avro_container import (
     BLOCK_SIZE,
     Block,
@@ -35,11 +33,12 @@ from floecat.iceberg.entry_bytes import (
     status_bytes,
     with_first_row_ids,
 )
+from floecat.iceberg.entry_keys import EntryKeys
 from floecat.iceberg.manifest_index import INDEX_KEY, ManifestIndex, index_of
 from floecat.iceberg.manifest_lists import DATA_MANIFEST
 from floecat.iceberg.manifest_writer import EncodedManifest
 from floecat.iceberg.manifests import ManifestEntryStatus
-from floecat.iceberg.string_hashes import string_hashes
+from floecat.iceberg.string_columns import Bools, Int64s
 
 __all__ = ["OldManifest", "rewrite"]
 
@@ -63,7 +62,7 @@ class OldManifest:
 
 
 def rewrite(
-    manifests: Sequence[OldManifest], *, remove: pa.Array | pa.ChunkedArray, snapshot_id: int
+    manifests: Sequence[OldManifest], *, remove: EntryKeys | pa.Array | pa.ChunkedArray, snapshot_id: int
 ) -> EncodedManifest:
     """Makes one manifest of one or several, less some files. The same arguments always give the same bytes.
 
@@ -74,8 +73,8 @@ def rewrite(
     Args:
         manifests: of the same partition spec, content and format version. Header fields that may differ, as
             the table's schema, are taken from the last one.
-        remove: keys of the entries to remove (see `ManifestIndex`), Arrow strings. Keys that no manifest
-            holds do not matter.
+        remove: keys of the entries to remove, or Arrow strings of these. Keys that no manifest holds do
+            not matter.
         snapshot_id: the snapshot that removes them.
 
     Raises:
@@ -84,7 +83,7 @@ def rewrite(
     """
     sources = [_Source(manifest) for manifest in manifests]
     _check_alike(sources)
-    keys = _Keys(remove)
+    keys = remove if isinstance(remove, EntryKeys) else EntryKeys(remove)
     output = BlockWriter()
     removed = [source.rewrite(keys, output, snapshot_id) for source in sources]
     output.write(*concat_entries(removed))
@@ -107,28 +106,6 @@ def _check_alike(sources: Sequence[_Source]) -> None:
     for name in ("avro.schema", "partition-spec-id", "format-version", "content"):
         if len({source.header.metadata.get(name) for source in sources}) > 1:
             raise ValueError(f"Manifests of different {name} cannot become one")
-
-
-class _Keys:
-    """Keys of entries to remove."""
-
-    def __init__(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        self._keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-        self._hashes = string_hashes(self._keys)
-
-    def candidates(self, hashes: npt.NDArray[np.uint64]) -> Bools:
-        """Which entries may have one of the keys."""
-        return np.isin(hashes, self._hashes)
-
-    def encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[bytes]]:
-        """The keys that have these hashes, by hash, each as Avro writes it."""
-        wanted = np.isin(self._hashes, hashes)
-        found: dict[int, list[bytes]] = {}
-        keys = self._keys.filter(pa.array(wanted)).to_pylist()
-        for key_hash, key in zip(self._hashes[wanted].tolist(), keys, strict=True):
-            encoded = key.encode()
-            found.setdefault(key_hash, []).append(varint(len(encoded)) + encoded)
-        return found
 
 
 class _Source:
@@ -167,14 +144,13 @@ class _Source:
         counts = np.where(inherits, self.index.column("record_count"), 0)
         return inherits, first_row_id + np.cumsum(counts) - counts
 
-    def rewrite(self, keys: _Keys, output: BlockWriter, snapshot_id: int) -> Entries:
+    def rewrite(self, keys: EntryKeys, output: BlockWriter, snapshot_id: int) -> Entries:
         """Writes the entries that survive.
 
         Returns:
             Those that are removed, as they are to be written.
         """
         candidates = keys.candidates(self._hashes) & self.survives
-        encoded_keys = keys.encoded(self._hashes[candidates])
         removed = []
         stop = 0
         for block in self._blocks:
@@ -184,7 +160,9 @@ class _Source:
                 output.copy(block)
                 continue
             entries = self._entries(block, rows)
-            gone = self._confirm(entries, rows, candidates[rows], encoded_keys)
+            gone = candidates[rows]
+            if gone.any():
+                gone = keys.confirm(entries, self._hashes[rows], gone)
             self.survives[rows] &= ~gone
             self.removed[rows] = gone
             if gone.any():
@@ -217,18 +195,6 @@ class _Source:
             entries = with_first_row_ids(entries, self._first_row_ids[rows], self._inherits[rows])
             self._sizes[rows] = entries.sizes
         return entries
-
-    def _confirm(
-        self, entries: Entries, rows: slice, candidates: Bools, encoded_keys: dict[int, list[bytes]]
-    ) -> Bools:
-        """Which of the candidates really have a key, and not only the hash of one."""
-        confirmed = candidates.copy()
-        starts = entries.starts
-        for row in np.flatnonzero(candidates).tolist():
-            data = entries.data[starts[row] : starts[row] + entries.sizes[row]].tobytes()
-            keys = encoded_keys[int(self._hashes[rows][row])]
-            confirmed[row] = any(key in data for key in keys)
-        return confirmed
 
     def index_rows(
         self, chosen: Bools, status: ManifestEntryStatus, snapshot_id: int | None = None

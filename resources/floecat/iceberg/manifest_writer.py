@@ -10,17 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.iceberg.avro_columns import Int64s
 from floecat.iceberg.avro_container import BlockWriter, encode_container
 from floecat.iceberg.json_values import encode_json
+from floecat.iceberg.manifest_entries import encode_entries
 from floecat.iceberg.manifest_index import CONTENT_NAMES, INDEX_KEY, ManifestIndex, index_entries
 from floecat.iceberg.manifest_lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
-from floecat.iceberg.manifest_rows import ManifestRows, encode_entries
+from floecat.iceberg.manifest_rows import ManifestRows
 from floecat.iceberg.manifest_schema import manifest_schema
-from floecat.iceberg.manifests import FileContent
+from floecat.iceberg.manifests import FileContent, ManifestEntryStatus
 from floecat.iceberg.partition_columns import partition_struct
 from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.schema import Schema
+from floecat.iceberg.string_columns import Int64s
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = ["EncodedManifest", "ManifestRows", "write_manifest"]
@@ -103,6 +104,8 @@ def write_manifest(
 def _check(rows: ManifestRows, format_version: int) -> None:
     if format_version not in (2, 3):
         raise ValueError(f"No manifest is written in format version {format_version}")
+    if rows.file_paths.null_count or (rows.statuses > ManifestEntryStatus.DELETED).any():
+        raise ValueError("A path is missing, or a status unknown")
     columns = (
         rows.statuses,
         rows.snapshot_ids,
@@ -116,6 +119,9 @@ def _check(rows: ManifestRows, format_version: int) -> None:
     )
     if any(column is not None and len(column) != len(rows) for column in columns):
         raise ValueError("The columns of the entries differ in length")
+    numbers = (rows.snapshot_ids, rows.sequence_numbers, rows.file_sizes)
+    if any(column.dtype.kind != "i" for column in numbers):
+        raise ValueError("Ids, sequence numbers and sizes must be integers")
     if format_version < 3 and any(
         column is not None for column in (rows.content_offsets, rows.content_sizes, rows.first_row_ids)
     ):

@@ -14,18 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.iceberg.avro_columns import (
-    Bools,
-    Bytes,
     Cells,
-    Int64s,
-    StringColumn,
     constant,
     optional,
     ragged,
     varint,
     varints,
+    where,
 )
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
+from floecat.iceberg.string_columns import Bools, Bytes, Int64s, StringColumn
 
 __all__ = ["MetricMap", "MetricMaps"]
 
@@ -202,8 +200,7 @@ def _bound_pair(key: bytes, values: StringColumn, width: int | None) -> list[Cel
         head, cell = [constant(key), varints(lengths)], ragged(data, lengths)
         if values.valid is None:
             return [*head, cell]
-    mask = values.valid[:, np.newaxis]
-    return [Cells(part.data, mask if part.keep is None else part.keep & mask) for part in (*head, cell)]
+    return where([*head, cell], values.valid)
 
 
 def _spread(bounds: Bytes, valid: Bools) -> Bytes:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.iceberg.avro_columns import Cells, StringColumn, optional, strings, varints
+from floecat.iceberg.avro_columns import Cells, optional, strings, varints
 from floecat.iceberg.manifest_lists import PartitionSummary
 from floecat.iceberg.partitioning import PartitionSpec
+from floecat.iceberg.string_columns import StringColumn
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = ["decimal_length", "partition_cells", "partition_struct", "summarize_partitions"]

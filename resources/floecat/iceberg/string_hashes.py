@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from floecat.iceberg.avro_columns import StringColumn
+from floecat.iceberg.string_columns import StringColumn
 
 __all__ = ["string_hashes"]
 

@@ -137,7 +137,10 @@ def _check(delta_lake: DeltaLake, plan: Plan) -> None:
     for version, rows in written.rows.items():
         check(ENGINES["pyiceberg"](delta_lake, table, version), rows)
     newest = written.rows[written.version]
-    check(ENGINES["duckdb"](delta_lake, table, None), newest)
+    # DuckDB makes NULL of the elements of lists under column mapping.
+    lists = [name for name, kind in plan.kinds.items() if kind == "list" and plan.mapping]
+    by_duckdb = ENGINES["duckdb"](delta_lake, table, None)
+    check(by_duckdb.drop_columns(lists), newest.drop_columns(lists))
     asked = [probe for leaf in leaves(newest) for probe in probes(leaf)]
     scans = delta_lake.pyiceberg(table)
     for probe in asked:

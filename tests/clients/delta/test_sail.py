@@ -6,11 +6,13 @@ import pytest
 
 from tests.clients.delta.lake import ENGINES, DeltaLake
 from tests.clients.delta.oracles import oracle_rows_at
-from tests.clients.delta.rows import check
+from tests.clients.delta.rows import check, difference
 from tests.clients.delta.sail import HISTORIES, SailTable
 
 pytestmark = pytest.mark.spark
 
+# DuckDB makes NULL of the elements of lists under column mapping: files have no field ids for them.
+_MISREAD = ["ls"]
 _NAMES = [history.name for history in HISTORIES]
 
 
@@ -37,22 +39,14 @@ def test_every_version(
     engine: str,
     name: str,
 ) -> None:
-    for version, rows in sail_tables[name].rows.items():
+    versions = sail_tables[name].rows
+    for version, rows in (*versions.items(), (None, versions[max(versions)])):
         found = ENGINES[engine](delta_lake, registered[name], version)
-        check(found, rows, f"version {version}")
-
-
-@pytest.mark.parametrize("name", _NAMES)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_newest(
-    delta_lake: DeltaLake,
-    sail_tables: dict[str, SailTable],
-    registered: dict[str, str],
-    engine: str,
-    name: str,
-) -> None:
-    rows = sail_tables[name].rows
-    check(ENGINES[engine](delta_lake, registered[name], None), rows[max(rows)])
+        misread = _MISREAD if engine == "duckdb" and name.startswith("mapped") else []
+        check(found.drop_columns(misread), rows.drop_columns(misread), f"version {version}")
+        for each in misread:
+            same = difference(found.select([each]), rows.select([each])) == ""
+            assert same == (rows.num_rows == 0), "it has learned it"
 
 
 def test_deletion_vectors_were_written(sail_tables: dict[str, SailTable]) -> None:

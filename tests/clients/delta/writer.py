@@ -11,7 +11,6 @@ import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -366,9 +365,15 @@ def _written(value: Any, type_: pa.DataType, *, upper: bool = False) -> Any:
     if pa.types.is_date(type_):
         return str(np.datetime64(value, "D"))
     if pa.types.is_string(type_) and len(value) > _STRING_PREFIX:
-        return value[:_STRING_PREFIX] + (_TIE_BREAKER if upper else "")
-    if isinstance(value, Decimal):
-        return value
+        return _cut_above(value) if upper else value[:_STRING_PREFIX]
+    return value
+
+
+def _cut_above(value: str) -> str:
+    """A shorter string that is greater, where there is one."""
+    for length in range(_STRING_PREFIX, len(value)):
+        if value[length] < _TIE_BREAKER:
+            return value[:length] + _TIE_BREAKER
     return value
 
 

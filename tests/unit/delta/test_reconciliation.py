@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floecat.delta.commits import FileActions, LogText, read_file_actions
@@ -159,6 +159,7 @@ def logs(draw: st.DrawFn) -> list[list[tuple[str, str, int | None]]]:
     return draw(st.lists(st.lists(action, max_size=5), max_size=8))
 
 
+@settings(deadline=None)
 @given(logs(), st.integers(0, 8))
 def test_random_logs_against_a_replay_one_by_one(
     log: list[list[tuple[str, str, int | None]]], start: int

@@ -6,13 +6,11 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floecat.iceberg.avro_columns import (
     Cells,
-    StringColumn,
     constant,
     lay_out,
     optional,
@@ -23,6 +21,7 @@ from floecat.iceberg.avro_columns import (
     varints,
     zigzag,
 )
+from floecat.iceberg.string_columns import StringColumn
 
 LONGS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
@@ -69,37 +68,6 @@ def test_bytes(values: list[bytes | None], data: st.DataObject) -> None:
     cells = optional(strings(column), column.valid)
     wanted = [avro(["null", "bytes"], value) for value in values[start:stop]]
     assert encoded(cells, stop - start) == wanted
-
-
-@pytest.mark.parametrize("type", [pa.string(), pa.large_string()])
-def test_strings_of_a_slice(type: Any) -> None:
-    array = pa.array(["left out", "é", None, "", "end", "left out"], type)[1:5]
-    column = StringColumn.of(array)
-    assert encoded(optional(strings(column), column.valid), 4) == [
-        avro(["null", "string"], value) for value in ("é", None, "", "end")
-    ]
-    assert column.lengths.tolist() == [2, 0, 0, 3]
-
-
-def test_strings_in_chunks() -> None:
-    column = StringColumn.of(pa.chunked_array([["a"], [], ["bc"]], pa.string()))
-    assert encoded(strings(column), 2) == [avro("string", "a"), avro("string", "bc")]
-
-
-def test_nulls_that_have_bytes() -> None:
-    # validity says null, the offsets say two bytes
-    buffers = [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([0, 2, 4, 6], np.int32)), pa.py_buffer(b"aabbcc")]
-    column = StringColumn.of(pa.BinaryArray.from_buffers(pa.binary(), 3, buffers))
-    assert encoded(optional(strings(column), column.valid), 3) == [
-        avro(["null", "bytes"], value) for value in (b"aa", None, b"cc")
-    ]
-
-
-def test_no_strings() -> None:
-    column = StringColumn.of(pa.array([], pa.string()))
-    assert len(column) == 0
-    assert column.lengths.tolist() == []
-    assert encoded(strings(column), 0) == []
 
 
 @settings(deadline=None)

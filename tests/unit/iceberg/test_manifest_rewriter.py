@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg import manifest_index, manifest_rewriter
+from floecat.iceberg import entry_keys, manifest_index
 from floecat.iceberg.avro_container import encode_container, read_blocks, read_header
+from floecat.iceberg.entry_keys import EntryKeys
 from floecat.iceberg.manifest_index import read_index
 from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
 from floecat.iceberg.manifest_writer import EncodedManifest
@@ -226,7 +227,7 @@ def test_equal_hashes_of_different_keys(monkeypatch: pytest.MonkeyPatch) -> None
     def always_the_same(array: Any) -> Any:
         return np.full(len(array), 7, np.uint64)
 
-    for module in (manifest_index, manifest_rewriter):
+    for module in (manifest_index, entry_keys):
         monkeypatch.setattr(module, "string_hashes", always_the_same)
     table = Table()
     files = [SampleFile(name) for name in ("a", "ab", "b", "c")]
@@ -236,10 +237,10 @@ def test_equal_hashes_of_different_keys(monkeypatch: pytest.MonkeyPatch) -> None
     assert comparable(read_entries(result.data)) == table.entries(rewritten([(files, None)], ["ab", "c"], 9))
 
 
-def test_keys_in_chunks() -> None:
-    table = Table()
-    manifest = table.write([SampleFile("a"), SampleFile("b")])
-    result = rewrite([old(manifest)], remove=pa.chunked_array([["a"], ["x"]]), snapshot_id=9)
+@pytest.mark.parametrize("remove", [pa.chunked_array([["a"], ["x"]]), EntryKeys(pa.array(["x", "a"]))])
+def test_other_forms_of_keys(remove: Any) -> None:
+    manifest = Table().write([SampleFile("a"), SampleFile("b")])
+    result = rewrite([old(manifest)], remove=remove, snapshot_id=9)
     assert [entry["status"] for entry in read_entries(result.data)] == [EXISTING, DELETED]
 
 

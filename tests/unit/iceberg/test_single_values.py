@@ -62,8 +62,10 @@ def test_encodes_decimals_as_the_reference_does(data: st.DataObject, scale: int)
     precision = data.draw(st.integers(max(scale, 1), 38))
     limit = 10**precision - 1
     # half of them close to where one more byte is needed
-    edges = st.integers(0, 126).map(lambda bits: 2**bits).flatmap(
-        lambda edge: st.sampled_from([edge, edge - 1, -edge, -edge - 1])
+    edges = (
+        st.integers(0, 126)
+        .map(lambda bits: 2**bits)
+        .flatmap(lambda edge: st.sampled_from([edge, edge - 1, -edge, -edge - 1]))
     )
     unscaled = st.one_of(st.integers(-limit, limit), edges.filter(lambda value: abs(value) <= limit))
     values = data.draw(st.lists(st.none() | unscaled, max_size=20))
@@ -96,7 +98,9 @@ def test_encodes_single_values(name: str, value: Any, bytes_: bytes) -> None:
 def test_takes_arrow_dates_and_timestamps() -> None:
     day = date(1969, 12, 31)
     assert encode(pa.array([day, None]), PrimitiveType("date")).to_pylist() == [b"\xff\xff\xff\xff", None]
-    moments = pa.array([timedelta(0), None], pa.duration("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    moments = (
+        pa.array([timedelta(0), None], pa.duration("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    )
     assert encode(moments, PrimitiveType("timestamptz")).to_pylist() == [bytes(8), None]
 
 

@@ -9,7 +9,9 @@ from floecat.iceberg.string_bounds import successor, successors
 
 LAST = "\U0010ffff"
 # characters at the edges of what a byte, a sequence of bytes or a code unit can hold
-EDGES = st.text(st.sampled_from("\x00a~\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\uffff\U00010000" + LAST), max_size=4)
+EDGES = st.text(
+    st.sampled_from("\x00a~\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\uffff\U00010000" + LAST), max_size=4
+)
 
 
 @pytest.mark.parametrize(

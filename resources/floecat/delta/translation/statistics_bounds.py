@@ -5,11 +5,11 @@ wrong. Delta's minima and maxima differ from such bounds (Delta transaction log 
 Statistics"):
 
 - Timestamps are cut to milliseconds. The upper bound is 999 microseconds later, at most the largest long.
-- Strings are cut to a prefix, of 32 characters mostly. A prefix is a lower bound. A maximum gets a last
-  character that is to put it above everything with the prefix: U+007F or U+10FFFF, and it does. Older writers
+- Strings are cut to a prefix, of 32 characters mostly. A prefix is a lower bound. Spark's maxima get one more
+  character, to be above everything with the prefix: U+007F or U+10FFFF, which they are then. Older Spark
   appended U+FFFD, which by the order of bytes is below all characters beyond U+FFFF, and cut surrogate
-  pairs in two, of which `?` was left; others append nothing. Their maxima are replaced by the successor of
-  the prefix.
+  pairs in two, of which `?` was left; others append nothing. So a maximum that may be cut is replaced by its
+  successor, an old one by that of the prefix.
 - Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is no bound.
 - Decimals may have lost digits, see `floecat.delta.translation.statistics_decimals`.
 - Values that were written while the column was a `float` are the shortest texts of floats, and a float as a
@@ -39,7 +39,6 @@ __all__ = ["Bounds", "bounds_from_tokens", "bounds_from_values", "bounds_of_long
 _LARGEST_LONG = 2**63 - 1
 _CUT_US = 999
 
-_TIE_BREAKERS = ("\x7f", "\U0010ffff")
 _OLD_TIE_BREAKER = "\ufffd"
 _PREFIX_LENGTH = 32
 _MOST_CHARACTERS = 64
@@ -208,16 +207,12 @@ def _decode(token: str) -> str | None:
 
 
 def _string_bounds(minima: pa.StringArray, maxima: pa.StringArray) -> Bounds:
-    is_tied = pc.or_(*(pc.ends_with(maxima, tie_breaker) for tie_breaker in _TIE_BREAKERS))
-    is_tied_below = pc.ends_with(maxima, _OLD_TIE_BREAKER)
-    # Characters are bytes at least, so that none that may be cut is missed.
-    may_be_cut = pc.and_not(pc.greater_equal(pc.binary_length(maxima), _PREFIX_LENGTH), is_tied)
-    prefixes = pc.if_else(is_tied_below, pc.utf8_rtrim(maxima, f"{_OLD_TIE_BREAKER}?"), maxima)
-    may_be_cut = pc.or_(may_be_cut, is_tied_below)
-    is_long = pc.greater(pc.utf8_length(prefixes), _MOST_CHARACTERS)
-    if pc.any(is_long).as_py():
+    is_old = pc.ends_with(maxima, _OLD_TIE_BREAKER)
+    prefixes = pc.if_else(is_old, pc.utf8_rtrim(maxima, f"{_OLD_TIE_BREAKER}?"), maxima)
+    # A character has one byte at least, so that none that may be cut is missed.
+    may_be_cut = pc.or_(is_old, pc.greater_equal(pc.binary_length(maxima), _PREFIX_LENGTH))
+    if pc.any(pc.greater(pc.utf8_length(prefixes), _MOST_CHARACTERS)).as_py():
         prefixes = pc.utf8_slice_codeunits(prefixes, 0, _MOST_CHARACTERS)
-        may_be_cut = pc.or_(may_be_cut, is_long)
     upper = maxima
     if pc.any(may_be_cut).as_py():
         upper = pc.if_else(may_be_cut, successors(prefixes), maxima)

@@ -49,7 +49,10 @@ def test_delta_has_no_bounds_of_some_types(type: str) -> None:
 
 
 def test_whole_numbers_are_read_as_such() -> None:
-    assert [type for type in ("int", "long", "date", "timestamp") if is_long(parse_primitive(type))] == ["int", "long"]
+    assert [type for type in ("int", "long", "date", "timestamp") if is_long(parse_primitive(type))] == [
+        "int",
+        "long",
+    ]
 
 
 def test_an_int_column_holds_ints_only() -> None:
@@ -151,10 +154,11 @@ def test_dates() -> None:
         ("zebra", "zebra"),
         ("", ""),
         ("x" * 31, "x" * 31),
-        # tie-breakers of Delta, above all that has the prefix
-        ("x" * 32 + "\x7f", "x" * 32 + "\x7f"),
-        ("x" * 32 + LAST, "x" * 32 + LAST),
-        # the old one, which is not
+        # tie-breakers of Delta, above all that has the prefix unless it is data
+        ("x" * 20 + "\x7f", "x" * 20 + "\x7f"),
+        ("x" * 32 + "\x7f", "x" * 32 + "\x80"),
+        ("x" * 32 + LAST, "x" * 31 + "y"),
+        # the old one, which is not above
         ("x" * 32 + "\ufffd", "x" * 31 + "y"),
         ("x" * 31 + "?\ufffd", "x" * 30 + "y"),
         ("?\ufffd", None),

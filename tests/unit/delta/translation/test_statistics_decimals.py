@@ -57,7 +57,8 @@ def test_digits_behind_the_scale_move_bounds_outwards() -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["", "x", "1_000", '"1.5"', "NaN", "1e999999999", "1e99999999999999999999", "100000000.00", "1" * 400]
+    "token",
+    ["", "x", "1_000", '"1.5"', "NaN", "1e999999999", "1e99999999999999999999", "100000000.00", "1" * 400],
 )
 def test_what_the_column_cannot_hold_is_unknown(token: str) -> None:
     assert bounds(10, 2, token) == (None, None)

@@ -54,7 +54,8 @@ def test_reads_whole_numbers(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["", "-", "--1", "1.0", "1e3", "null", "true", '"5"', " 1", str(2**63), str(-(2**63) - 1), "1" * 20]
+    "token",
+    ["", "-", "--1", "1.0", "1e3", "null", "true", '"5"', " 1", str(2**63), str(-(2**63) - 1), "1" * 20],
 )
 def test_knows_what_is_no_long(token: str) -> None:
     assert read([[token]]) == [[None]]

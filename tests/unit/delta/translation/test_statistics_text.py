@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from floecat.delta.translation.statistics_layout import Path, learn_layout
 from floecat.delta.translation.statistics_text import DocumentReader
 
-LONGS: list[Path] = [("numRecords",), ("minValues", "a"), ("minValues", "s", "x y"), ("minValues", "s", "t", "z.z")]
+LONGS: list[Path] = [
+    ("numRecords",),
+    ("minValues", "a"),
+    ("minValues", "s", "x y"),
+    ("minValues", "s", "t", "z.z"),
+]
 TOKENS: list[Path] = [("tightBounds",), ("minValues", "b"), ("maxValues", 'q"uote'), ("minValues", "s", "c")]
 
 
@@ -163,7 +168,8 @@ VALUES = st.one_of(
 )
 NAMES = st.sampled_from(["a", "b", "c", "s", "x y", "z.z", 'q"uote', "t"])
 OBJECTS = st.recursive(
-    st.dictionaries(NAMES, VALUES, max_size=4), lambda inner: st.dictionaries(NAMES, VALUES | inner, max_size=4)
+    st.dictionaries(NAMES, VALUES, max_size=4),
+    lambda inner: st.dictionaries(NAMES, VALUES | inner, max_size=4),
 )
 DOCUMENTS = st.fixed_dictionaries(
     {},

@@ -48,7 +48,13 @@ def test_reads_moments(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["2020-01-01 00:00:00", "2020-01-01T00:00:00.123", "2020-01-01", "2020-01-01T00:00", "2020-01-01T00:00:00Z"],
+    [
+        "2020-01-01 00:00:00",
+        "2020-01-01T00:00:00.123",
+        "2020-01-01",
+        "2020-01-01T00:00",
+        "2020-01-01T00:00:00Z",
+    ],
 )
 def test_reads_local_times(text: str) -> None:
     expected = micros(2020, 1, 1, 0, 0, 0, 123_000 if "." in text else 0)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from benchmarks.delta_logs import add_version
 from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call, PageRequest
 from floecat.compat.pipeline import DeltaPipeline
-from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
 from floecat.settings import load_settings
@@ -30,13 +30,14 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--location", default="")
     parser.add_argument("--format-version", type=int, default=2)
+    parser.add_argument("--with-statistics", action="store_true")
     arguments = parser.parse_args()
     with kernel(load_settings()) as opened:
         account = opened.settings.gateway.default_account_id
         catalog = opened.catalogs.by_prefix(account, opened.settings.gateway.default_prefix)
         call = Call(Principal(name="bench", account_id=account), catalog)
         result = _WORK[arguments.work](opened, call, arguments)
-    result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result["peak_rss_mib"] = _peak_rss_mib()
     print(json.dumps(result))
 
 
@@ -44,10 +45,9 @@ def _register(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict
     """Registers a table, which reads it as far as the settings let a request read."""
     if _NAMESPACE not in opened.namespaces.list(call, None, PageRequest()).items:
         opened.namespaces.create(call, _NAMESPACE, {})
-    before = opened.files.counters.counts
 
-    def register() -> object:
-        return opened.delta_registration.register(
+    def register() -> None:
+        opened.delta_registration.register(
             call,
             _NAMESPACE,
             arguments.name,
@@ -55,38 +55,43 @@ def _register(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict
             format_version=arguments.format_version,
         )
 
-    registered: Any = None
-
-    def work() -> None:
-        nonlocal registered
-        registered = register()
-
-    result = _measured(work)
-    problem: FloecatError | None = registered.problem
-    result |= {
-        "version": registered.snapshot_id,
-        "problem": problem.message if problem else None,
-        "writes": (opened.files.counters.counts - before).writes,
-    }
-    return result
+    return _measured(register)
 
 
-def _refresh(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Loads a table whose log has a new version."""
+def _next(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Loads a table when its log has a new version: in a process that has read no manifest yet, and again."""
     identifier = TableIdentifier(_NAMESPACE, arguments.name)
-    result = _measured(lambda: opened.tables.load(call, identifier))
-    return result | {"version": _current_version(opened, call, identifier)}
+    table = Path(arguments.location.removeprefix("file://"))
+    opened.tables.load(call, identifier)
+    done = []
+    for _ in range(2):
+        version = add_version(table, with_statistics=arguments.with_statistics)
+        time.sleep(opened.settings.gateway.delta_compat.refresh_after.seconds)
+        done.append(_measured(lambda: opened.tables.load(call, identifier)))
+        document = json.loads(opened.tables.load(call, identifier).metadata)
+        if document["current-snapshot-id"] != version:
+            raise SystemExit(f"The load answered version {document['current-snapshot-id']}, not {version}")
+        written = list((table / "metadata").glob(f"{version}-compat-m*.avro"))
+        done[-1]["manifests"] = len(written)
+    return {"versions": done}
 
 
 def _load(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What a load costs when the table is up to date."""
-    identifier = TableIdentifier(_NAMESPACE, arguments.name)
-    opened.tables.load(call, identifier)
-    before = opened.files.counters.counts
-    with opened.store.count_statements() as counter:
-        loaded = opened.tables.load(call, identifier)
-    calls = (opened.files.counters.counts - before).calls
-    return {"statements": counter.total, "calls": calls, "bytes": len(loaded.metadata)}
+    """What a request costs when the table is up to date, from the HTTP layer down."""
+    from litestar.testing import TestClient
+
+    from floecat_rest.app import create_app
+
+    del call
+    path = f"/v1/{opened.settings.gateway.default_prefix}/namespaces/bench/tables/{arguments.name}"
+    with TestClient(create_app(opened.settings, opened)) as client:
+        for _ in range(3):
+            client.get(path).raise_for_status()
+        before = opened.files.counters.counts
+        with opened.store.count_statements() as counter:
+            answer = client.get(path).raise_for_status()
+        calls = (opened.files.counters.counts - before).calls
+    return {"statements": counter.total, "calls": calls, "bytes": len(answer.content)}
 
 
 def _materialise(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -111,7 +116,8 @@ def _pipelined(
     opened: Kernel, call: Call, arguments: argparse.Namespace, run_chunks: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
     assert opened.compat is not None
-    pipeline = DeltaPipeline(opened.store, opened.files, opened.compat)
+    shared = opened.settings.storage.allowed_locations
+    pipeline = DeltaPipeline(opened.store, opened.files, opened.compat, shared_locations=shared)
     wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
     entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
     result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))
@@ -121,9 +127,11 @@ def _pipelined(
     return result | {"files": numbers.iceberg.files, "deleted_rows": numbers.iceberg.deleted_rows}
 
 
-def _current_version(opened: Kernel, call: Call, identifier: TableIdentifier) -> int:
-    metadata = json.loads(opened.tables.load(call, identifier).metadata)
-    return int(metadata["current-snapshot-id"])
+def _peak_rss_mib() -> float:
+    # what `getrusage` tells begins with what the process was forked from
+    status = Path("/proc/self/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1024
 
 
 def _measured(work: Callable[[], object]) -> dict[str, Any]:
@@ -134,7 +142,7 @@ def _measured(work: Callable[[], object]) -> dict[str, Any]:
 
 _WORK: dict[str, Callable[[Kernel, Call, argparse.Namespace], dict[str, Any]]] = {
     "register": _register,
-    "refresh": _refresh,
+    "next": _next,
     "load": _load,
     "materialise": _materialise,
     "materialise-on-spark": _materialise_on_spark,

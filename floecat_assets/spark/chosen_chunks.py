@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
 from floecat.compat.layouts import ChunkRunner
-from floecat.compat.version_builder import has_record_count
+from floecat.compat.version_builder import opened_files
 
 __all__ = ["ChosenChunks"]
 
@@ -19,8 +18,9 @@ __all__ = ["ChosenChunks"]
 class ChosenChunks:
     """A chunk runner that asks one of two others.
 
-    What costs is opening files: for their deletion vectors, and for footers where the log does not tell how
-    many rows a file has. The log's own statistics are translated faster than they are sent.
+    What costs is opening files: for their deletion vectors, for footers where the log does not tell how many
+    rows a file has, and to see whether they have all field ids. The log's own statistics are translated
+    faster than they are sent.
 
     Attributes:
         in_process: how many chunks were built in this process.
@@ -48,7 +48,10 @@ class ChosenChunks:
         self, context: ChunkContext, chunks: Sequence[tuple[int, pa.Table, Any]]
     ) -> Sequence[ChunkManifests]:
         """Builds chunks; see `ChunkRunner`."""
-        opened = sum(_opened_files(files, read_footers=context.read_footers) for _, files, _ in chunks)
+        opened = sum(
+            opened_files(files, read_footers=context.read_footers, all_files=context.numbers is not None)
+            for _, files, _ in chunks
+        )
         if opened <= self._most_opened_files:
             self.in_process += len(chunks)
             return self._local(context, chunks)
@@ -56,10 +59,3 @@ class ChosenChunks:
             self._spark = self._open_spark()
         self.on_spark += len(chunks)
         return self._spark(context, chunks)
-
-
-def _opened_files(files: pa.Table, *, read_footers: bool) -> int:
-    opened = files["deletion_vector"].is_valid()
-    if read_footers:
-        opened = pc.or_(opened, pc.invert(has_record_count(files)))
-    return int(pc.sum(opened).as_py() or 0)

@@ -1,4 +1,4 @@
-"""The whole path: a commit, the real daemon, an event in the instance."""
+"""The whole path: a commit or a Delta table, the real daemon, an event in the instance."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
+import msgspec
+import pytest
+
+from floecat.iceberg.manifest_lists import read_manifest_list
+from floecat.iceberg.manifests import read_manifest
+from tests.orchestration.conftest import Lakehouse
 
 ROOT = Path(__file__).parents[2]
 TABLES = dg.AssetKey(["catalog", "tables"])
+ARTIFACTS = dg.AssetKey(["compat", "artifacts"])
 
 
-def test_the_daemon_reports_commits(lakehouse, tmp_path, monkeypatch):
+@pytest.fixture
+def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The home of a daemon that runs as long as the test."""
     home = tmp_path / "dagster"
     home.mkdir()
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
     monkeypatch.setenv("DAGSTER_HOME", str(home))
-    table = lakehouse.create("orders")
-    lakehouse.append(table, "42")
-
-    log = (tmp_path / "daemon.log").open("w")
-    daemon = subprocess.Popen(
+    log = (home / "daemon.log").open("w")
+    process = subprocess.Popen(
         [sys.executable, "-m", "dagster._daemon", "run", "-w", str(ROOT / "workspace.yaml")],
         cwd=ROOT,
         env=os.environ.copy(),
@@ -32,24 +39,51 @@ def test_the_daemon_reports_commits(lakehouse, tmp_path, monkeypatch):
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    try:
-        with dg.DagsterInstance.from_config(str(home)) as instance:
-            records = _materializations(instance, 2)
-            assert instance.get_dynamic_partitions("tables") == [lakehouse.entry_id(table)]
-    finally:
-        os.killpg(daemon.pid, signal.SIGTERM)
-        daemon.wait(timeout=30)
-        log.close()
-    output = (tmp_path / "daemon.log").read_text()
-    assert len(records) == 2, output
+    yield home
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(timeout=30)
+    log.close()
+
+
+def test_the_daemon_reports_commits(daemon: Path, lakehouse: Lakehouse) -> None:
+    table = lakehouse.create("orders")
+    lakehouse.append(table, "42")
+    with dg.DagsterInstance.from_config(str(daemon)) as instance:
+        records = _materializations(instance, TABLES, 2)
+        assert instance.get_dynamic_partitions("tables") == [lakehouse.entry_id(table)]
+    assert len(records) == 2, (daemon / "daemon.log").read_text()
     assert records[0].partition_key == lakehouse.entry_id(table)
     assert records[0].asset_materialization.metadata["dagster/row_count"].value == 42
 
 
-def _materializations(instance: dg.DagsterInstance, count: int) -> list[dg.EventLogRecord]:
-    deadline = time.monotonic() + 60
+def test_the_daemon_makes_delta_tables_readable(daemon: Path, lakehouse: Lakehouse) -> None:
+    """A table that was only registered: a run of its own reads the log, and the snapshot is whole."""
+    writer = lakehouse.delta("orders")
+    writer.delete({0: [1, 2]})
+    table = lakehouse.register_delta(writer, read=False)
+    with dg.DagsterInstance.from_config(str(daemon)) as instance:
+        records = _materializations(instance, ARTIFACTS, 1, within_s=150)
+        assert records, (daemon / "daemon.log").read_text()
+        runs = instance.get_runs(dg.RunsFilter(job_name="delta_artifacts"))
+    assert records[0].partition_key == lakehouse.entry_id(table)
+    assert records[0].asset_materialization.metadata["delta/deleted_rows"].value == 2
+    assert [run.tags["floecat/table"] for run in runs] == [lakehouse.entry_id(table)]
+    loaded = lakehouse.kernel.tables.load(lakehouse.call(), table)
+    document = msgspec.json.decode(loaded.metadata)
+    manifest_list = Path(document["snapshots"][-1]["manifest-list"].removeprefix("file://"))
+    manifests = list(read_manifest_list(manifest_list.read_bytes(), location=str(manifest_list)))
+    assert {manifest.content for manifest in manifests} == {0, 1}
+    for manifest in manifests:
+        file = Path(manifest.manifest_path.removeprefix("file://"))
+        assert list(read_manifest(file.read_bytes(), location=str(file)))
+
+
+def _materializations(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, count: int, *, within_s: float = 60
+) -> list[dg.EventLogRecord]:
+    deadline = time.monotonic() + within_s
     while True:
-        records = instance.fetch_materializations(TABLES, limit=10).records
+        records = instance.fetch_materializations(asset, limit=10).records
         if len(records) >= count or time.monotonic() > deadline:
             return list(records)
         time.sleep(0.5)

@@ -18,6 +18,8 @@ import sys
 def refuse(event, args):
     if event in ("socket.connect", "sqlite3.connect"):
         raise RuntimeError(f"{event} while definitions load")
+    if event == "import" and args[0] in ("pyarrow", "numpy", "pyspark"):
+        raise RuntimeError(f"{args[0]} is imported while definitions load")
 
 sys.addaudithook(refuse)
 from floecat_assets.definitions import defs
@@ -30,16 +32,39 @@ def test_the_code_location_holds_what_it_should():
     loaded = defs()
     dg.Definitions.validate_loadable(loaded)
     repository = loaded.get_repository_def()
-    tables = dg.AssetKey(["catalog", "tables"])
-    assert repository.asset_graph.get_all_asset_keys() == {tables}
+    tables, made = dg.AssetKey(["catalog", "tables"]), dg.AssetKey(["compat", "artifacts"])
+    assert repository.asset_graph.get_all_asset_keys() == {tables, made}
     node = repository.asset_graph.get(tables)
     assert (node.is_external, node.group_name, node.kinds) == (True, "catalog", {"iceberg"})
     assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
     assert node.partitions_def.name == "tables"
-    assert [(sensor.name, sensor.default_status) for sensor in repository.sensor_defs] == [
-        ("commit_sensor", dg.DefaultSensorStatus.RUNNING)
-    ]
+    node = repository.asset_graph.get(made)
+    assert (node.parent_keys, node.group_name, node.kinds) == ({tables}, "compat", {"delta", "iceberg"})
+    assert node.partitions_def.name == "tables"
+    assert {(key.asset_key, key.name) for key in repository.asset_graph.asset_check_keys} == {
+        (tables, "metadata_files_reachable"),
+        *((made, f"{what}_match") for what in ("live_files", "rows", "deleted_rows")),
+        (made, "artifacts_present"),
+    }
+    assert {(sensor.name, sensor.default_status) for sensor in repository.sensor_defs} == {
+        ("commit_sensor", dg.DefaultSensorStatus.RUNNING),
+        ("delta_log_sensor", dg.DefaultSensorStatus.RUNNING),
+    }
+    assert {(each.name, each.cron_schedule, each.job_name) for each in repository.schedule_defs} == {
+        ("connector_scan_schedule", "* * * * *", "connector_scan"),
+        ("delta_repair_schedule", "17 * * * *", "delta_repair"),
+    }
     assert loaded.executor is dg.in_process_executor
+
+
+def test_the_run_of_a_table_leaves_the_check_of_all_tables_out():
+    job = defs().get_repository_def().get_job("delta_artifacts")
+    assert {key.name for key in job.asset_layer.asset_graph.asset_check_keys} == {
+        "live_files_match",
+        "rows_match",
+        "deleted_rows_match",
+    }
+    assert {sensor.minimum_interval_seconds for sensor in defs().get_repository_def().sensor_defs} == {5, 30}
 
 
 def test_dagster_validates_the_workspace(tmp_path):

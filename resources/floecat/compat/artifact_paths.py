@@ -11,12 +11,15 @@ from hashlib import blake2b
 
 import msgspec
 
-__all__ = ["COMPAT_FILE", "ArtifactPaths"]
+__all__ = ["COMPAT_FILE", "ArtifactPaths", "is_numbered_file"]
+
+_NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
 
 COMPAT_FILE = re.compile(
     r"(?:snap-\d+-compat(?:-g\d+)?\.avro"
     r"|\d+-compat(?:-g\d+)?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
-    r"|\d+-compat-[0-9a-f]+\.metadata\.json)"
+    r"|\d+-compat-[0-9a-f]+\.metadata\.json"
+    rf"|{_NUMBERED_FILE})"
 )
 """Names of the files that are made here, and of no others."""
 
@@ -59,6 +62,14 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         """The file with the deletion vector of a data file; arguments as of `position_deletes`."""
         return f"{self._of(snapshot_id)}-dv-{_name(data_file, vector_id)}.puffin"
 
+    def numbered_file(self, data_file: str) -> str:
+        """The copy of a data file that has all field ids, of all snapshots that hold the file.
+
+        Args:
+            data_file: location of the data file.
+        """
+        return f"{self.folder}/compat-df-{_name(data_file, str(self.generation))}.parquet"
+
     def metadata_file(self, snapshot_id: int, document: bytes) -> str:
         """The metadata file of a document: the same document, the same name."""
         digest = blake2b(document, digest_size=8).hexdigest()
@@ -72,5 +83,10 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         return f"-g{self.generation}" if self.generation else ""
 
 
-def _name(data_file: str, vector_id: str) -> str:
-    return blake2b(f"{data_file}|{vector_id}".encode(), digest_size=16).hexdigest()
+def is_numbered_file(location: str) -> bool:
+    """Whether a file is a copy of a data file."""
+    return re.fullmatch(_NUMBERED_FILE, location.rpartition("/")[2]) is not None
+
+
+def _name(data_file: str, which: str) -> str:
+    return blake2b(f"{data_file}|{which}".encode(), digest_size=16).hexdigest()

@@ -65,6 +65,47 @@ class ArtifactFiles:
         if keep:
             self._keep(location, data)
 
+    def write_large(
+        self,
+        allowed: AllowedLocations,
+        location: str,
+        make: Callable[[], bytes],
+        *,
+        offset: int,
+        tail: bytes,
+    ) -> None:
+        """Writes an artifact that is too large to be compared whole: its end tells whether it is there.
+
+        Args:
+            allowed: the allowed locations of the catalog.
+            location: where.
+            make: makes the whole file, if it is not there.
+            offset: where its end begins, in bytes.
+            tail: its end.
+
+        Raises:
+            NameTakenError: the file exists and ends otherwise.
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails.
+        """
+        allowed.check(location)
+        if self._ends_with(location, offset, tail):
+            return
+        try:
+            self._files.write_new(location, make())
+        except AlreadyExistsError:
+            self._ends_with(location, offset, tail)
+
+    def _ends_with(self, location: str, offset: int, tail: bytes) -> bool:
+        try:
+            # a byte more, to see that there is none
+            found = self._files.read_range(location, offset, len(tail) + 1)
+        except FileMissingError:
+            return False
+        if found != tail:
+            raise NameTakenError(location)
+        return True
+
     def read(self, allowed: AllowedLocations, location: str) -> bytes:
         """The bytes of an artifact, from memory if it was used lately.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.delta.translation.schema import TranslatedSchema
+from floecat.iceberg.parquet_field_ids import FieldNumbers
 from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schema import Schema
@@ -27,6 +28,8 @@ class ChunkContext:
         format_version: 2 or 3.
         position_delete_format: `parquet` or `avro`; of format version 2.
         read_footers: whether the row count of a file that the log does not tell is looked up in the file.
+        numbers: field ids of data files, if their writers may have left some out; None if not.
+        copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
     """
 
     location: str
@@ -38,6 +41,8 @@ class ChunkContext:
     format_version: int
     position_delete_format: DeleteFormat
     read_footers: bool
+    numbers: FieldNumbers | None = None
+    copies_unnumbered: bool = True
 
     @property
     def sequence_number(self) -> int:

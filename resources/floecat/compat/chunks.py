@@ -17,6 +17,7 @@ from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.compat.delete_files import DeleteFiles, DeleteRows
 from floecat.compat.footers import read_footers
+from floecat.compat.numbered_files import NumberedFiles
 from floecat.delta.translation.partitions import partition_values
 from floecat.delta.translation.statistics import file_metrics
 from floecat.fileio.base import FileIO
@@ -56,7 +57,7 @@ def build_chunk(
     artifacts: ArtifactFiles,
     allowed: AllowedLocations,
 ) -> ChunkManifests:
-    """Writes the manifests, and the delete files, of a chunk.
+    """Writes the manifests, the delete files, and the copies of data files of a chunk.
 
     Args:
         context: what the version is.
@@ -69,7 +70,8 @@ def build_chunk(
 
     Raises:
         InvalidDeltaTableError: a deletion vector or a footer is broken.
-        FileMissingError: a deletion vector, or a data file without statistics, is gone.
+        UnsupportedDeltaTableError: readers of Iceberg cannot read a data file.
+        FileMissingError: a deletion vector, or a data file whose footer is needed, is gone.
         LocationNotAllowedError: a file lies outside the allowed locations.
         NameTakenError: another file has the name of an artifact.
     """
@@ -77,9 +79,10 @@ def build_chunk(
     metrics = file_metrics(files, context.translated)
     if metrics.record_counts.null_count:
         metrics = _completed(context, metrics, locations, files, storage, artifacts, allowed)
+    sizes = files["size_bytes"].to_numpy()
+    locations, sizes = NumberedFiles(context, storage, artifacts, allowed).replace(locations, sizes)
     partitions = partition_values(files, context.translated)
     statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
-    sizes = files["size_bytes"].to_numpy()
     rows = ManifestRows(
         content=FileContent.DATA,
         file_format="parquet",

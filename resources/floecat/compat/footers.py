@@ -19,7 +19,7 @@ from floecat.iceberg.parquet_footers import (
     with_footers,
 )
 
-__all__ = ["read_footers"]
+__all__ = ["read_footer", "read_footers"]
 
 _GUESSED_LENGTH = 64 * 1024
 """Most footers are shorter, and come with the first request."""
@@ -57,20 +57,32 @@ def read_footers(
 
     def read(item: tuple[str, int]) -> FileFooter:
         location, size = item
-        try:
-            allowed.check(location)
-        except BadRequestError as error:
-            raise UnsupportedDeltaTableError(
-                f"A data file has a name that is not supported: {error}"
-            ) from None
-        return footer_metrics(_footer(storage, location, size), columns, location)
+        return footer_metrics(read_footer(storage, allowed, location, size), columns, location)
 
     sizes = files["size_bytes"].take(wanted).to_pylist()
     footers = artifacts.each(read, list(zip(locations.take(wanted).to_pylist(), sizes, strict=True)))
     return with_footers(metrics, rows.tolist(), footers)
 
 
-def _footer(storage: FileIO, location: str, size: int) -> bytes:
+def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size: int) -> bytes:
+    """The end of a data file, its whole footer or more.
+
+    Args:
+        storage: where it is.
+        allowed: where it may lie.
+        location: the file.
+        size: its bytes.
+
+    Raises:
+        InvalidDeltaTableError: it is no Parquet file, or cut off.
+        UnsupportedDeltaTableError: it has a name that not all readers take.
+        FileMissingError: it is gone.
+        LocationNotAllowedError: it lies outside the allowed locations.
+    """
+    try:
+        allowed.check(location)
+    except BadRequestError as error:
+        raise UnsupportedDeltaTableError(f"A data file has a name that is not supported: {error}") from None
     guessed = min(size, _GUESSED_LENGTH)
     tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.compat.artifact_paths import is_numbered_file
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
@@ -127,7 +128,7 @@ class Layouts:
         paths = pa.concat_arrays(
             [commit.removes["path"].combine_chunks(), commit.adds["path"].combine_chunks()]
         )
-        gone = data_file_locations(paths, context.location, None).unique()
+        gone = _with_copies(data_file_locations(paths, context.location, None).unique(), context)
         chunks: Sequence[ChunkManifests] = []
         if len(commit.adds):
             files = _in_partition_order(commit.adds)
@@ -164,25 +165,29 @@ class Layouts:
         sizes = self._artifacts.each(self._live_bytes, files)
         return Layout(version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id)
 
-    def files_of(self, layout: Layout) -> frozenset[str]:
-        """Every artifact that a reader of the version opens: its list, manifests and delete files.
+    def files_of(self, layout: Layout, *, with_copies: bool) -> frozenset[str]:
+        """Every artifact that a reader of the version opens: its list, manifests, delete files and copies.
+
+        Args:
+            layout: the version.
+            with_copies: whether there may be copies of data files; they are looked for among all data files.
 
         Raises:
             ArtifactLostError: the list, or a manifest, is gone.
         """
-
-        def deletes(manifest: ManifestFile) -> list[str]:
-            location = manifest.manifest_path
-            entries = read_manifest(self._artifacts.read(self._allowed, location), location=location)
-            return [
-                entry.data_file.file_path
-                for entry in entries
-                if entry.status is not ManifestEntryStatus.DELETED
-            ]
-
-        found = self._artifacts.each(deletes, layout.deletes)
+        found = self._artifacts.each(self._live_paths, layout.deletes)
+        if with_copies:
+            data = self._artifacts.each(self._live_paths, layout.data)
+            found += [list(filter(is_numbered_file, paths)) for paths in data]
         manifests = [manifest.manifest_path for manifest in layout.manifests]
         return frozenset([layout.manifest_list, *manifests, *(path for paths in found for path in paths)])
+
+    def _live_paths(self, manifest: ManifestFile) -> list[str]:
+        location = manifest.manifest_path
+        entries = read_manifest(self._artifacts.read(self._allowed, location), location=location)
+        return [
+            entry.data_file.file_path for entry in entries if entry.status is not ManifestEntryStatus.DELETED
+        ]
 
     def _live_bytes(self, manifest: ManifestFile) -> int:
         entries = self._index(manifest).entries
@@ -201,12 +206,28 @@ class Layouts:
         live = [manifest for manifest in manifests if _live_files(manifest)]
         held = self._artifacts.each(lambda manifest: self._index(manifest).holds(gone), live)
         touched = [manifest for manifest, holds in zip(live, held, strict=True) if holds]
-        merged = _to_merge(manifest for manifest, holds in zip(live, held, strict=True) if not holds)
+        merged = self._to_merge(manifest for manifest, holds in zip(live, held, strict=True) if not holds)
         groups = [[manifest] for manifest in touched] + merged
         rewritten = {id(manifest) for group in groups for manifest in group}
         kept = [manifest for manifest in live if id(manifest) not in rewritten]
         made = [self._rewrite(context, group, gone, name(context.version, next(numbers))) for group in groups]
         return [manifest for manifest, _ in made] + kept, sum(removed for _, removed in made)
+
+    def _to_merge(self, manifests: Iterator[ManifestFile]) -> list[list[ManifestFile]]:
+        """Small manifests of one form, where there are so many that opening them is most of reading them."""
+        by_form: dict[object, list[ManifestFile]] = {}
+        for manifest in manifests:
+            if _live_files(manifest) < _SMALL_FILES:
+                # one spec may have several forms, as when the type of a partition column was widened
+                partitions = self._index(manifest).entries.schema.field("partition").type
+                by_form.setdefault((manifest.partition_spec_id, partitions), []).append(manifest)
+        groups = []
+        for small in by_form.values():
+            if len(small) >= _MERGED_FROM:
+                groups += [
+                    small[start : start + _MERGED_FROM] for start in range(0, len(small), _MERGED_FROM)
+                ]
+        return [group for group in groups if len(group) > 1]
 
     def _rewrite(
         self, context: ChunkContext, group: Sequence[ManifestFile], gone: pa.Array, location: str
@@ -320,6 +341,15 @@ def _in_partition_order(files: pa.Table) -> pa.Table:
     return files.take(order)
 
 
+def _with_copies(locations: pa.StringArray, context: ChunkContext) -> pa.StringArray:
+    """Names that manifests may have for some data files: their own, or those of their copies.
+
+    Whether a file was copied is not seen here: a column whose parts lacked ids may be gone by now.
+    """
+    copies = [context.paths.numbered_file(location) for location in locations.to_pylist()]
+    return pa.concat_arrays([locations, pa.array(copies, pa.string())])
+
+
 def _chunks(files: pa.Table, is_added: Any) -> list[tuple[int, pa.Table, Any]]:
     starts = range(0, len(files), CHUNK_FILES)
     return [
@@ -334,16 +364,3 @@ def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:
 
 def _live_files(manifest: ManifestFile) -> int:
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-
-
-def _to_merge(manifests: Iterator[ManifestFile]) -> list[list[ManifestFile]]:
-    """Small manifests of one spec, where there are so many that opening them is most of reading them."""
-    by_spec: dict[int, list[ManifestFile]] = {}
-    for manifest in manifests:
-        if _live_files(manifest) < _SMALL_FILES:
-            by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
-    groups = []
-    for small in by_spec.values():
-        if len(small) >= _MERGED_FROM:
-            groups += [small[start : start + _MERGED_FROM] for start in range(0, len(small), _MERGED_FROM)]
-    return [group for group in groups if len(group) > 1]

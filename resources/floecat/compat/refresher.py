@@ -144,14 +144,15 @@ class Refresher:
         return self._with_names(table, lambda known: self._backfill(known, progress)) or changed
 
     def missing_artifacts(self, table: CompatTable) -> Sequence[str]:
-        """Manifests and delete files of the newest snapshot that are not in storage."""
+        """Manifests, delete files and copies of the newest snapshot that are not in storage."""
         known = self._known(table)
         if known.state is None or known.document is None:
             return []
         layouts = self._layouts(known)
         document = TableDocument.parse(known.document)
         try:
-            needed = layouts.files_of(self._point(layouts, document, known.state).layout)
+            layout = self._point(layouts, document, known.state).layout
+            needed = layouts.files_of(layout, with_copies=_lacks_numbers(known.state))
         except ArtifactLostError as lost:
             return [str(lost)]
         existing = self._artifacts.existing(self._paths(known).folder)
@@ -355,7 +356,9 @@ class Refresher:
             paths=self._paths(known),
             format_version=document.format_version,
             position_delete_format=cast(DeleteFormat, self._settings.position_delete_format),
-            read_footers=self._settings.missing_statistics == "read",
+            # version 3 numbers rows, and so has to know how many a file has
+            read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,  # noqa: PLR2004
+            copies_unnumbered=self._settings.unnumbered_collections == "copy",
             most_opened_files=self._settings.max_files_in_request if in_request else None,
         )
         return VersionBuilder(log, listing, self._layouts(known), document, ids, names, options)
@@ -378,6 +381,11 @@ class Refresher:
 
 def _is_newest(listing: LogListing, state: DeltaState) -> bool:
     return listing.latest == state.version and listing.fingerprint_of(state.version) == state.fingerprint
+
+
+def _lacks_numbers(state: DeltaState) -> bool:
+    """Whether files may lack field ids that readers need, so that there are copies of them."""
+    return any(translate_schema(metadata, state.field_ids).unnumbered for _, metadata in state.history)
 
 
 def _misread(versions: Sequence[int], history: History, schemas: Sequence[TranslatedSchema]) -> Sequence[int]:

@@ -6,13 +6,14 @@ counted and not the summaries above them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.compat_table import CompatTable
 from floecat.compat.data_files import data_file_locations
 from floecat.connectors.delta_log import DeltaLog
@@ -23,7 +24,7 @@ from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata import TableMetadata
-from floecat.store import tables
+from floecat.store import delta_tables, tables
 from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
@@ -83,8 +84,11 @@ def count_table(store: Store, files: FileIO, table: CompatTable) -> TableNumbers
     log = DeltaLog(files, table.allowed, table.row.location)
     snapshot = log.snapshot(log.listing(), version)
     manifests = _Manifests(files, table.allowed, summary.manifest_list)
-    delta_files = _locations(snapshot.files, table)
-    deleted_from = _locations(snapshot.files.filter(snapshot.files["deletion_vector"].is_valid()), table)
+    listed = frozenset(manifests.files)
+    copies = _paths(store, table, summary.manifest_list)
+    delta_files = _locations(snapshot.files, table, copies, listed)
+    with_vectors = snapshot.files.filter(snapshot.files["deletion_vector"].is_valid())
+    deleted_from = _locations(with_vectors, table, copies, listed)
     return TableNumbers(
         version=version,
         delta=_delta_numbers(snapshot),
@@ -181,9 +185,21 @@ class _Manifests:
                 self._rows += file.record_count
 
 
-def _locations(files: pa.Table, table: CompatTable) -> list[str]:
+def _locations(
+    files: pa.Table, table: CompatTable, copies: ArtifactPaths, listed: Container[str]
+) -> list[str]:
+    """Where files of the log are, or their copies if manifests list these."""
     located: list[str] = data_file_locations(files["path"], table.row.location, table.allowed).to_pylist()
-    return located
+    return [
+        copy if location not in listed and (copy := copies.numbered_file(location)) in listed else location
+        for location in located
+    ]
+
+
+def _paths(store: Store, table: CompatTable, manifest_list: str) -> ArtifactPaths:
+    with store.read() as conn:
+        delta = delta_tables.get(conn, table.row.id)
+    return ArtifactPaths(manifest_list.rpartition("/")[0], delta.generation if delta else 0)
 
 
 def _beyond(some: list[str], others: list[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.layouts import Layout, Layouts
+from floecat.compat.numbered_files import field_numbers
 from floecat.compat.partition_specs import partition_fields
 from floecat.compat.summaries import snapshot_summary
 from floecat.compat.table_document import NewSnapshot, TableDocument
@@ -30,7 +31,7 @@ from floecat.errors import (
 from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.position_deletes import DeleteFormat
 
-__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions"]
+__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions", "opened_files"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class BuildOptions:
         format_version: Iceberg's, 2 or 3.
         position_delete_format: `parquet` or `avro`.
         read_footers: see `ChunkContext`.
+        copies_unnumbered: see `ChunkContext`.
         most_opened_files: how many files of a version may be opened, for their vectors or footers; None for
             any number.
     """
@@ -50,6 +52,7 @@ class BuildOptions:
     format_version: int
     position_delete_format: DeleteFormat
     read_footers: bool
+    copies_unnumbered: bool = True
     most_opened_files: int | None = None
 
 
@@ -154,7 +157,7 @@ class VersionBuilder:
         check_readable(protocol, metadata)
         if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
             return self._whole(self._snapshot(version), parent=before)
-        self._check_size(commit.adds)
+        self._check_size(commit.adds, metadata)
         layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
         self._note(layout, commit.timestamp_ms, metadata, commit)
         return Point(layout, protocol, metadata)
@@ -199,7 +202,7 @@ class VersionBuilder:
         old_files = len(snapshot.files) - (len(added) if added is not None else 0)
         if parent is None and old_files > 0:
             check_type_changes(snapshot.metadata)
-        self._check_size(snapshot.files)
+        self._check_size(snapshot.files, snapshot.metadata)
         layout = self._layouts.whole(
             context,
             snapshot,
@@ -210,14 +213,12 @@ class VersionBuilder:
         self._note(layout, snapshot.timestamp_ms, snapshot.metadata, commit)
         return Point(layout, snapshot.protocol, snapshot.metadata)
 
-    def _check_size(self, files: pa.Table) -> None:
+    def _check_size(self, files: pa.Table, metadata: Metadata) -> None:
         most = self._options.most_opened_files
         if most is None or len(files) <= most:
             return
-        opened = files["deletion_vector"].is_valid()
-        if self._options.read_footers:
-            opened = pc.or_(opened, pc.invert(has_record_count(files)))
-        if (pc.sum(opened).as_py() or 0) > most:
+        all_files = bool(self.translated(metadata).unnumbered)
+        if opened_files(files, read_footers=self._options.read_footers, all_files=all_files) > most:
             raise TooLargeError
 
     def _context(self, version: int, metadata: Metadata) -> ChunkContext:
@@ -234,6 +235,8 @@ class VersionBuilder:
             format_version=options.format_version,
             position_delete_format=options.position_delete_format,
             read_footers=options.read_footers,
+            numbers=field_numbers(translated, self.ids),
+            copies_unnumbered=options.copies_unnumbered,
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
@@ -255,6 +258,22 @@ class VersionBuilder:
         """A time after that of the version before: clocks of file systems do not always go on."""
         before = self._document.snapshot(version - 1)
         return timestamp_ms if before is None else max(timestamp_ms, before["timestamp-ms"] + 1)
+
+
+def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:
+    """How many files have to be opened for a version.
+
+    Args:
+        files: those that it adds.
+        read_footers: whether footers are read where the log does not tell how many rows there are.
+        all_files: whether all are looked at, for their field ids.
+    """
+    if all_files:
+        return len(files)
+    opened = files["deletion_vector"].is_valid()
+    if read_footers:
+        opened = pc.or_(opened, pc.invert(has_record_count(files)))
+    return int(pc.sum(opened).as_py() or 0)
 
 
 def has_record_count(files: pa.Table) -> pa.ChunkedArray:

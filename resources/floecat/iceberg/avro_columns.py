@@ -199,12 +199,12 @@ def _place_mask(mask: Bools, target: Bools) -> Int64s:
     width = target.shape[1]
     if mask.shape[1] == width:
         target[:] = mask
-        return np.count_nonzero(mask, axis=1)
+        kept: Int64s = np.count_nonzero(mask, axis=1)
+        return kept
     whole: Bools = mask[:, 0]
     nothing_or_all = np.array([[False] * width, [True] * width]).view(np.dtype((np.void, width)))
     target.view(nothing_or_all.dtype)[:] = nothing_or_all[whole.view(np.uint8)]
-    sizes: Int64s = whole * np.int64(width)
-    return sizes
+    return np.where(whole, np.int64(width), np.int64(0))
 
 
 def _squeeze(data: Bytes, keep: Bools) -> Bytes:

@@ -6,12 +6,12 @@ made from the content.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
+from isal import isal_zlib
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro_columns import varint
@@ -106,8 +106,7 @@ class BlockWriter:
             end = int(ends[stop - 1])
             if end - start < least:
                 break
-            # the fastest level: the default one saves a tenth of the bytes and takes three times as long
-            self._blocks.append(Block(stop - record, zlib.compress(data[start:end].data, 1, _RAW_DEFLATE)))
+            self._blocks.append(Block(stop - record, _deflate(data[start:end].data)))
             record, start = stop, end
         self._pending = [(data[start:], sizes[record:])]
         self._pending_size = len(data) - start
@@ -123,7 +122,8 @@ def encode_container(metadata: Mapping[str, bytes], blocks: Iterable[Block]) -> 
     entries = {**metadata, "avro.codec": b"deflate"}
     header = [_MAGIC, varint(len(entries))]
     for key, value in entries.items():
-        header += [varint(len(key)), key.encode(), varint(len(value)), value]
+        name = key.encode()
+        header += [varint(len(name)), name, varint(len(value)), value]
     header.append(b"\x00")
     framed = [(varint(block.rows) + varint(len(block.data)), block.data) for block in blocks]
     marker = _marker([*header, *(part for frame in framed for part in frame)])
@@ -214,9 +214,15 @@ def inflate(block: Block, *, location: str, what: str) -> bytes:
         InvalidMetadataError: the block is damaged.
     """
     try:
-        return zlib.decompress(block.data, _RAW_DEFLATE)
-    except zlib.error:
+        return isal_zlib.decompress(block.data, _RAW_DEFLATE)
+    except isal_zlib.error:  # type: ignore[misc]  # its stubs do not tell that it is an exception
         raise _invalid(what, location) from None
+
+
+def _deflate(data: memoryview) -> bytes:
+    # the fastest level but one: others save a tenth of the bytes and take three times as long
+    compressed: bytes = isal_zlib.compress(data, 1, _RAW_DEFLATE)
+    return compressed
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -178,37 +178,32 @@ class _Bounds:
         complete = 0
         for column in self._columns:
             values = column.values.slice(start, stop)
-            if values.valid is not None and values.valid.all():
-                values = values._replace(valid=None)
-            if values.valid is None:
+            valid = None if values.valid is None or values.valid.all() else values.valid
+            if valid is None:
                 complete += 1
             else:
-                number += values.valid
-            pairs += _bound_pair(column.key, values, column.width)
+                number += valid
+            pairs += _bound_pair(column, values, valid)
         return _map(pairs, number + complete)
 
 
-def _bound_pair(key: bytes, values: StringColumn, width: int | None) -> list[Cells]:
+def _bound_pair(column: _BoundColumn, values: StringColumn, valid: Bools | None) -> list[Cells]:
     data = values.data[values.offsets[0] : values.offsets[-1]]
-    if width is not None:
-        head, bounds = [constant(key + varint(width))], data.reshape(-1, width)
-        if values.valid is None:
-            return [*head, Cells(bounds)]
-        cell = Cells(_spread(bounds, values.valid))
-    else:
+    if column.width is None:
         lengths = values.lengths
-        head, cell = [constant(key), varints(lengths)], ragged(data, lengths)
-        if values.valid is None:
-            return [*head, cell]
-    return where([*head, cell], values.valid)
+        pair = [constant(column.key), varints(lengths), ragged(data, lengths)]
+    else:
+        bounds = data.reshape(-1, column.width)
+        head = constant(column.key + varint(column.width))
+        pair = [head, Cells(bounds if valid is None else _spread(bounds, valid))]
+    return pair if valid is None else where(pair, valid)
 
 
 def _spread(bounds: Bytes, valid: Bools) -> Bytes:
     """Bounds, each in its row; rows without one have whatever bytes."""
     spread = np.zeros((len(valid), bounds.shape[1]), np.uint8)
-    if bounds.shape[1]:
-        row = np.dtype((np.void, bounds.shape[1]))
-        spread.view(row)[valid] = bounds.view(row)
+    row = np.dtype((np.void, bounds.shape[1]))
+    spread.view(row)[valid] = bounds.view(row)
     return spread
 
 

@@ -4,8 +4,7 @@ The footer is the end of the file: metadata, their length in four bytes, and a m
 metrics takes two requests, for the last 8 bytes and then for as many as `footer_length` tells, or one for a
 guess of that many.
 
-Minima and maxima are taken where Parquet defines their order and the column has the type that readers will
-give it. They hold all rows, also if the writer shortened them.
+The footer is read here and not by Arrow, which a damaged one can make end the process.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from floecat.errors import InvalidDeltaTableError
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.joined_metrics import join_metrics
-from floecat.iceberg.parquet_statistics import ColumnFooter, column_footer
+from floecat.iceberg.parquet_schema import SCHEMA_FIELDS, ParquetColumn, leaf_columns
+from floecat.iceberg.parquet_statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
+from floecat.iceberg.thrift_compact import Fields, ThriftError, read_struct
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = [
@@ -39,7 +39,23 @@ TAIL_LENGTH: Final = 8
 """Bytes at the end of the file that tell the length of the footer."""
 
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
-_FIELD_ID = b"PARQUET:field_id"
+
+_SCHEMA, _FILE_ROWS, _ROW_GROUPS, _COLUMN_ORDERS = 2, 3, 4, 7
+_COLUMNS, _GROUP_ROWS = 1, 3
+_METADATA = 3
+_VALUES, _STATISTICS = 5, 12
+_TYPE_ORDER = 1
+_FIELD_ID = 9
+
+_FILE_FIELDS: Final[Fields] = {
+    _SCHEMA: SCHEMA_FIELDS,
+    _FILE_ROWS: None,
+    _ROW_GROUPS: {
+        _COLUMNS: {_METADATA: {_VALUES: None, _STATISTICS: STATISTICS_FIELDS}},
+        _GROUP_ROWS: None,
+    },
+    _COLUMN_ORDERS: {_TYPE_ORDER: {}},
+}
 
 
 class FooterColumn(Protocol):
@@ -104,20 +120,21 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
     try:
-        # Nothing before the footer is read, so that a file of nothing else serves.
-        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + tail[-length:]))
-        row_groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        if metadata.num_rows < 0 or sum(group.num_rows for group in row_groups) != metadata.num_rows:
-            raise InvalidDeltaTableError(f"Cannot read {location} as a Parquet file: its row counts disagree")
+        file = read_struct(tail[len(tail) - length : -TAIL_LENGTH], _FILE_FIELDS)
+        leaves = leaf_columns(file[_SCHEMA])
+        row_groups = file.get(_ROW_GROUPS, [])
+        record_count = _record_count(file, row_groups)
+        orders = file.get(_COLUMN_ORDERS, [])
         found = {}
-        for column, place in _places(metadata, columns):
-            chunks = [group.column(place) for group in row_groups]
-            found[column.field_id] = column_footer(metadata.schema.column(place), chunks, column.type)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        for column, place in _places(file[_SCHEMA], leaves, columns):
+            ordered = len(orders) == len(leaves) and _TYPE_ORDER in orders[place]
+            found[column.field_id] = _read_column(leaves[place], place, column.type, row_groups, ordered)
+    except (ThriftError, KeyError, TypeError, AttributeError, ValueError, IndexError):
+        # Fields are missing, or are of other types than the format gives them.
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: its footer is damaged"
         ) from None
-    return FileFooter(metadata.num_rows, found)
+    return FileFooter(record_count, found)
 
 
 def with_footers(metrics: FileMetrics, rows: Sequence[int], footers: Sequence[FileFooter]) -> FileMetrics:
@@ -176,42 +193,36 @@ def _merge(old: ColumnMetrics | None, new: ColumnMetrics | None) -> ColumnMetric
     )
 
 
-def _places(metadata: Any, columns: Sequence[FooterColumn]) -> Iterator[tuple[FooterColumn, int]]:
+def _record_count(file: Mapping[int, Any], row_groups: Sequence[Mapping[int, Any]]) -> int:
+    count = file[_FILE_ROWS]
+    if count < 0 or sum(group[_GROUP_ROWS] for group in row_groups) != count:
+        raise ValueError("the row counts disagree")
+    return int(count)
+
+
+def _places(
+    elements: Sequence[Mapping[int, Any]], leaves: Sequence[ParquetColumn], columns: Sequence[FooterColumn]
+) -> Iterator[tuple[FooterColumn, int]]:
     """The columns that the file has, and which of its leaf columns each is."""
-    schema = metadata.schema.to_arrow_schema()
-    leaves: list[tuple[tuple[str, ...] | None, int | None]] = []
-    ids: list[int] = []
-    for field in schema:
-        _add_leaves(field, (), leaves, ids)
-    if len(leaves) != metadata.num_columns:
-        return
-    by_path = {path: place for place, (path, _) in enumerate(leaves) if path is not None}
-    by_id = {id: place for place, (path, id) in enumerate(leaves) if path is not None and id is not None}
+    by_path = {leaf.path: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    has_ids = any(_FIELD_ID in element for element in elements)
     for column in columns:
-        place = by_id.get(column.field_id) if ids else by_path.get(column.physical_path)
+        place = by_id.get(column.field_id) if has_ids else by_path.get(column.physical_path)
         if place is not None:
             yield column, place
 
 
-def _add_leaves(
-    field: Any,
-    owner: tuple[str, ...] | None,
-    leaves: list[tuple[tuple[str, ...] | None, int | None]],
-    ids: list[int],
-) -> None:
-    """Adds the leaf columns of a field, in order of the file; without a path if they lie in a list or map."""
-    path = None if owner is None else (*owner, field.name)
-    id = (field.metadata or {}).get(_FIELD_ID)
-    if id is not None:
-        ids.append(int(id))
-    type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
-    if pa.types.is_struct(type):
-        for part in type:
-            _add_leaves(part, path, leaves, ids)
-    elif pa.types.is_map(type):
-        _add_leaves(type.key_field, None, leaves, ids)
-        _add_leaves(type.item_field, None, leaves, ids)
-    elif pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type):
-        _add_leaves(type.value_field, None, leaves, ids)
-    else:
-        leaves.append((path, None if id is None else int(id)))
+def _read_column(
+    leaf: ParquetColumn,
+    place: int,
+    type: PrimitiveType,
+    row_groups: Sequence[Mapping[int, Any]],
+    ordered: bool,
+) -> ColumnFooter:
+    chunks = [group[_COLUMNS][place][_METADATA] for group in row_groups]
+    value_counts = [chunk[_VALUES] for chunk in chunks]
+    if min(value_counts, default=0) < 0:
+        raise ValueError("a count is negative")
+    statistics = [chunk.get(_STATISTICS, {}) for chunk in chunks]
+    return column_footer(leaf, type, value_counts, statistics, ordered=ordered)

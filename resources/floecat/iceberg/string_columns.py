@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 
-class StringColumn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class StringColumn:
     """Strings or bytes as Arrow keeps them; nulls are empty.
 
     Attributes:

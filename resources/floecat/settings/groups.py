@@ -95,6 +95,11 @@ class DeltaCompatSettings(Group, frozen=True, kw_only=True):
     """What is done for files whose row count is not in the log: `read` their Parquet footers, or `leave-out`
     the count, which some engines do not take."""
 
+    unnumbered_collections: Annotated[str, choice("copy", "refuse")] = "copy"
+    """What is done for data files of tables with column mapping that have field ids for columns and none for
+    what is in lists and maps (no `icebergCompatV2`), where readers of Iceberg find nothing then: `copy` them
+    with another footer, or `refuse` the table."""
+
     max_files_in_request: Annotated[int, integer(minimum=0)] = 50_000
     """Changes of more files than this are left to the pipeline, and are not worked out while a load waits."""
 

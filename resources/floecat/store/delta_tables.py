@@ -21,7 +21,6 @@ from floecat.store.schema import namespaces as _namespaces
 from floecat.store.statements import LIMIT
 
 __all__ = [
-    "UNREAD_FILE",
     "DeltaTableRow",
     "NamedDeltaTable",
     "at_location",
@@ -31,11 +30,10 @@ __all__ = [
     "list_all",
     "note_problem",
     "publish",
+    "unread_location",
 ]
 
-UNREAD_FILE: Final = "unread.metadata.json"
-"""Name of the metadata file of an entry whose log was never read. There is no such file, and its document
-says nothing: neither is ever given to anybody."""
+_UNREAD_FILE: Final = "unread.metadata.json"
 
 _COLUMNS: Final = (
     _delta.c.entry_id,
@@ -143,9 +141,20 @@ class NamedDeltaTable(msgspec.Struct, frozen=True):
     refreshed_at_ms: int | None
 
 
+def unread_location(folder: str) -> str:
+    """The metadata location of an entry whose log was never read.
+
+    There is no such file, and the document of the entry says nothing: neither is ever given to anybody.
+
+    Args:
+        folder: where the files of the table go once there are any.
+    """
+    return f"{folder}/{_UNREAD_FILE}"
+
+
 def is_unread(metadata_location: str) -> bool:
     """Whether an entry with this metadata location is a Delta table that was never read."""
-    return metadata_location.endswith(f"/{UNREAD_FILE}")
+    return metadata_location.endswith(f"/{_UNREAD_FILE}")
 
 
 def insert(conn: Connection, row: DeltaTableRow) -> None:

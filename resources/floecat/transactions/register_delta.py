@@ -27,7 +27,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.store import commit_log, delta_tables, purge_jobs, tables
-from floecat.store.delta_tables import UNREAD_FILE, DeltaTableRow, is_unread
+from floecat.store.delta_tables import DeltaTableRow, is_unread, unread_location
 from floecat.store.documents import compress
 from floecat.store.engine import Connection
 from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
@@ -178,7 +178,7 @@ class RegisterDeltaService:
             kind="table",
             object_uuid=table_uuid,
             location=root,
-            metadata_location=f"{self._folder(root, table_uuid)}/{UNREAD_FILE}",
+            metadata_location=unread_location(self._folder(root, table_uuid)),
             version=0,
             format_version=format_version or _DEFAULT_FORMAT_VERSION,
             created_at_ms=now_ms,

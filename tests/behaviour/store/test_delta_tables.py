@@ -204,7 +204,7 @@ def test_locations_compare_by_bytes(store: Store, namespace: NamespaceRow) -> No
 
 
 def test_unread_entries_are_told_by_their_metadata_location() -> None:
-    assert delta_tables.is_unread(f"s3://lake/d/metadata/{delta_tables.UNREAD_FILE}")
+    assert delta_tables.is_unread(delta_tables.unread_location("s3://lake/d/metadata"))
     assert not delta_tables.is_unread("s3://lake/d/metadata/3-compat-0011.metadata.json")
     assert not delta_tables.is_unread("s3://lake/d/metadata/not-unread.metadata.json")
 

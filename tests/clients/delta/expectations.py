@@ -87,21 +87,8 @@ EXPECTED: dict[str, Expectation] = {
     "kernel-rs/unshredded-variant": Expectation(Outcome.VARIANT),
 }
 
-# Files under column mapping have ids for struct fields and none for what is in lists and maps, and Iceberg's
-# readers take ids from a file that has any. Delta's feature icebergCompatV2 is what adds the others.
-_LISTS_WITHOUT_IDS = "is not in the store"
-_MAPS_WITHOUT_IDS = "'key' of MAP did not map to a value"
-
 UNREADABLE: dict[tuple[str, str], str] = {
     ("duckdb", "golden/parquet-all-types-legacy-format/delta"): "Vector::Reference used on vector",
-    ("duckdb", "golden/table-with-columnmapping-mode-id/delta"): _MAPS_WITHOUT_IDS,
-    ("duckdb", "golden/table-with-columnmapping-mode-name/delta"): _MAPS_WITHOUT_IDS,
-    ("duckdb", "kernel-rs/stats-writing-all-types/delta"): _MAPS_WITHOUT_IDS,
-    ("duckdb", "made/sail-dv_cm_id"): _MAPS_WITHOUT_IDS,
-    ("spark", "golden/table-with-columnmapping-mode-id/delta"): _LISTS_WITHOUT_IDS,
-    ("spark", "golden/table-with-columnmapping-mode-name/delta"): _LISTS_WITHOUT_IDS,
-    ("spark", "kernel-rs/stats-writing-all-types/delta"): _LISTS_WITHOUT_IDS,
-    ("spark", "made/sail-dv_cm_id"): _LISTS_WITHOUT_IDS,
 }
 """What an engine cannot read, with the text of its refusal: a failure means that it has learned it."""
 

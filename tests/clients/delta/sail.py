@@ -42,13 +42,13 @@ class SailTable(msgspec.Struct, frozen=True):
     """Its rows at each version, as Sail reads them."""
 
 
-# Without lists and maps of primitive values, which engines cannot read under column mapping.
 _NESTED = (
-    "id BIGINT, `a b` STRING, st STRUCT<x: INT, n: STRUCT<y: STRING>>, ls ARRAY<STRUCT<e: INT>>,"
-    " p STRING, d DATE"
+    "id BIGINT, `a b` STRING, st STRUCT<x: INT, y: ARRAY<STRING>, n: STRUCT<z: STRING>>, mp MAP<STRING, INT>,"
+    " ls ARRAY<STRUCT<e: INT>>, p STRING, d DATE"
 )
 _NESTED_ROWS = (
-    "SELECT id, concat('r', id), named_struct('x', cast(id AS INT), 'n', named_struct('y', concat('w', id))),"
+    "SELECT id, concat('r', id), named_struct('x', cast(id AS INT), 'y', array('q', concat('w', id)),"
+    " 'n', named_struct('z', concat('w', id))), map('k', cast(id AS INT)),"
     " array(named_struct('e', cast(id AS INT)), named_struct('e', 7)), concat('p ', id % 3, '%/='),"
     " date'2024-01-01' + cast(id % 2 AS INT) FROM "
 )

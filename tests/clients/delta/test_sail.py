@@ -6,13 +6,11 @@ import pytest
 
 from tests.clients.delta.lake import ENGINES, DeltaLake
 from tests.clients.delta.oracles import oracle_rows_at
-from tests.clients.delta.rows import check, difference
+from tests.clients.delta.rows import check
 from tests.clients.delta.sail import HISTORIES, SailTable
 
 pytestmark = pytest.mark.spark
 
-# DuckDB makes NULL of the elements of lists under column mapping: files have no field ids for them.
-_MISREAD = ["ls"]
 _NAMES = [history.name for history in HISTORIES]
 
 
@@ -26,8 +24,11 @@ def registered(delta_lake: DeltaLake, sail_tables: dict[str, SailTable]) -> dict
 def test_others_read_what_sail_reads(sail_tables: dict[str, SailTable], name: str) -> None:
     """Else a fault of Sail would count as the truth."""
     table = sail_tables[name]
+    # The reader for partitions under column mapping has no maps.
+    without = ["mp"] if name == "mapped_by_name" else []
     for version, rows in table.rows.items():
-        check(oracle_rows_at(table.folder, version), rows, f"version {version}")
+        found = oracle_rows_at(table.folder, version)
+        check(found.drop_columns(without), rows.drop_columns(without), f"version {version}")
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -42,11 +43,7 @@ def test_every_version(
     versions = sail_tables[name].rows
     for version, rows in (*versions.items(), (None, versions[max(versions)])):
         found = ENGINES[engine](delta_lake, registered[name], version)
-        misread = _MISREAD if engine == "duckdb" and name.startswith("mapped") else []
-        check(found.drop_columns(misread), rows.drop_columns(misread), f"version {version}")
-        for each in misread:
-            same = difference(found.select([each]), rows.select([each])) == ""
-            assert same == (rows.num_rows == 0), "it has learned it"
+        check(found, rows, f"version {version}")
 
 
 def test_deletion_vectors_were_written(sail_tables: dict[str, SailTable]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -274,10 +274,7 @@ class DeltaWriter:
         else:
             self._last_id += 1
             known = {b"id": str(self._last_id).encode(), b"physical": f"col-{uuid.uuid4()}".encode()}
-        type_ = each.type
-        if pa.types.is_struct(type_):
-            type_ = pa.struct([self._with_mapping(child) for child in type_])
-        return pa.field(each.name, type_, each.nullable, known)
+        return pa.field(each.name, _with_fields(each.type, self._with_mapping), each.nullable, known)
 
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
@@ -418,26 +415,54 @@ def _physical(each: pa.Field) -> str:
 
 def _bare(each: pa.Field) -> pa.Field:
     """A field without what belongs to Delta."""
-    type_ = pa.struct([_bare(child) for child in each.type]) if pa.types.is_struct(each.type) else each.type
-    return pa.field(each.name, type_, each.nullable)
+    return pa.field(each.name, _with_fields(each.type, _bare), each.nullable)
 
 
 def _stored(each: pa.Field, *, with_ids: bool) -> pa.Field:
     """A field as it stands in data files."""
-    type_ = each.type
-    if pa.types.is_struct(type_):
-        type_ = pa.struct([_stored(child, with_ids=with_ids) for child in type_])
+    type_ = _with_fields(each.type, lambda child: _stored(child, with_ids=with_ids))
     ids = {_FIELD_ID: (each.metadata or {})[b"id"]} if with_ids else None
     return pa.field(_physical(each), type_, each.nullable, ids)
 
 
 def _renamed(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """The same values under other names of struct fields."""
+    if pa.types.is_list(array.type) or pa.types.is_map(array.type):
+        return pa.array([_renamed_value(value, type_) for value in array.to_pylist()], type_)
     if not pa.types.is_struct(array.type):
         return array
     columns = [_renamed(array.field(at), child.type) for at, child in enumerate(type_)]
     mask = array.is_null()
     return pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask)
+
+
+def _renamed_value(value: Any, type_: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        return {
+            child.name: _renamed_value(inner, child.type)
+            for child, inner in zip(type_, value.values(), strict=True)
+        }
+    if pa.types.is_list(type_):
+        return [_renamed_value(inner, type_.value_type) for inner in value]
+    if pa.types.is_map(type_):
+        return [
+            (_renamed_value(key, type_.key_type), _renamed_value(inner, type_.item_type))
+            for key, inner in value
+        ]
+    return value
+
+
+def _with_fields(type_: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+    """A type with other fields in its structs, those in its lists and maps too."""
+    if pa.types.is_struct(type_):
+        return pa.struct([change(child) for child in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_with_fields(type_.value_type, change))
+    if pa.types.is_map(type_):
+        return pa.map_(_with_fields(type_.key_type, change), _with_fields(type_.item_type, change))
+    return type_
 
 
 def _escaped(value: str | None) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from floecat.compat.artifact_paths import COMPAT_FILE, ArtifactPaths
+from floecat.compat.artifact_paths import COMPAT_FILE, ArtifactPaths, is_numbered_file
 
 FOLDER = "s3://lake/t/metadata"
 
@@ -23,6 +23,7 @@ def test_a_later_generation_takes_no_name_of_an_earlier_one():
             paths.delete_manifest(1, 0),
             paths.position_deletes(1, "f", "v", "avro"),
             paths.puffin(1, "f", "v"),
+            paths.numbered_file("f"),
         }
         for paths in (first, second)
     ]
@@ -51,6 +52,7 @@ def test_every_artifact_is_told_from_other_files(generation):
         paths.position_deletes(12, "f", "v", "avro"),
         paths.puffin(12, "f", "v"),
         paths.metadata_file(12, b"{}"),
+        paths.numbered_file("f"),
     ):
         assert COMPAT_FILE.fullmatch(location.rpartition("/")[2])
 
@@ -64,6 +66,8 @@ def test_every_artifact_is_told_from_other_files(generation):
         "1-compat-m0.avro.bak",
         "x-1-compat-m0.avro",
         "1-compat-m0.parquet",
+        "compat-df-00ff.parquet",
+        "part-compat-df-0123456789abcdef0123456789abcdef.parquet",
     ],
 )
 def test_files_of_others_are_none(name):
@@ -75,3 +79,10 @@ def test_the_metadata_file_is_named_by_its_content():
     assert paths.metadata_file(1, b"{}") == paths.metadata_file(1, b"{}")
     assert paths.metadata_file(1, b"{}") != paths.metadata_file(1, b"{ }")
 
+
+def test_copies_of_data_files_are_told_from_other_files():
+    paths = ArtifactPaths(FOLDER)
+    assert paths.numbered_file("s3://lake/t/a") != paths.numbered_file("s3://lake/t/b")
+    assert is_numbered_file(paths.numbered_file("s3://lake/t/a"))
+    assert not is_numbered_file("s3://lake/t/part-0.parquet")
+    assert not is_numbered_file(paths.position_deletes(1, "s3://lake/t/a", "u1", "parquet"))

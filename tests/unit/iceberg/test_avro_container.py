@@ -88,7 +88,7 @@ def test_metadata_in_blocks_that_tell_their_size() -> None:
 )
 def test_headers_that_are_none(data: bytes) -> None:
     with pytest.raises(
-        InvalidMetadataError, match="^Cannot read manifest s3://b/m.avro: not a valid Avro file"
+        InvalidMetadataError, match=r"^Cannot read manifest s3://b/m\.avro: not a valid Avro file"
     ):
         read_header(data, **WHERE)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -19,6 +20,7 @@ from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntrySt
 from pyiceberg.manifest import FileFormat as PyIcebergFormat
 from pyiceberg.manifest import ManifestFile as PyIcebergManifest
 
+from floecat.iceberg import manifest_entries
 from floecat.iceberg.avro_container import BLOCK_SIZE, read_blocks, read_header
 from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.manifest_index import INDEX_KEY, read_index
@@ -116,14 +118,22 @@ def tables_and_files(draw: st.DrawFn, max_size: int = 12) -> tuple[Table, list[S
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(tables_and_files())
-def test_any_entries_are_read_back(drawn: tuple[Table, list[SampleFile], FileContent]) -> None:
+@given(tables_and_files(), st.sampled_from([1, 2, 3, 4096]), st.sampled_from([1000, 2**25]))
+def test_any_entries_are_read_back(
+    drawn: tuple[Table, list[SampleFile], FileContent], chunk_rows: int, chunk_bytes: int
+) -> None:
     table, files, content = drawn
-    manifest = table.write(files, content)
+    with (
+        patch.object(manifest_entries, "_CHUNK_ROWS", chunk_rows),
+        patch.object(manifest_entries, "_CHUNK_BYTES", chunk_bytes),
+    ):
+        manifest = table.write(files, content)
     assert comparable(read_entries(manifest.data)) == comparable(table.entries(files, content))
     index = read_index(manifest.data, location=LOCATION)
     assert index is not None
-    assert index.entries.equals(manifest.index.entries)
+    # as text: a partition may be NaN, which equals nothing
+    assert repr(index.entries.to_pylist()) == repr(manifest.index.entries.to_pylist())
+    assert index.entries.schema == manifest.index.entries.schema
     assert (index.content, index.partition_spec_id, index.format_version) == (
         DATA_MANIFEST if content is FileContent.DATA else DELETE_MANIFEST,
         table.spec_id,

@@ -240,6 +240,7 @@ def chunk(vectors: int, without_rows: int, plain: int) -> tuple[int, pa.Table, A
 class Context:
     def __init__(self, *, read_footers: bool) -> None:
         self.read_footers = read_footers
+        self.numbers = None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,186 @@
+"""Structs in Thrift's compact protocol, as far as footers of Parquet files need it.
+
+Reading is of chosen fields, by number, and of untrusted bytes: what does not fit raises `ThriftError`, and no
+more is read or kept than the bytes hold.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+__all__ = ["Fields", "ThriftError", "read_struct"]
+
+Fields: TypeAlias = Mapping[int, "Fields | None"]
+"""Numbers of the wanted fields of a struct, each with those of the struct that it is or has in its list."""
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_INTEGERS = frozenset({_I16, _I32, _I64})
+_DEEPEST = 32
+_SIZES = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+_LONG_COUNT = 15
+_LONGEST_SHIFT = 63
+
+
+class ThriftError(Exception):
+    """The bytes are not what they should be."""
+
+
+def read_struct(data: bytes, fields: Fields) -> dict[int, Any]:
+    """Reads a struct.
+
+    Args:
+        data: begins with the struct.
+        fields: which fields are wanted.
+
+    Returns:
+        The wanted fields that are there, by number: bool, int, float, bytes, a list of these or of structs,
+        or a struct, again of its wanted fields.
+
+    Raises:
+        ThriftError: there is no such struct.
+    """
+    try:
+        return _struct(data, 0, fields, 0)[0]
+    except (IndexError, struct.error):
+        raise ThriftError("the data end too early") from None
+
+
+def _struct(data: bytes, place: int, fields: Fields, depth: int) -> tuple[dict[int, Any], int]:
+    """Reads a struct; returns where the next value is, too.
+
+    Most of a footer is passed over, in small integers and short texts: these are read here, without a call.
+    """
+    found: dict[int, Any] = {}
+    number = 0
+    while header := data[place]:
+        place += 1
+        kind = header & 0x0F
+        if header > kind:
+            number += header >> 4
+        else:
+            number, place = _zigzag(data, place)
+        if kind in _INTEGERS:
+            value = data[place]
+            place += 1
+            if value > 0x7F:
+                value, place = _varint(data, place - 1)
+            if number in fields:
+                found[number] = (value >> 1) ^ -(value & 1)
+        elif kind == _BINARY:
+            length = data[place]
+            place += 1
+            if length > 0x7F:
+                length, place = _varint(data, place - 1)
+            end = place + length
+            if number in fields:
+                found[number] = data[place:end]
+            place = end
+        elif number in fields:
+            found[number], place = _value(data, place, kind, fields[number] or {}, depth)
+        else:
+            place = _skip(data, place, kind, depth)
+    return found, place + 1
+
+
+def _value(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tuple[Any, int]:
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, place
+    if kind == _STRUCT:
+        return _struct(data, place, fields, _deeper(depth))
+    if kind in (_LIST, _SET):
+        count, element, place = _list_header(data, place)
+        values = []
+        for _ in range(count):
+            value, place = _element(data, place, element, fields, _deeper(depth))
+            values.append(value)
+        return values, place
+    end = _skip(data, place, kind, depth)
+    if kind == _DOUBLE:
+        return struct.unpack_from("<d", data, place)[0], end
+    if kind == _BYTE:
+        return int.from_bytes(data[place:end], signed=True), end
+    if kind in _INTEGERS:
+        return _zigzag(data, place)
+    if kind == _BINARY:
+        _, place = _varint(data, place)
+        return data[place:end], end
+    raise ThriftError(f"a field has the type {kind}")
+
+
+def _element(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tuple[Any, int]:
+    if kind in (_TRUE, _FALSE):
+        # Alone, a boolean takes a byte.
+        return data[place] == _TRUE, place + 1
+    return _value(data, place, kind, fields, depth)
+
+
+def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
+    if kind in _SIZES:
+        end = place + _SIZES[kind]
+    elif kind in _INTEGERS:
+        end = _varint(data, place)[1]
+    elif kind == _BINARY:
+        length, place = _varint(data, place)
+        end = place + length
+    elif kind == _STRUCT:
+        end = _struct(data, place, {}, _deeper(depth))[1]
+    elif kind in (_LIST, _SET):
+        count, element, place = _list_header(data, place)
+        end = _skip_elements(data, place, count, (element,), depth)
+    elif kind == _MAP:
+        count, place = _varint(data, place)
+        kinds = (data[place] >> 4, data[place] & 0x0F) if count else (_BYTE, _BYTE)
+        _check_count(data, place, count)
+        end = _skip_elements(data, place + (count > 0), count, kinds, depth)
+    else:
+        raise ThriftError(f"a field has the type {kind}")
+    if end > len(data):
+        raise ThriftError("a value is longer than the data")
+    return end
+
+
+def _skip_elements(data: bytes, place: int, count: int, kinds: tuple[int, ...], depth: int) -> int:
+    for _ in range(count):
+        for kind in kinds:
+            place = place + 1 if kind in (_TRUE, _FALSE) else _skip(data, place, kind, _deeper(depth))
+    return place
+
+
+def _list_header(data: bytes, place: int) -> tuple[int, int, int]:
+    header = data[place]
+    count, place = header >> 4, place + 1
+    if count == _LONG_COUNT:
+        count, place = _varint(data, place)
+    _check_count(data, place, count)
+    return count, header & 0x0F, place
+
+
+def _check_count(data: bytes, place: int, count: int) -> None:
+    # Each element takes a byte at least.
+    if count > len(data) - place:
+        raise ThriftError("a list is longer than the data")
+
+
+def _deeper(depth: int) -> int:
+    if depth >= _DEEPEST:
+        raise ThriftError("structs or lists are nested too deeply")
+    return depth + 1
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift <= _LONGEST_SHIFT:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+    raise ThriftError("a number is too long")
+
+
+def _zigzag(data: bytes, place: int) -> tuple[int, int]:
+    value, place = _varint(data, place)
+    return (value >> 1) ^ -(value & 1), place

@@ -357,7 +357,7 @@ class Refresher:
             format_version=document.format_version,
             position_delete_format=cast(DeleteFormat, self._settings.position_delete_format),
             # version 3 numbers rows, and so has to know how many a file has
-            read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,  # noqa: PLR2004
+            read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
             copies_unnumbered=self._settings.unnumbered_collections == "copy",
             most_opened_files=self._settings.max_files_in_request if in_request else None,
         )

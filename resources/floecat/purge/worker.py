@@ -15,11 +15,11 @@ from floecat.clock import Clock
 from floecat.errors import FloecatError, LocationNotAllowedError
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.backoff import Backoff
-from floecat.purge.job_lease import JobLease, LeaseLostError
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.store import catalogs, purge_jobs
 from floecat.store.engine import Store
+from floecat.store.held_leases import HeldLease, LeaseLostError
 from floecat.store.purge_jobs import PurgeJobRow
 
 __all__ = ["Drained", "PurgeQueue", "PurgeWorker"]
@@ -114,7 +114,14 @@ class PurgeQueue:
         """Works on a claimed job and returns which field of `Drained` counts it."""
         if job.attempts > self._max_attempts:
             return self._give_back(job, owner, f"gave up after {self._max_attempts} attempts", 0)
-        with JobLease(self._store, self._clock, job.id, owner, self._lease_ms, claimed_at) as lease:
+
+        def renew() -> bool:
+            return self._store.run(
+                lambda conn: purge_jobs.renew(conn, job.id, owner, self._clock.now_ms(), self._lease_ms)
+            )
+
+        held = HeldLease(f"purge job {job.id}", renew, duration_ms=self._lease_ms, taken_at=claimed_at)
+        with held as lease:
 
             def before_batch() -> None:
                 lease.check()

@@ -1,4 +1,4 @@
-"""Holding a lease while work goes on: it is renewed in the background, and checked before what cannot be undone.
+"""Holding a lease while work goes on: renewed in the background, checked before what cannot be undone.
 
 The lease ends by the clock of this machine even if nobody says so: a worker that was stopped for longer than
 the lease, or that the store does not answer, gives up by itself.

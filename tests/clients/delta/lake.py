@@ -113,6 +113,18 @@ class DeltaLake:
             catalog.session.catalog.setCurrentCatalog(catalog.name)
             return collected(catalog.session.sql(statement))
 
+    def spark_view(self, name: str, table: str) -> None:
+        """Makes a temporary view of a table in Spark: statements that name it often load the table once."""
+        catalog = self._connections.spark(self.warehouse)
+        catalog.session.table(f"{catalog.name}.{sql_name(table, '`')}").createOrReplaceTempView(name)
+
+    def java_table(self, table: str) -> tuple[Any, Any]:
+        """The table in Iceberg's Java library, and the JVM in which that is."""
+        catalog = self._connections.spark(self.warehouse)
+        jvm: Any = catalog.session._jvm
+        loader = jvm.org.apache.iceberg.spark.Spark3Util
+        return jvm, loader.loadIcebergTable(catalog.session._jsparkSession, f"{catalog.name}.{table}")
+
 
 def table_name(name: str) -> str:
     """The name under which a packed table is registered."""

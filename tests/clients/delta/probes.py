@@ -6,7 +6,8 @@ where a filter asks for the smallest or the largest value; `count`, `min` and `m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -31,6 +32,20 @@ _EXPRESSIONS: dict[str, Any] = {
     "<=": LessThanOrEqual,
     ">": GreaterThan,
     ">=": GreaterThanOrEqual,
+}
+_JAVA_NAMES = {
+    "=": "equal",
+    "<": "lessThan",
+    "<=": "lessThanOrEqual",
+    ">": "greaterThan",
+    ">=": "greaterThanOrEqual",
+}
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 _SQL_TYPES = {
     pa.int8(): "TINYINT",
@@ -156,6 +171,29 @@ class Probe(msgspec.Struct, frozen=True):
             return NotNull(name)
         made: BooleanExpression = _EXPRESSIONS[self.operator](name, _python(self.value, self.leaf.type))
         return made
+
+    def java(self, expressions: Any, wrap: Any) -> Any:
+        """The condition for Iceberg's Java library.
+
+        Args:
+            expressions: its class `Expressions`.
+            wrap: makes a buffer of bytes.
+        """
+        name = ".".join(self.leaf.path)
+        if self.operator not in _EXPRESSIONS:
+            return expressions.isNull(name) if self.operator == "IS NULL" else expressions.notNull(name)
+        value = _python(self.value, self.leaf.type)
+        if isinstance(value, bytes):
+            value = wrap(value)
+        elif pa.types.is_decimal(self.leaf.type):
+            value = str(value)
+        return getattr(expressions, _JAVA_NAMES[self.operator])(name, value)
+
+    def finds(self, value: Any) -> bool:
+        """Whether it finds a row with a value of the column, by the order of numbers."""
+        if self.operator in ("IS NULL", "IS NOT NULL"):
+            return (value is None) == (self.operator == "IS NULL")
+        return value is not None and bool(_COMPARISONS[self.operator](value, self.value))
 
     def __str__(self) -> str:
         return self.sql(DUCKDB)

@@ -15,7 +15,6 @@ from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.purge.backoff import Backoff
-from floecat.purge.job_lease import JobLease, LeaseLostError
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
 from floecat.purge.requests import purge_job_for
@@ -365,32 +364,6 @@ def test_a_job_that_was_taken_over_is_left_alone(
     assert files.exists(table.metadata_location)
     held = catalog.job(job)
     assert (held.state, held.lease_owner) == ("running", other)
-
-
-def test_a_lease_is_renewed_while_it_is_held(
-    catalog: Catalog, files: FileIO, store: Store, warehouse: str
-) -> None:
-    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
-    owner = uuids.uuid7()
-    clock = SetClock()
-    with store.write() as conn:
-        purge_jobs.claim_due(conn, owner, clock.ms, 300, 1)
-    with JobLease(store, clock, job.id, owner, 300, time.monotonic()) as lease:
-        clock.ms += 200
-        wait_for(lambda: catalog.job(job).lease_expires_at_ms == NOW_MS + 500)
-        time.sleep(0.5)
-        lease.check()
-        with store.write() as conn:
-            purge_jobs.finish(conn, job.id, owner, deleted_files=0, now_ms=clock.ms)
-        with pytest.raises(LeaseLostError):
-            wait_for(lambda: lease.check() is not None)
-
-
-def test_a_lease_ends_by_itself(catalog: Catalog, files: FileIO, store: Store, warehouse: str) -> None:
-    job = catalog.dropped(new_table(files, f"{warehouse}/t"))
-    lease = JobLease(store, SetClock(), job.id, uuids.uuid7(), 1000, time.monotonic() - 1)
-    with pytest.raises(LeaseLostError):
-        lease.check()
 
 
 def test_many_workers_do_every_job_once(

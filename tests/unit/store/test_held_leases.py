@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from floecat.errors import StoreUnavailableError
+from floecat.store.held_leases import HeldLease, LeaseLostError
+
+
+class Renewals:
+    """Answers renewals in turn, the last answer from then on."""
+
+    def __init__(self, *answers: bool | Exception) -> None:
+        self._answers = list(answers)
+        self.count = 0
+        self.happened = threading.Event()
+
+    def __call__(self) -> bool:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        self.count += 1
+        self.happened.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def held(renew: Renewals, duration_ms: int = 300, age_s: float = 0.0) -> HeldLease:
+    return HeldLease("work", renew, duration_ms=duration_ms, taken_at=time.monotonic() - age_s)
+
+
+def test_it_is_renewed_while_it_is_held() -> None:
+    renew = Renewals(True)
+    with held(renew) as lease:
+        time.sleep(0.8)
+        lease.check()
+    assert renew.count >= 3
+
+
+def test_it_ends_by_itself() -> None:
+    with pytest.raises(LeaseLostError):
+        held(Renewals(True), duration_ms=1000, age_s=1.0).check()
+
+
+def test_it_is_lost_when_another_owner_has_it() -> None:
+    renew = Renewals(False)
+    with held(renew) as lease:
+        assert renew.happened.wait(5)
+        time.sleep(0.05)
+        with pytest.raises(LeaseLostError):
+            lease.check()
+    assert renew.count == 1
+
+
+def test_a_renewal_that_fails_is_tried_again() -> None:
+    renew = Renewals(StoreUnavailableError("away"), True)
+    with held(renew) as lease:
+        time.sleep(0.5)
+        lease.check()
+    assert renew.count >= 2

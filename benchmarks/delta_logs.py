@@ -151,7 +151,7 @@ def add_version(table: Path, *, with_statistics: bool, changed: int = 100) -> in
 
 
 def _some_paths(table: Path, count: int, version: int) -> list[str]:
-    """Paths of files that no earlier call returned, evenly over the table."""
+    """Paths of files all over the table, others for each of eight versions."""
     log = table / "_delta_log"
     checkpoint = log / f"{1:020}.checkpoint.parquet"
     if checkpoint.exists():
@@ -159,8 +159,8 @@ def _some_paths(table: Path, count: int, version: int) -> list[str]:
         paths = [path for path in adds.to_pylist() if path]
     else:
         paths = [add["path"] for number in (2, 3, 4) for add in _adds(table, number)]
-    step = len(paths) // count
-    return [paths[position] for position in range(version % step, len(paths), step)][:count]
+    scattered = random.Random(0).sample(paths, 8 * count)
+    return scattered[version % 8 * count :][:count]
 
 
 def _adds(table: Path, version: int) -> Iterator[dict[str, Any]]:

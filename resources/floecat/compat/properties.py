@@ -9,12 +9,14 @@ import msgspec
 
 from floecat.delta.actions import Metadata
 from floecat.delta.translation.name_mapping import name_mapping
-from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 
 __all__ = ["table_properties"]
 
-_INEXACT = frozenset({"timestamp", "timestamptz", "string", "binary"})
+_INEXACT = frozenset({"timestamp", "timestamptz", "string"})
 """Types whose bounds need not be values of the column: Delta cuts their statistics."""
+_EXACT_DIGITS = 15
+"""Digits of decimals that survive a writer who takes them for doubles."""
 
 _CHANGE_TYPE_ID = 2_147_483_543
 """The specification reserves it for `_change_type`, which writers of change data leave in data files."""
@@ -46,12 +48,18 @@ def table_properties(
         **{
             f"write.metadata.metrics.column.{leaf.logical_name}": "counts"
             for leaf in current.leaves
-            if leaf.type.name in _INEXACT and not leaf.partition
+            if not leaf.partition and _has_inexact_bounds(leaf)
         },
     }
     if metadata.description:
         properties["comment"] = metadata.description
     return properties
+
+
+def _has_inexact_bounds(leaf: LeafColumn) -> bool:
+    if leaf.type.name == "decimal":
+        return int(leaf.type.parameters[0]) > _EXACT_DIGITS
+    return leaf.type.name in _INEXACT or leaf.was_float
 
 
 def _with_hidden_columns(mapping: str, metadata: Metadata) -> str:

@@ -33,6 +33,10 @@ _ARROW_TYPES: dict[str, Any] = {
 }
 
 
+_DECIMAL = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?$"
+"""A number as writers spell it; the largest decimal has 38 digits."""
+
+
 def partition_values(files: pa.Table, schema: TranslatedSchema) -> pa.StructArray:
     """The partition of each file, typed.
 
@@ -85,7 +89,11 @@ def _parse_number(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
 
 
 def _parse_decimal(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
-    return pc.utf8_trim_whitespace(texts).cast(pa.decimal128(*column.type.parameters))
+    trimmed = pc.utf8_trim_whitespace(texts)
+    # the cast crashes on exponents that no decimal has
+    if not pc.all(pc.fill_null(pc.match_substring_regex(trimmed, _DECIMAL), True)).as_py():
+        raise ValueError
+    return trimmed.cast(pa.decimal128(*column.type.parameters))
 
 
 def _parse_string(texts: pa.StringArray, _: PartitionColumn) -> pa.Array:

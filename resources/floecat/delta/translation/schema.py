@@ -73,6 +73,7 @@ class LeafColumn:
         type: the Iceberg type; `variant` is among them, of which only nulls are counted.
         delta_type: the Delta type, e.g. `short` or `decimal(9,2)`.
         partition: whether the table is partitioned by the column.
+        earlier_types: Delta types that the column was widened from; older files may have them.
     """
 
     field_id: int
@@ -81,6 +82,12 @@ class LeafColumn:
     type: PrimitiveType
     delta_type: str
     partition: bool
+    earlier_types: tuple[str, ...] = ()
+
+    @property
+    def was_float(self) -> bool:
+        """Whether older files hold floats: what the log calls 3.4 is 3.4000000953674316 as a double."""
+        return self.type.name == "double" and "float" in self.earlier_types
 
 
 @dataclass(frozen=True)
@@ -262,7 +269,8 @@ class _Translator:
         }
         if leaf and isinstance(column.type, DeltaPrimitive):
             type = _primitive(column.type, name)
-            self.leaves.append(LeafColumn(json["id"], path, name, type, str(column.type), partition))
+            earlier = tuple(change.from_type for change in column.type_changes if not change.path)
+            self.leaves.append(LeafColumn(json["id"], path, name, type, str(column.type), partition, earlier))
         return json if column.comment is None else json | {"doc": column.comment}
 
     def _type(self, type: DeltaType, path: PhysicalPath, name: str, *, required: bool, leaf: bool) -> object:

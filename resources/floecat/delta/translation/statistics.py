@@ -107,7 +107,7 @@ class _TextStatistics:
                     )
                 elif slots is not None:
                     tokens = [values.tokens.column(slot) for slot in slots]
-                    bounds = bounds_from_tokens(leaf.type, *tokens, was_float=_was_float(leaf))
+                    bounds = bounds_from_tokens(leaf.type, *tokens, was_float=leaf.was_float)
                 yield counts.column(leaf, longs[place], is_long_[place], bounds)
 
         return FileMetrics(counts.record_counts, tuple(column for column in columns() if column is not None))
@@ -127,16 +127,12 @@ def _struct_metrics(structs: pa.StructArray, leaves: Sequence[LeafColumn]) -> Fi
             _descend(structs, (kind, *leaf.physical_path)) for kind in ("minValues", "maxValues")
         )
         if has_bounds(leaf.type) and minima is not None and maxima is not None:
-            bounds = bounds_from_values(leaf.type, minima, maxima, was_float=_was_float(leaf))
+            bounds = bounds_from_values(leaf.type, minima, maxima, was_float=leaf.was_float)
         nulls, is_counted = _whole_numbers(structs, ("nullCount", *leaf.physical_path))
         column = counts.column(leaf, nulls, is_counted, bounds)
         if column is not None:
             columns.append(column)
     return FileMetrics(counts.record_counts, tuple(columns))
-
-
-def _was_float(leaf: LeafColumn) -> bool:
-    return leaf.type.name == "double" and "float" in getattr(leaf, "earlier_types", ())
 
 
 def _whole_numbers(structs: pa.StructArray, path: tuple[str, ...]) -> tuple[_Longs, _Bools]:

@@ -34,6 +34,9 @@ _Words: TypeAlias = npt.NDArray[np.uint64]
 _WINDOW = 16
 _WINDOW_WORDS = _WINDOW // 8
 
+_MOST_BYTES = 1 << 24
+"""A layout keeps all segments in the length of the longest one."""
+
 _SEGMENT = re.compile(rb'[\s{},]*"([^"\\]*)":\s*')
 _VALUE = re.compile(rb'"[^"\\]*"|[^\s{}\[\]",:]+')
 _TAIL = re.compile(rb"[\s}]+")
@@ -84,7 +87,7 @@ def learn_layout(text: bytes) -> Layout | None:
     try:
         # What is cut apart below is sound as a whole; texts with the same segments are so, too.
         msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     paths: list[Path] = []
     segments: list[bytes] = []
@@ -111,6 +114,8 @@ def learn_layout(text: bytes) -> Layout | None:
     if tail is None or not paths:
         return None
     segments.append(tail[0])
+    if len(segments) * max(map(len, segments)) > _MOST_BYTES:
+        return None
     windows, masks = _windows(segments)
     return Layout(
         paths=tuple(paths),

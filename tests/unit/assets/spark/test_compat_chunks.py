@@ -7,7 +7,6 @@ import pickle
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,60 +16,26 @@ import pyarrow as pa
 import pytest
 
 from floecat.compat import layouts
-from floecat.compat.artifact_paths import ArtifactPaths
-from floecat.compat.artifacts import ArtifactFiles, NameTakenError
-from floecat.compat.layouts import ChunkRunner, Layouts
+from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.layouts import ChunkRunner
 from floecat.compat.local_chunks import local_chunks
-from floecat.compat.table_document import TableDocument
-from floecat.compat.version_builder import BuildOptions, VersionBuilder, build_versions
-from floecat.connectors.delta_log import DeltaLog
-from floecat.delta.field_ids import FieldIds
-from floecat.errors import FileMissingError, InvalidDeltaTableError, LocationNotAllowedError
+from floecat.errors import FileMissingError, FloecatError, InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
 from floecat_assets.spark.chosen_chunks import ChosenChunks
 from floecat_assets.spark.compat_chunks import spark_chunks
+from tests.behaviour.compat.conftest import Lake, OpenLake, artifacts, open_lake
 from tests.clients.delta.writer import DeltaWriter
+
+__all__ = ["open_lake"]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("part", pa.string())])
 FILES = 23
 ROWS = '{"numRecords":1}'
 OPEN_FILES = partial(open_fileio, fsync=False)
 
-Runner = Callable[[FileIO, ArtifactFiles, AllowedLocations], ChunkRunner]
-
-
-class Build:
-    """Builds the snapshots of a table without a catalog."""
-
-    def __init__(self, table: DeltaWriter, **options: Any) -> None:
-        self.location = table.folder.as_uri()
-        self.allowed = AllowedLocations([self.location])
-        self.folder = table.folder / "metadata"
-        paths = ArtifactPaths(f"{self.location}/metadata")
-        self.options = replace(BuildOptions(paths, 2, "parquet", read_footers=True), **options)
-
-    def run(self, runner: Runner, *, newest_only: bool = False) -> tuple[bytes, dict[str, bytes]]:
-        """The document, and all artifacts by name; storage is then as before."""
-        files = OPEN_FILES()
-        artifacts = ArtifactFiles(files)
-        log = DeltaLog(files, self.allowed, self.location)
-        listing = log.listing()
-        document = TableDocument.new("0192", self.location, self.options.format_version)
-        made = Layouts(artifacts, runner(files, artifacts, self.allowed), self.allowed)
-        builder = VersionBuilder(log, listing, made, document, FieldIds(), self.options)
-        try:
-            versions = listing.versions[-1:] if newest_only else listing.versions
-            point = build_versions(builder, versions, None, must_have=listing.latest)
-            assert point is not None
-            translated = builder.translated(point.metadata)
-            document.make_current(point.version, document.spec(()), {})
-            assert translated.leaves
-            return document.encode(), {file.name: file.read_bytes() for file in self.folder.iterdir()}
-        finally:
-            artifacts.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+Runner = Callable[[AllowedLocations], ChunkRunner]
 
 
 @pytest.fixture(autouse=True)
@@ -92,42 +57,56 @@ def table(tmp_path: Path) -> DeltaWriter:
     return made
 
 
-def quiet_spark_chunks(session: Any, open_files: Any, allowed: AllowedLocations) -> ChunkRunner:
-    runner = spark_chunks(session, open_files, allowed)
+def build(lake: Lake, table: DeltaWriter, runner: Runner | None = None) -> dict[str, bytes]:
+    """Makes all versions, and returns the artifacts; storage is then as before."""
+    made = lake.kernel.delta_registration.register(lake.call, ("ns",), "t", table.folder.as_uri(), read=False)
+    wanted = lake.compat_table(made.identifier)
+    compat = lake.kernel.compat
+    assert compat is not None
+    try:
+        run_chunks = runner(wanted.allowed) if runner else None
+        assert compat.materialise(wanted, lambda *_: None, run_chunks=run_chunks)
+        assert lake.versions(made.identifier) == list(range(table.version + 1))
+        return artifacts(table.folder)
+    finally:
+        shutil.rmtree(table.folder / "metadata", ignore_errors=True)
 
-    def run(context: Any, chunks: Any) -> Any:
-        with warnings.catch_warnings():
-            # py4j's and PySpark's sockets, which they leave to the garbage collector
-            warnings.simplefilter("ignore", ResourceWarning)
-            try:
-                return runner(context, chunks)
-            finally:
-                gc.collect()
 
-    return run
+def on_session(session: Any, open_files: Any = OPEN_FILES) -> Runner:
+    def runner(allowed: AllowedLocations) -> ChunkRunner:
+        chunks = spark_chunks(session, open_files, allowed)
 
+        def run(context: Any, wanted: Any) -> Any:
+            with warnings.catch_warnings():
+                # py4j's and PySpark's sockets, which they leave to the garbage collector
+                warnings.simplefilter("ignore", ResourceWarning)
+                try:
+                    return chunks(context, wanted)
+                finally:
+                    gc.collect()
 
-@pytest.fixture
-def on_spark(spark: Any) -> Runner:
-    return lambda _files, _artifacts, allowed: quiet_spark_chunks(spark, OPEN_FILES, allowed)
+        return run
+
+    return runner
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "options",
+    "settings",
     [
         {"format_version": 2},
-        {"format_version": 2, "position_delete_format": "avro", "read_footers": False},
+        {"format_version": 2, "position_delete_format": "avro", "missing_statistics": "leave-out"},
         {"format_version": 3},
     ],
     ids=["v2-parquet", "v2-avro", "v3"],
 )
-def test_the_bytes_are_the_same(table: DeltaWriter, on_spark: Runner, options: dict[str, Any]) -> None:
-    build = Build(table, **options)
-    document, files = build.run(local_chunks)
-    assert build.run(on_spark) == (document, files)
-    assert len([name for name in files if "-m" in name]) > len(files) / 10
-    assert any("-pd-" in name or "-dv-" in name for name in files)
+def test_the_bytes_are_the_same(
+    open_lake: OpenLake, table: DeltaWriter, spark: Any, settings: dict[str, Any]
+) -> None:
+    here = build(open_lake(**settings), table)
+    assert build(open_lake(**settings), table, on_session(spark)) == here
+    assert len([name for name in here if "-m" in name]) > 6
+    assert any("-pd-" in name or "-dv-" in name for name in here)
 
 
 @pytest.mark.spark
@@ -140,35 +119,40 @@ def test_the_bytes_are_the_same(table: DeltaWriter, on_spark: Runner, options: d
     ids=["broken", "missing"],
 )
 def test_errors_come_back_as_what_they_are(
-    table: DeltaWriter, on_spark: Runner, damage: Callable[[Path], object], error: type[Exception]
+    open_lake: OpenLake,
+    table: DeltaWriter,
+    spark: Any,
+    damage: Callable[[Path], object],
+    error: type[FloecatError],
 ) -> None:
     for file in (table.folder / "ab").glob("*.bin"):
         damage(file)
-    build = Build(table)
     with pytest.raises(error) as here:
-        build.run(local_chunks, newest_only=True)
+        build(open_lake(max_versions_in_request=1), table)
     with pytest.raises(error) as there:
-        build.run(on_spark, newest_only=True)
-    assert str(there.value) == str(here.value)
+        build(open_lake(max_versions_in_request=1), table, on_session(spark))
+    assert there.value.message == here.value.message
 
 
 @pytest.mark.spark
-def test_executors_keep_to_the_allowed_locations(table: DeltaWriter, spark: Any, tmp_path: Path) -> None:
+def test_executors_keep_to_the_allowed_locations(
+    open_lake: OpenLake, table: DeltaWriter, spark: Any, tmp_path: Path
+) -> None:
     elsewhere = AllowedLocations([(tmp_path / "elsewhere").as_uri()])
     with pytest.raises(LocationNotAllowedError):
-        Build(table).run(
-            lambda _files, _artifacts, _allowed: quiet_spark_chunks(spark, OPEN_FILES, elsewhere),
-            newest_only=True,
-        )
+        build(open_lake(max_versions_in_request=1), table, lambda _allowed: on_session(spark)(elsewhere))
 
 
 @pytest.mark.spark
-def test_a_name_that_is_taken_is_told(table: DeltaWriter, on_spark: Runner) -> None:
-    folder = table.folder / "metadata"
-    folder.mkdir()
-    (folder / f"{table.version}-compat-m0.avro").write_bytes(b"of somebody else")
-    with pytest.raises(NameTakenError):
-        Build(table).run(on_spark, newest_only=True)
+def test_names_that_are_taken_are_left_to_their_owner(
+    open_lake: OpenLake, table: DeltaWriter, spark: Any
+) -> None:
+    taken = table.folder / "metadata" / "1-compat-m0.avro"
+    taken.parent.mkdir()
+    taken.write_bytes(b"of somebody else")
+    made = build(open_lake(), table, on_session(spark))
+    assert made[taken.name] == b"of somebody else"
+    assert "1-compat-g1-m0.avro" in made
 
 
 def broken_storage() -> FileIO:
@@ -176,30 +160,29 @@ def broken_storage() -> FileIO:
 
 
 @pytest.mark.spark
-def test_what_nobody_foresaw_fails_the_run(table: DeltaWriter, spark: Any) -> None:
+def test_what_nobody_foresaw_fails_the_run(open_lake: OpenLake, table: DeltaWriter, spark: Any) -> None:
     with pytest.raises(Exception, match="storage cannot be opened"):
-        Build(table).run(
-            lambda _files, _artifacts, allowed: quiet_spark_chunks(spark, broken_storage, allowed),
-            newest_only=True,
-        )
+        build(open_lake(), table, on_session(spark, broken_storage))
 
 
-def test_all_that_executors_need_can_be_pickled(table: DeltaWriter) -> None:
-    seen = []
+def test_all_that_executors_need_can_be_pickled(open_lake: OpenLake, table: DeltaWriter) -> None:
+    seen: list[Any] = []
+    files = OPEN_FILES()
+    store = ArtifactFiles(files)
 
-    def look(context: Any, chunks: Any) -> Any:
-        seen.append(context)
-        return run(context, chunks)
+    def runner(allowed: AllowedLocations) -> ChunkRunner:
+        chunks = local_chunks(files, store, allowed)
 
-    def runner(files: FileIO, artifacts: ArtifactFiles, allowed: AllowedLocations) -> ChunkRunner:
-        nonlocal run
-        run = local_chunks(files, artifacts, allowed)
-        return look
+        def run(context: Any, wanted: Any) -> Any:
+            made = chunks(context, wanted)
+            seen.extend([context, allowed.roots, *made])
+            return made
 
-    run: Any = None
-    Build(table).run(runner)
-    copied = pickle.loads(pickle.dumps(seen))
-    assert copied == seen
+        return run
+
+    build(open_lake(), table, runner)
+    store.close()
+    assert pickle.loads(pickle.dumps(seen)) == seen
 
 
 class Recorder:

@@ -123,6 +123,9 @@ def test_words_for_null_are_data_in_a_string_column() -> None:
         ("timestamp_ntz", "2021-01-01T00:00:00Z"),
         ("decimal(5,2)", "1.234"),
         ("decimal(5,2)", "12345"),
+        ("decimal(5,2)", "1e-99999999"),
+        ("decimal(5,2)", "1e99999999"),
+        ("decimal(5,2)", "NaN"),
     ],
 )
 def test_other_values_are_refused_by_column(type: str, text: str) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from floecat.delta.field_ids import FieldIds
 from floecat.delta.translation import statistics
-from floecat.delta.translation.schema import LeafColumn, TranslatedSchema, translate_schema
+from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.statistics import file_metrics
 from floecat.iceberg.file_metrics import FileMetrics
 from tests.unit.delta.delta_metadata import array, field, mapped, metadata
@@ -202,18 +202,9 @@ def test_of_a_variant_only_nulls_are_counted() -> None:
     assert one("variant", stats(10, 3, "0S&u501fk+", "0S&u500&]L")) == [(10, 3, None, None)]
 
 
-@dataclass(frozen=True)
-class WidenedColumn(LeafColumn):
-    earlier_types: tuple[str, ...] = ("float",)
-
-
 def test_a_column_that_was_a_float_holds_floats_as_doubles() -> None:
     schema = schema_of(field("a", "double"))
-    leaf = schema.leaves[0]
-    widened = WidenedColumn(
-        leaf.field_id, leaf.physical_path, leaf.logical_name, leaf.type, leaf.delta_type, False
-    )
-    schema = replace(schema, leaves=(widened,))
+    schema = replace(schema, leaves=(replace(schema.leaves[0], earlier_types=("float",)),))
     single = float(np.float32(3.4))
     for table in (files([stats(1, 0, 3.4, 3.4)]), files([None], struct_of_doubles(3.4))):
         ((_, _, lower, upper),) = rows(file_metrics(table, schema), 1)

@@ -146,6 +146,16 @@ def test_texts_with_newlines_are_documents() -> None:
     check([json.dumps(document(number), indent=1).replace(" ", "\t") for number in range(20)])
 
 
+def test_deep_and_wide_documents_are_no_layout() -> None:
+    deep = '{"a":' * 20_000 + "1" + "}" * 20_000
+    wide = json.dumps({"x" * 100_000: 1} | {f"k{number}": number for number in range(2000)})
+    assert learn_layout(deep.encode()) is None
+    assert learn_layout(wide.encode()) is None
+    usual = json.dumps(document(5))
+    assert read([usual, deep, usual])[::2] == [expected(usual)] * 2
+    check([usual, wide, usual])
+
+
 def test_nothing_is_read_of_nothing() -> None:
     values = DocumentReader(LONGS, TOKENS).read(pa.array([], pa.string()))
     assert values.longs.shape == (len(LONGS), 0)

@@ -91,7 +91,7 @@ def _parse_number(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
 def _parse_decimal(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
     # the cast crashes on exponents that no decimal has
-    if not pc.all(pc.fill_null(pc.match_substring_regex(trimmed, _DECIMAL), True)).as_py():
+    if pc.all(pc.match_substring_regex(trimmed, _DECIMAL)).as_py() is False:
         raise ValueError
     return trimmed.cast(pa.decimal128(*column.type.parameters))
 

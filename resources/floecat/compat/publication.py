@@ -11,7 +11,7 @@ from floecat.errors import NoSuchTableError
 from floecat.store import commit_log, delta_tables, snapshots, tables
 from floecat.store.documents import compress
 from floecat.store.engine import Connection, Store
-from floecat.store.snapshots import RefRow, SnapshotRow
+from floecat.store.snapshots import RefRow
 
 __all__ = ["Publication", "StaleTableError"]
 
@@ -110,22 +110,11 @@ class Publication:
         changed = [version for version in new if old.get(version) != new[version]]
         gone = [version for version in old if old[version] != new.get(version)]
         snapshots.delete_many(conn, table.row.id, gone)
-        snapshots.insert_many(conn, table.row.id, [_row(after, version) for version in changed])
+        snapshots.insert_many(
+            conn, table.row.id, [snapshots.row_of(after.summary(version)) for version in changed]
+        )
         snapshots.replace_refs(conn, table.row.id, _refs(after))
 
 
 def _refs(document: TableDocument) -> Sequence[RefRow]:
     return [RefRow("main", "branch", document.versions[-1])]
-
-
-def _row(document: TableDocument, version: int) -> SnapshotRow:
-    summary = document.summary(version)
-    return SnapshotRow(
-        snapshot_id=summary.snapshot_id,
-        parent_snapshot_id=summary.parent_snapshot_id,
-        sequence_number=summary.sequence_number,
-        timestamp_ms=summary.timestamp_ms,
-        schema_id=summary.schema_id,
-        operation=summary.operation,
-        manifest_list=summary.manifest_list,
-    )

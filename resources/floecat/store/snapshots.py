@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
+from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.store.connections import Connection
 from floecat.store.schema import refs as _refs
 from floecat.store.schema import snapshots as _snapshots
@@ -22,6 +23,7 @@ __all__ = [
     "list_all",
     "list_refs",
     "replace_refs",
+    "row_of",
 ]
 
 _INSERT: Final = sa.insert(_snapshots)
@@ -62,6 +64,19 @@ class SnapshotRow(msgspec.Struct, frozen=True):
     operation: str | None
     manifest_list: str | None
     """`None` for a snapshot of format version 1 that lists its manifests inline."""
+
+
+def row_of(summary: SnapshotSummary) -> SnapshotRow:
+    """The row of a snapshot of a metadata document."""
+    return SnapshotRow(
+        snapshot_id=summary.snapshot_id,
+        parent_snapshot_id=summary.parent_snapshot_id,
+        sequence_number=summary.sequence_number,
+        timestamp_ms=summary.timestamp_ms,
+        schema_id=summary.schema_id,
+        operation=summary.operation,
+        manifest_list=summary.manifest_list,
+    )
 
 
 class RefRow(msgspec.Struct, frozen=True):

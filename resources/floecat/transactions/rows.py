@@ -10,12 +10,11 @@ import uuid_utils.compat as uuids
 from floecat.catalog.calls import Call
 from floecat.errors import ConflictError
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.identifiers.encoding import physical_name
 from floecat.store import commit_log, purge_jobs, snapshots, staged_tables, tables
 from floecat.store.documents import compress_pieces
 from floecat.store.engine import Connection
-from floecat.store.snapshots import RefRow, SnapshotRow
+from floecat.store.snapshots import RefRow
 from floecat.transactions.prepared import AnyPrepared, SnapshotChanges
 
 __all__ = ["PointerMovedError", "write_rows"]
@@ -111,22 +110,10 @@ def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges) -
     if changes.removed_ids:
         snapshots.delete_many(conn, entry_id, changes.removed_ids)
     if changes.added:
-        snapshots.insert_many(conn, entry_id, [_snapshot_row(summary) for summary in changes.added])
+        snapshots.insert_many(conn, entry_id, [snapshots.row_of(summary) for summary in changes.added])
     if changes.refs is not None:
         refs = [RefRow(name, ref.type, ref.snapshot_id) for name, ref in changes.refs.items()]
         snapshots.replace_refs(conn, entry_id, refs)
-
-
-def _snapshot_row(summary: SnapshotSummary) -> SnapshotRow:
-    return SnapshotRow(
-        snapshot_id=summary.snapshot_id,
-        parent_snapshot_id=summary.parent_snapshot_id,
-        sequence_number=summary.sequence_number,
-        timestamp_ms=summary.timestamp_ms,
-        schema_id=summary.schema_id,
-        operation=summary.operation,
-        manifest_list=summary.manifest_list,
-    )
 
 
 def _insert(

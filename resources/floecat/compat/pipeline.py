@@ -7,9 +7,9 @@ readers, does what is too much for a load, and counts afterwards.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
@@ -141,6 +141,7 @@ class DeltaPipeline:
         *,
         shared_locations: Sequence[str] = (),
         compat_location: str | None = None,
+        time_budget_s: float = 30.0,
     ) -> None:
         """Takes its company.
 
@@ -150,7 +151,9 @@ class DeltaPipeline:
             worker: does the work.
             shared_locations: locations that every catalog may use beside its own.
             compat_location: where artifacts go that do not lie beside their table.
+            time_budget_s: how long one call of `look` waits for storage in all.
         """
+        self._time_budget_s = time_budget_s
         self._store = store
         self._files = files
         self._worker = worker
@@ -181,7 +184,7 @@ class DeltaPipeline:
             return bool(connectors.due(conn, now_ms, 1))
 
     def look(self, after: TablePosition | None, *, limit: int, materialised: Container[UUID] = ()) -> Look:
-        """Looks at the logs of some tables: one listing each, several at a time.
+        """Looks at the logs of some tables: one listing each, several at a time, for a bounded time.
 
         Args:
             after: the `next` of the look before; `None` to begin with the first table.
@@ -196,11 +199,12 @@ class DeltaPipeline:
             StoreUnavailableError: the store does not answer.
         """
         page = self._page(after, limit)
-        with ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look") as looks:
-            found = list(looks.map(partial(self._look, materialised), page))
-        end = TablePosition(page[-1][0].id, page[-1][1].entry_id) if len(page) == limit else None
+        found = self._look_at(page, materialised)
+        at_end = len(found) == len(page) < limit
+        catalog, table = page[len(found) - 1] if found else (None, None)
+        end = None if at_end or not catalog or not table else TablePosition(catalog.id, table.entry_id)
         return Look(
-            looked=len(page),
+            looked=len(found),
             pending=tuple(one for one in found if isinstance(one, PendingTable)),
             broken=tuple(one for one in found if isinstance(one, BrokenTable)),
             next=end,
@@ -272,6 +276,29 @@ class DeltaPipeline:
 
         table, _ = self._table(entry_id)
         return count_table(self._store, self._files, table)
+
+    def _look_at(
+        self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]], materialised: Container[UUID]
+    ) -> list[PendingTable | BrokenTable | None]:
+        """What was found of the tables, or of the first of them if the time was too short for all."""
+        found: list[PendingTable | BrokenTable | None] = []
+        looks = ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look")
+        try:
+            begun = [looks.submit(self._look, materialised, item) for item in page]
+            deadline = time.monotonic() + self._time_budget_s
+            for (catalog, table), answer in zip(page, begun, strict=True):
+                try:
+                    found.append(answer.result(timeout=max(0.0, deadline - time.monotonic())))
+                except TimeoutError:
+                    if answer.cancel():
+                        # nobody has looked at this one and those behind it: the next look begins with them
+                        break
+                    problem = f"Storage did not answer within {self._time_budget_s:g} s"
+                    found.append(BrokenTable(table.entry_id, _name(catalog, table), problem))
+            return found
+        finally:
+            # a call to a storage that hangs ends by its own time-out; nobody waits for it
+            looks.shutdown(wait=False, cancel_futures=True)
 
     def _look(
         self, materialised: Container[UUID], item: tuple[CatalogRow, NamedDeltaTable]

@@ -148,6 +148,17 @@ def test_missing_data_files_are_an_error(
         ENGINES[engine](delta_lake, packed(name), None)
 
 
+@pytest.mark.parametrize("name", [facts.name for facts in tables_that_give(Outcome.VARIANT)])
+def test_variants(delta_lake: DeltaLake, packed: Packed, name: str) -> None:
+    """No engine here reads the type from such files; DuckDB knows it, and reads the columns beside it."""
+    metadata = delta_lake.metadata(packed(name))
+    assert metadata["format-version"] == 3
+    types = {each["name"]: each["type"] for each in metadata["schemas"][-1]["fields"]}
+    assert types["v"] == "variant"
+    found = delta_lake.duckdb(f"SELECT id FROM lake.{sql_name(packed(name), chr(34))}")
+    check(found, oracle_rows(name).select(["id"]))
+
+
 def _engine_counts(delta_lake: DeltaLake, table: str) -> dict[str, int]:
     duckdb = delta_lake.duckdb(f"SELECT count(*) n FROM lake.{sql_name(table, chr(34))}")
     spark = delta_lake.spark(f"SELECT count(*) n FROM {sql_name(table, '`')}")

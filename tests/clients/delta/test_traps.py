@@ -21,6 +21,7 @@ from tests.clients.delta.oracles import oracle_rows
 from tests.clients.delta.probes import DUCKDB, SPARK
 from tests.clients.delta.rows import check
 from tests.clients.delta.writer import DeltaWriter, z85_encode
+from tests.delta_tables import writable_copy
 
 pytestmark = pytest.mark.spark
 
@@ -545,3 +546,30 @@ def test_z85_of_the_protocol() -> None:
     import uuid
 
     assert z85_encode(uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61").bytes) == "^-aqEH.-t@S}K{vb[*k^"
+
+
+def test_truncated_checkpoints_are_no_rows(delta_lake: DeltaLake, table_folder: Path) -> None:
+    folder = writable_copy("golden/only-checkpoint-files/delta", table_folder / "t")
+    for file in (folder / "_delta_log").iterdir():
+        if ".checkpoint." in file.name:
+            file.write_bytes(file.read_bytes()[:-100])
+        elif file.name < f"{2:020}":
+            file.unlink()
+    table = delta_lake.register("traps", "truncated", folder)
+    answer = delta_lake.load_answer(table)
+    assert answer.status_code == 400, answer.text
+    assert "checkpoint" in answer.json()["error"]["message"]
+
+
+def test_symbolic_links_lead_nowhere_else(delta_lake: DeltaLake, table_folder: Path, tmp_path: Path) -> None:
+    written = DeltaWriter(table_folder / "t", _IDS)
+    written.append(_ids(*range(10)))
+    written.delete({0: [1]})
+    [vector] = written.folder.rglob("*.bin")
+    outside = tmp_path / "vector.bin"
+    outside.write_bytes(vector.read_bytes())
+    vector.unlink()
+    vector.symlink_to(outside)
+    table = delta_lake.register("traps", "linked", written.folder)
+    answer = delta_lake.load_answer(table)
+    assert 400 <= answer.status_code < 500, answer.text

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -138,6 +139,46 @@ def test_what_nobody_foresaw_is_told_without_its_text(lake: Lake, monkeypatch: p
     monkeypatch.setattr(DeltaPipeline, "_pending", fail)
     look = open_pipeline(lake).look(None, limit=10)
     assert "hunter2" not in look.broken[0].problem
+
+
+def test_a_storage_that_hangs_holds_up_neither_the_look_nor_the_others(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        register(lake, name, read=False)
+    pending = DeltaPipeline._pending
+    hang = Event()
+
+    def hang_for_b(self: Any, catalog: Any, table: Any, **options: Any) -> Any:
+        if table.name == "b":
+            hang.wait(60)
+        return pending(self, catalog, table, **options)
+
+    monkeypatch.setattr(DeltaPipeline, "_pending", hang_for_b)
+    try:
+        look = open_pipeline(lake, time_budget_s=1.0).look(None, limit=10)
+    finally:
+        hang.set()
+    assert told(look) == [("a", 1, "unread"), ("c", 1, "unread")]
+    assert [table.problem for table in look.broken] == ["Storage did not answer within 1 s"]
+    assert look.next is None
+
+
+def test_what_there_was_no_time_for_is_looked_at_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"t{number}" for number in range(4)]
+    for name in names:
+        register(lake, name, read=False)
+    monkeypatch.setattr(pipeline, "_LOOKS", 1)
+    hang = Event()
+    monkeypatch.setattr(DeltaPipeline, "_pending", lambda *_, **__: hang.wait(60) and None)
+    try:
+        look = open_pipeline(lake, time_budget_s=0.2).look(None, limit=10)
+    finally:
+        hang.set()
+    monkeypatch.undo()
+    assert look.looked == 1
+    again = open_pipeline(lake).look(look.next, limit=10)
+    assert [table for table, _, _ in told(again)] == names[1:]
 
 
 def rewrite_log(writer: Any) -> None:

@@ -24,7 +24,8 @@ def string_hashes(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     """Hashes Arrow strings; null like the empty string."""
     column = StringColumn.of(array)
     lengths = column.lengths
-    hashes = lengths.astype(np.uint64)
+    # spread, so that a length and a word cannot undo each other
+    hashes = lengths.astype(np.uint64) * _STEP
     rows = np.flatnonzero(lengths)
     if not len(rows):
         return _finish(hashes)

@@ -13,8 +13,8 @@ from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 
 __all__ = ["table_properties"]
 
-_INEXACT = frozenset({"timestamp", "timestamptz", "string"})
-"""Types whose bounds need not be values of the column: Delta cuts their statistics."""
+_INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
+"""Types whose bounds need not be values of the column: Delta cuts their statistics, and leaves NaN out."""
 _EXACT_DIGITS = 15
 """Digits of decimals that survive a writer who takes them for doubles."""
 
@@ -59,7 +59,7 @@ def table_properties(
 def _has_inexact_bounds(leaf: LeafColumn) -> bool:
     if leaf.type.name == "decimal":
         return int(leaf.type.parameters[0]) > _EXACT_DIGITS
-    return leaf.type.name in _INEXACT or leaf.was_float
+    return leaf.type.name in _INEXACT
 
 
 def _with_hidden_columns(mapping: str, metadata: Metadata) -> str:

@@ -25,6 +25,7 @@ from floecat.compat.data_files import data_file_locations
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.entry_keys import EntryKeys
 from floecat.iceberg.manifest_index import ManifestIndex, read_index
 from floecat.iceberg.manifest_list_writer import assign_row_ids, write_manifest_list
 from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
@@ -128,7 +129,8 @@ class Layouts:
         paths = pa.concat_arrays(
             [commit.removes["path"].combine_chunks(), commit.adds["path"].combine_chunks()]
         )
-        gone = _with_copies(data_file_locations(paths, context.location, None).unique(), context)
+        # hashed once for all manifests
+        gone = EntryKeys(_with_copies(data_file_locations(paths, context.location, None).unique(), context))
         chunks: Sequence[ChunkManifests] = []
         if len(commit.adds):
             files = _in_partition_order(commit.adds)
@@ -198,7 +200,7 @@ class Layouts:
         self,
         context: ChunkContext,
         manifests: Sequence[ManifestFile],
-        gone: pa.Array,
+        gone: EntryKeys,
         numbers: Iterator[int],
         name: Callable[[int, int], str],
     ) -> tuple[list[ManifestFile], int]:
@@ -230,7 +232,7 @@ class Layouts:
         return [group for group in groups if len(group) > 1]
 
     def _rewrite(
-        self, context: ChunkContext, group: Sequence[ManifestFile], gone: pa.Array, location: str
+        self, context: ChunkContext, group: Sequence[ManifestFile], gone: EntryKeys, location: str
     ) -> tuple[ManifestFile, int]:
         old = [
             OldManifest(

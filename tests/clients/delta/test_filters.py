@@ -21,7 +21,7 @@ Packed = Callable[[str], str]
 
 _READABLE = [facts.name for facts in tables_that_give(Outcome.ROWS)]
 # For Spark, which takes long for as many questions; the others are left to the long form.
-_TELLING = ("golden/dv-with-columnmapping/delta", "kernel-rs/timestamp-truncation-stats", "made/sail-tw")
+_TELLING = ("kernel-rs/timestamp-truncation-stats", "made/sail-tw")
 _OTHERS = [pytest.param(name, marks=pytest.mark.scale) for name in _READABLE if name not in _TELLING]
 _FEW_OR_ALL = [*_TELLING, *_OTHERS]
 

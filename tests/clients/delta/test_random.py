@@ -169,7 +169,7 @@ def _check_writer(plan: Plan, written: DeltaWriter) -> None:
 
 
 @pytest.mark.parametrize(
-    "examples", [25, pytest.param(1000, marks=[pytest.mark.scale, pytest.mark.timeout(3600)])]
+    "examples", [10, pytest.param(1000, marks=[pytest.mark.scale, pytest.mark.timeout(3600)])]
 )
 def test_random_tables(delta_lake: DeltaLake, examples: int) -> None:
     @settings(

@@ -38,7 +38,13 @@ def _sampled(name: str) -> list[int]:
     return sorted({older[0], older[len(older) // 2], older[-1]}) if older else []
 
 
-_OLDER = [(name, version) for name in _READABLE for version in _sampled(name)]
+# Spark, which is slow, reads one of them.
+_OLDER = [
+    (engine, name, version)
+    for engine in ENGINES
+    for name in _READABLE
+    for version in _sampled(name)[-1 if engine == "spark" else 0 :]
+]
 
 
 def test_expectations_name_tables_that_exist() -> None:
@@ -63,8 +69,7 @@ def test_newest_rows(delta_lake: DeltaLake, packed: Packed, engine: str, name: s
     _check_rows(delta_lake, packed, engine, name, None)
 
 
-@pytest.mark.parametrize(("name", "version"), _OLDER)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "name", "version"), _OLDER)
 def test_rows_of_an_older_version(
     delta_lake: DeltaLake, packed: Packed, engine: str, name: str, version: int
 ) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import pyarrow as pa
 
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
-from floecat.compat.layouts import ChunkRunner
+from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.compat.version_builder import opened_files
 
 __all__ = ["ChosenChunks"]
@@ -44,14 +41,10 @@ class ChosenChunks:
         self.in_process = 0
         self.on_spark = 0
 
-    def __call__(
-        self, context: ChunkContext, chunks: Sequence[tuple[int, pa.Table, Any]]
-    ) -> Sequence[ChunkManifests]:
+    def __call__(self, context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         """Builds chunks; see `ChunkRunner`."""
-        opened = sum(
-            opened_files(files, read_footers=context.read_footers, all_files=context.numbers is not None)
-            for _, files, _ in chunks
-        )
+        all_files = context.numbers is not None
+        opened = opened_files(chunks.files, read_footers=context.read_footers, all_files=all_files)
         if opened <= self._most_opened_files:
             self.in_process += len(chunks)
             return self._local(context, chunks)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests, build_chunk
-from floecat.compat.layouts import ChunkRunner
+from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -34,7 +34,6 @@ _MOST_BYTES = 128 << 20
 _SCHEMA = "number int, chunk binary"
 _IS_ADDED = "is added"
 
-_Chunk = tuple[int, pa.Table, Any]
 _Sent = tuple[int, bytes]
 _Answer = ChunkManifests | Exception
 
@@ -60,7 +59,7 @@ def spark_chunks(
         allowed: the allowed locations of the catalog.
     """
 
-    def run(context: ChunkContext, chunks: Sequence[_Chunk]) -> Sequence[ChunkManifests]:
+    def run(context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         shared = _Shared(context, open_files, allowed)
         made: dict[int, ChunkManifests] = {}
         for job in _jobs(chunks):
@@ -70,16 +69,16 @@ def spark_chunks(
                 if isinstance(answer, Exception):
                     raise answer
                 made[number] = answer
-        return [made[number] for number, _, _ in chunks]
+        return [made[number] for number in range(len(chunks))]
 
     return run
 
 
-def _jobs(chunks: Sequence[_Chunk]) -> Iterator[list[_Sent]]:
+def _jobs(chunks: FileChunks) -> Iterator[list[_Sent]]:
     """Chunks as they are sent, in jobs of bounded size."""
     job: list[_Sent] = []
     size_bytes = 0
-    for number, files, is_added in chunks:
+    for number, (files, is_added) in enumerate(chunks):
         data = _packed(files, is_added)
         if job and size_bytes + len(data) > _MOST_BYTES:
             yield job
@@ -121,7 +120,7 @@ def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
 
 
 def _packed(files: pa.Table, is_added: Any) -> bytes:
-    """A chunk as bytes: a slice of a table, and not the table that it is a slice of."""
+    """A chunk as bytes."""
     added = pa.array(np.asarray(is_added, bool))
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -30,6 +30,9 @@ def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     home.mkdir()
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    # As `floecat up` does: the processes of a daemon would all create its storage at once.
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.upgrade()
     log = (home / "daemon.log").open("w")
     process = subprocess.Popen(
         [sys.executable, "-m", "dagster._daemon", "run", "-w", str(ROOT / "workspace.yaml")],

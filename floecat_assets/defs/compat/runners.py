@@ -10,7 +10,7 @@ from floecat_assets.defs.resources import KernelResource, SparkResource
 if TYPE_CHECKING:
     from floecat.compat.artifacts import ArtifactFiles
     from floecat.compat.compat_table import CompatTable
-    from floecat.compat.layouts import ChunkRunner
+    from floecat.compat.file_chunks import ChunkRunner
     from floecat_assets.spark.chosen_chunks import ChosenChunks
 
 __all__ = ["ChunkRunners"]

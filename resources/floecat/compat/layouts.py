@@ -22,6 +22,7 @@ from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
 from floecat.compat.data_files import data_file_locations
+from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
@@ -32,10 +33,7 @@ from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_m
 from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
 
-__all__ = ["ChunkRunner", "Layout", "Layouts"]
-
-CHUNK_FILES = 5_000
-"""Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
+__all__ = ["Layout", "Layouts"]
 
 _SMALL_FILES = 500
 _MERGED_FROM = 100
@@ -43,9 +41,6 @@ _MERGED_FROM = 100
 
 _INDEXED_ENTRIES = 2_000_000
 """Entries whose index stays in memory, each some hundred bytes."""
-
-ChunkRunner = Callable[[ChunkContext, Sequence[tuple[int, pa.Table, Any]]], Sequence[ChunkManifests]]
-"""Builds chunks, each a number, its files and which of them are new."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +103,9 @@ class Layouts:
             parent: the snapshot before, if there is one.
             next_row_id: first free row id.
         """
-        files = _in_partition_order(snapshot.files)
+        files = snapshot.files
         is_added = np.ones(len(files), bool) if added is None else _is_in(files["path"], added)
-        chunks = self._run_chunks(context, _chunks(files, is_added))
+        chunks = self._run_chunks(context, FileChunks(files, is_added))
         return self._finish(
             context,
             [chunk.data for chunk in chunks],
@@ -133,8 +128,8 @@ class Layouts:
         gone = EntryKeys(_with_copies(data_file_locations(paths, context.location, None).unique(), context))
         chunks: Sequence[ChunkManifests] = []
         if len(commit.adds):
-            files = _in_partition_order(commit.adds)
-            chunks = self._run_chunks(context, _chunks(files, np.ones(len(files), bool)))
+            files = FileChunks(commit.adds, np.ones(len(commit.adds), bool))
+            chunks = self._run_chunks(context, files)
         data, removed_bytes = self._carried(
             context, before.data, gone, count(len(chunks)), context.paths.data_manifest
         )
@@ -329,20 +324,6 @@ class _Indexes:
 _INDEXES = _Indexes(_INDEXED_ENTRIES)
 
 
-def _in_partition_order(files: pa.Table) -> pa.Table:
-    """Files of a partition beside each other, so that a filter on it leaves manifests out."""
-    names = [field.name for field in files.schema.field("partition_values").type]
-    if not names:
-        return files.sort_by("path")
-    keys = {
-        f"key {position}": pc.struct_field(files["partition_values"], [position])
-        for position in range(len(names))
-    }
-    sorting = pa.table({**keys, "path": files["path"]})
-    order = pc.sort_indices(sorting, [(name, "ascending") for name in sorting.column_names])
-    return files.take(order)
-
-
 def _with_copies(locations: pa.StringArray, context: ChunkContext) -> pa.StringArray:
     """Names that manifests may have for some data files: their own, or those of their copies.
 
@@ -350,14 +331,6 @@ def _with_copies(locations: pa.StringArray, context: ChunkContext) -> pa.StringA
     """
     copies = [context.paths.numbered_file(location) for location in locations.to_pylist()]
     return pa.concat_arrays([locations, pa.array(copies, pa.string())])
-
-
-def _chunks(files: pa.Table, is_added: Any) -> list[tuple[int, pa.Table, Any]]:
-    starts = range(0, len(files), CHUNK_FILES)
-    return [
-        (number, files.slice(start, CHUNK_FILES), is_added[start : start + CHUNK_FILES])
-        for number, start in enumerate(starts)
-    ]
 
 
 def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:

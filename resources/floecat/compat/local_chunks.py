@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import pyarrow as pa
 
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests, build_chunk
-from floecat.compat.layouts import ChunkRunner
+from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
@@ -30,15 +27,16 @@ def local_chunks(files: FileIO, artifacts: ArtifactFiles, allowed: AllowedLocati
         allowed: the allowed locations of the catalog.
     """
 
-    def run(context: ChunkContext, chunks: Sequence[tuple[int, pa.Table, Any]]) -> Sequence[ChunkManifests]:
-        def build(chunk: tuple[int, pa.Table, Any]) -> ChunkManifests:
-            number, rows, is_added = chunk
+    def run(context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+        def build(number: int) -> ChunkManifests:
+            rows, is_added = chunks[number]
             return build_chunk(context, number, rows, is_added, files, artifacts, allowed)
 
-        if len(chunks) <= 1:
-            return [build(chunk) for chunk in chunks]
+        numbers = range(len(chunks))
+        if len(numbers) <= 1:
+            return [build(number) for number in numbers]
         threads = min(os.cpu_count() or 1, _MOST_THREADS)
         with ThreadPoolExecutor(threads, thread_name_prefix="delta-chunk") as pool:
-            return list(pool.map(build, chunks))
+            return list(pool.map(build, numbers))
 
     return run

@@ -27,7 +27,7 @@ from floecat.store.engine import Connection, Store
 
 if TYPE_CHECKING:
     from floecat.compat.compat_table import CompatTable
-    from floecat.compat.layouts import ChunkRunner
+    from floecat.compat.file_chunks import ChunkRunner
     from floecat.compat.table_numbers import TableNumbers
 
 __all__ = [

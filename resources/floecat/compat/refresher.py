@@ -13,7 +13,8 @@ from floecat.clock import Clock
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.compat_table import CompatTable, DeltaState
-from floecat.compat.layouts import ChunkRunner, Layouts
+from floecat.compat.file_chunks import ChunkRunner
+from floecat.compat.layouts import Layouts
 from floecat.compat.partition_specs import partition_fields, spec_names
 from floecat.compat.properties import table_properties
 from floecat.compat.publication import Publication

@@ -30,7 +30,7 @@ from floecat.store.held_leases import HeldLease
 if TYPE_CHECKING:
     from floecat.compat.artifacts import ArtifactFiles
     from floecat.compat.compat_table import CompatTable
-    from floecat.compat.layouts import ChunkRunner
+    from floecat.compat.file_chunks import ChunkRunner
     from floecat.compat.refresher import Progress, Refresher
 
 __all__ = ["DeltaCompat"]

@@ -37,7 +37,7 @@ def live_files(
         location: of the table, for messages.
 
     Returns:
-        Columns of `floecat.delta.file_tables.files_schema`, ordered by path.
+        Columns of `floecat.delta.file_tables.files_schema`, in no order.
 
     Raises:
         InvalidDeltaTableError: a data file is live with two deletion vectors.
@@ -47,7 +47,9 @@ def live_files(
     old_files = len(files) - len(adds)
     keep = np.ones(len(files), bool)
     keep[:old_files] = _untouched(files.slice(0, old_files), [adds, removes])
-    return _ordered(files, keep, location)
+    order = _by_path(files, keep, location)
+    # Texts of statistics may be large: they stay where they are if they can.
+    return files if len(order) == len(files) else take_rows(files, np.sort(order))
 
 
 def newest_actions(
@@ -67,7 +69,7 @@ def newest_actions(
         InvalidDeltaTableError: a data file is added with two deletion vectors.
     """
     adds, removes = _newest(actions, partition_names)
-    return _ordered(adds, np.ones(len(adds), bool), location), removes.sort_by(
+    return take_rows(adds, _by_path(adds, np.ones(len(adds), bool), location)), removes.sort_by(
         [("path", "ascending"), ("dv_id", "ascending")]
     )
 
@@ -120,14 +122,11 @@ def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) ->
     return joined.select(files_schema(partition_names, types[0]).names)
 
 
-def _ordered(files: pa.Table, keep: Mask, location: str) -> pa.Table:
-    """The files to keep, by path. Texts of statistics may be large: they are copied once at most."""
+def _by_path(files: pa.Table, keep: Mask, location: str) -> Rows:
+    """Numbers of the files to keep, in the order of their paths."""
     kept = np.flatnonzero(keep)
     order: Rows = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
-    order = _without_repetitions(files.select(["path", "dv_id"]), order, location)
-    if len(order) == len(files) and (order[1:] > order[:-1]).all():
-        return files
-    return take_rows(files, order)
+    return _without_repetitions(files.select(["path", "dv_id"]), order, location)
 
 
 def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from tests.clients.delta.spark_rows import collected
 from tests.clients.warehouses import Warehouse
 
 __all__ = ["ENGINES", "DeltaLake", "DeltaWarehouse", "Reader", "sql_name", "table_name"]
+
+# Compiling a statement takes longer than running it.
+_FOR_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+_VIEW = "probed"
 
 Reader = Callable[["DeltaLake", str, int | None], pa.Table]
 """Reads a table, named `namespace.table`, at a version; None is the newest one."""
@@ -111,12 +117,19 @@ class DeltaLake:
             # PySpark leaves the socket of each answer to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
             catalog.session.catalog.setCurrentCatalog(catalog.name)
-            return collected(catalog.session.sql(statement))
+            with _settings(catalog.session, _FOR_FEW_ROWS):
+                return collected(catalog.session.sql(statement))
 
-    def spark_view(self, name: str, table: str) -> None:
-        """Makes a temporary view of a table in Spark: statements that name it often load the table once."""
+    @contextmanager
+    def spark_view(self, table: str) -> Iterator[str]:
+        """A temporary view of a table in Spark: statements that name it often load the table once."""
         catalog = self._connections.spark(self.warehouse)
-        catalog.session.table(f"{catalog.name}.{sql_name(table, '`')}").createOrReplaceTempView(name)
+        source = catalog.session.table(f"{catalog.name}.{sql_name(table, '`')}")
+        source.createOrReplaceTempView(_VIEW)
+        try:
+            yield _VIEW
+        finally:
+            catalog.session.catalog.dropTempView(_VIEW)
 
     def java_table(self, table: str) -> tuple[Any, Any]:
         """The table in Iceberg's Java library, and the JVM in which that is."""
@@ -124,6 +137,18 @@ class DeltaLake:
         jvm: Any = catalog.session._jvm
         loader = jvm.org.apache.iceberg.spark.Spark3Util
         return jvm, loader.loadIcebergTable(catalog.session._jsparkSession, f"{catalog.name}.{table}")
+
+
+@contextmanager
+def _settings(session: Any, values: Mapping[str, str]) -> Iterator[None]:
+    """Sets options of a session that other tests use too."""
+    for key, value in values.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in values:
+            session.conf.unset(key)
 
 
 def table_name(name: str) -> str:

@@ -33,10 +33,13 @@ _TYPES = {
 def collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame."""
     schema = frame.schema
-    # By number: a name may have dots, or occur twice.
-    numbered = frame.toDF(*(str(at) for at in range(len(schema))))
-    columns = [_without_maps(sql.col(str(at)), each.dataType) for at, each in enumerate(schema)]
-    rows = numbered.select(columns).collect() if columns else []
+    if _has_maps(schema):
+        # By number: a name may have dots, or occur twice.
+        frame = frame.toDF(*(str(at) for at in range(len(schema))))
+        frame = frame.select(
+            [_without_maps(sql.col(str(at)), each.dataType) for at, each in enumerate(schema)]
+        )
+    rows = frame.collect()
     convert = _of_struct(schema)
     values = [convert(row) for row in rows]
     arrays = [pa.array([row[at] for row in values], _arrow(each.dataType)) for at, each in enumerate(schema)]

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.compat import layouts
+from floecat.compat import file_chunks
 from floecat.compat.artifacts import ArtifactFiles
-from floecat.compat.layouts import ChunkRunner
+from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.compat.local_chunks import local_chunks
 from floecat.errors import FileMissingError, FloecatError, InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
@@ -40,7 +40,7 @@ Runner = Callable[[AllowedLocations], ChunkRunner]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "CHUNK_FILES", 4)
+    monkeypatch.setattr(file_chunks, "CHUNK_FILES", 4)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ class Recorder:
         self.calls: list[str] = []
 
     def runner(self, name: str) -> ChunkRunner:
-        def run(context: Any, chunks: Any) -> Any:
+        def run(context: Any, chunks: FileChunks) -> Any:
             self.calls.append(name)
             return [name for _ in chunks]
 
@@ -210,14 +210,16 @@ def chosen() -> tuple[ChosenChunks, Recorder]:
     return runner, recorder
 
 
-def chunk(vectors: int, without_rows: int, plain: int) -> tuple[int, pa.Table, Any]:
+def chunks_of(vectors: int, without_rows: int, plain: int) -> FileChunks:
     count = vectors + without_rows + plain
     vector = {"storage_type": "i"}
     columns = {
+        "path": [str(number) for number in range(count)],
+        "partition_values": pa.array([{}] * count, pa.struct([])),
         "deletion_vector": [vector] * vectors + [None] * (count - vectors),
         "stats": pa.array([ROWS] * vectors + [None] * without_rows + [ROWS] * plain, pa.string()),
     }
-    return 0, pa.table(columns), np.ones(count, bool)
+    return FileChunks(pa.table(columns), np.ones(count, bool))
 
 
 class Context:
@@ -229,15 +231,15 @@ class Context:
 @pytest.mark.parametrize(
     ("chunks", "read_footers", "place"),
     [
-        ([chunk(3, 0, 100)], True, "here"),
-        ([chunk(3, 0, 0), chunk(1, 0, 0)], True, "spark"),
-        ([chunk(2, 2, 0)], True, "spark"),
-        ([chunk(2, 2, 0)], False, "here"),
-        ([chunk(0, 4, 0)], True, "spark"),
+        (chunks_of(3, 0, 100), True, "here"),
+        (chunks_of(4, 0, 0), True, "spark"),
+        (chunks_of(2, 2, 0), True, "spark"),
+        (chunks_of(2, 2, 0), False, "here"),
+        (chunks_of(0, 4, 0), True, "spark"),
     ],
 )
 def test_many_files_to_open_go_to_spark(
-    chosen: tuple[ChosenChunks, Recorder], chunks: Any, read_footers: bool, place: str
+    chosen: tuple[ChosenChunks, Recorder], chunks: FileChunks, read_footers: bool, place: str
 ) -> None:
     runner, recorder = chosen
     context: Any = Context(read_footers=read_footers)
@@ -250,5 +252,5 @@ def test_spark_is_opened_once(chosen: tuple[ChosenChunks, Recorder]) -> None:
     runner, recorder = chosen
     context: Any = Context(read_footers=True)
     for _ in range(3):
-        runner(context, [chunk(4, 0, 0)])
+        runner(context, chunks_of(4, 0, 0))
     assert recorder.calls == ["open", "spark", "spark", "spark"]

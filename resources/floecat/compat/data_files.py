@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.errors import InvalidDeltaTableError
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.errors import BadRequestError, InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 
-__all__ = ["data_file_locations"]
+__all__ = ["checked_location", "data_file_locations"]
 
 _ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
 _LEADS_ELSEWHERE = r"(?:^|/)\.{1,2}(?:/|$)|\\"
 
 
@@ -22,15 +25,16 @@ def data_file_locations(
     Args:
         paths: as the log gives them, percent-decoded: relative to the table, or absolute.
         location: root of the table.
-        allowed: where absolute ones may lead; None for files that nobody is going to read.
+        allowed: where absolute ones may lead; None for names that are only compared with those of files. A
+            path that no file of ours can have is left as it is then.
 
     Raises:
         InvalidDeltaTableError: a relative path leads out of the table.
-        BadRequestError: an absolute path is malformed.
+        UnsupportedDeltaTableError: an absolute path is malformed, or of a storage that is not read here.
         LocationNotAllowedError: an absolute path is outside the allowed locations.
     """
     joined = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
-    if pc.any(pc.match_substring_regex(joined, _LEADS_ELSEWHERE)).as_py():
+    if allowed and pc.any(pc.match_substring_regex(joined, _LEADS_ELSEWHERE)).as_py():
         raise InvalidDeltaTableError(f"A file path in the log of {location} leads out of the table")
     root = location.rstrip("/")
     relative = pc.binary_join_element_wise(root, joined, "/")
@@ -39,7 +43,38 @@ def data_file_locations(
         return relative
     # few tables have them: shallow clones, and files that were added in place
     checked = [
-        str(allowed.check(path) if allowed else normalize_location(path)) if absolute else None
+        _located(path, allowed) if absolute else None
         for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
     ]
     return pc.coalesce(pa.array(checked, pa.string()), relative)
+
+
+def checked_location(location: str, allowed: AllowedLocations) -> Location:
+    """The location of a file that the log names, in its one spelling.
+
+    Args:
+        location: an absolute one.
+        allowed: where it may lie.
+
+    Raises:
+        UnsupportedDeltaTableError: it is malformed, or of a storage that is not read here.
+        LocationNotAllowedError: it lies outside the allowed locations.
+    """
+    try:
+        return allowed.check(location)
+    except BadRequestError as error:
+        # of the table, that is, and not of the request: other versions of it can be read
+        scheme = _SCHEME.match(location)
+        name = f"a {scheme[0]}: location" if scheme else "a name"
+        raise UnsupportedDeltaTableError(
+            f"A file of the table has {name} that is not supported: {error}"
+        ) from None
+
+
+def _located(path: str, allowed: AllowedLocations | None) -> str:
+    if allowed:
+        return str(checked_location(path, allowed))
+    try:
+        return str(normalize_location(path))
+    except BadRequestError:
+        return path

@@ -1,7 +1,7 @@
 """Delete files that say what the deletion vectors of a chunk say.
 
 Format version 2 knows position deletes only: each vector becomes a file of them. Format version 3 has the
-same vectors as Delta; their bytes are copied into Puffin files, unread but for checksum and headers. Each
+same vectors as Delta; their bytes are checked and copied into Puffin files. Each
 gets a file of its own: of several in one, DuckDB 1.5 takes the first for every data file.
 """
 
@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.data_files import checked_location
 from floecat.delta.deletion_vectors import (
     VERSION_RANGE,
     DeletionVector,
     check,
+    check_content,
     check_file_version,
     file_of,
     framed_range,
@@ -68,6 +69,10 @@ class _Vector:
     record_count: int
     descriptor: DeletionVector
 
+    @property
+    def deletes(self) -> bool:
+        return self.descriptor.cardinality != 0
+
 
 class DeleteFiles:
     """Writes the delete files of a version."""
@@ -102,9 +107,14 @@ class DeleteFiles:
             InvalidDeltaTableError: a vector is broken, or deletes rows that its file does not have.
             FileMissingError: the file of a vector is gone.
             LocationNotAllowedError: it lies outside the allowed locations.
+            UnsupportedDeltaTableError: its file is in a storage that is not read here.
         """
-        found = _vectors(vectors, locations, record_counts)
-        payloads = self._payloads(found)
+        every = _vectors(vectors, locations, record_counts)
+        # a vector may delete nothing, and readers want no file for that; whether it does is not for the log
+        # to say alone, so it is read all the same
+        deleting = [pair for pair in zip(every, self._payloads(every), strict=True) if pair[0].deletes]
+        found = [vector for vector, _ in deleting]
+        payloads = [payload for _, payload in deleting]
         if self._context.format_version >= 3:
             return self._write_puffins(found, payloads)
         return self._write_position_deletes(found, payloads)
@@ -121,7 +131,7 @@ class DeleteFiles:
 
         def read(item: tuple[str, list[int]]) -> None:
             location, indices = item
-            self._allowed.check(location)
+            checked_location(location, self._allowed)
             about = [(vectors[index].descriptor, vectors[index].data_file) for index in indices]
             ranges = [VERSION_RANGE, *(framed_range(*vector) for vector in about)]
             version, *frames = self._storage.read_ranges(location, ranges)
@@ -173,6 +183,7 @@ class DeleteFiles:
 
         def write(item: tuple[_Vector, bytes, str]) -> tuple[int, int, int]:
             vector, payload, path = item
+            check_content(payload, vector.descriptor, vector.data_file)
             blob = DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
             made = write_puffin([blob])
             self._artifacts.write(self._allowed, path, made.data)
@@ -208,9 +219,7 @@ def _vectors(
     vectors: pa.ChunkedArray, locations: pa.StringArray, record_counts: pa.Int64Array
 ) -> list[_Vector]:
     column = vectors.combine_chunks() if isinstance(vectors, pa.ChunkedArray) else vectors
-    # a vector may delete nothing, and readers want no file for that
-    deletes = pc.fill_null(pc.not_equal(pc.struct_field(column, "cardinality"), 0), False)
-    rows = np.flatnonzero(deletes.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     chosen = pa.array(rows)
     return [
         _Vector(int(row), location, count, DeletionVector(**descriptor))

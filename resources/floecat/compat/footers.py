@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.data_files import checked_location
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.errors import BadRequestError, InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
@@ -79,10 +80,7 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         FileMissingError: it is gone.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
-    try:
-        allowed.check(location)
-    except BadRequestError as error:
-        raise UnsupportedDeltaTableError(f"A data file has a name that is not supported: {error}") from None
+    checked_location(location, allowed)
     guessed = min(size, _GUESSED_LENGTH)
     tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)

@@ -106,7 +106,11 @@ class _ParquetFile:
         rows: list[dict[str, Any]] = []
         for action, names in _HEADER_FIELDS.items():
             column = self._read(action, names)
-            values = column.filter(column.is_valid()).to_pylist()
+            try:
+                values = column.filter(column.is_valid()).to_pylist()
+            except (pa.ArrowException, ValueError, OverflowError):
+                # As times that Python does not have.
+                raise self._broken() from None
             # Some writers have a struct of nulls for a null.
             rows += [{action: value} for value in values if any(each is not None for each in value.values())]
         return header_of_rows(rows, location=self._location)
@@ -118,7 +122,7 @@ class _ParquetFile:
         groups = range(self._file.num_row_groups)
         try:
             return [self._table(group, partition_names, paths) for group in groups]
-        except pa.ArrowException:
+        except (pa.ArrowException, ValueError):
             raise self._broken() from None
 
     def _table(self, group: int, partition_names: Sequence[str], paths: PathReader) -> pa.Table:
@@ -137,7 +141,7 @@ class _ParquetFile:
             modification_time=_field(adds, "modificationTime", pa.int64()),
             stats=stats,
             stats_parsed=self._stats_parsed(stats, more),
-            descriptors=_descriptors(adds),
+            descriptors=self._descriptors(adds),
             location=self._location,
         )
 
@@ -145,7 +149,7 @@ class _ParquetFile:
         self, stats: pa.ChunkedArray, more: Callable[[str], pa.ChunkedArray]
     ) -> pa.ChunkedArray | None:
         """Struct statistics of files whose statistics are no text, if there are any."""
-        if not stats.null_count or "stats_parsed" not in self._fields("add"):
+        if not stats.null_count or not self._is_struct("add", "stats_parsed"):
             return None
         parsed = more("stats_parsed")
         if stats.null_count < len(stats):
@@ -156,10 +160,30 @@ class _ParquetFile:
         self, adds: pa.ChunkedArray, names: Sequence[str], more: Callable[[str], pa.ChunkedArray]
     ) -> pa.ChunkedArray:
         maps = _field(adds, "partitionValues", pa.map_(pa.string(), pa.string()))
-        if not names or not maps.null_count or "partitionValues_parsed" not in self._fields("add"):
+        if not names or not maps.null_count or not self._is_struct("add", "partitionValues_parsed"):
             return texts_of_map(maps, names)
         utc = self._int96_fields("partitionValues_parsed")
         return texts_of_struct(more("partitionValues_parsed"), names, utc=utc)
+
+    def _descriptors(self, adds: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Deletion vectors as `DESCRIPTOR`, whatever fields the file has of it."""
+        if adds.type.get_field_index("deletionVector") < 0:
+            return _field(adds, "deletionVector", DESCRIPTOR)
+        vectors = pc.struct_field(adds, ["deletionVector"])
+        if vectors.null_count == len(vectors):
+            return pa.chunked_array(
+                [pa.nulls(len(chunk), DESCRIPTOR) for chunk in vectors.chunks], DESCRIPTOR
+            )
+        if not pa.types.is_struct(vectors.type):
+            raise self._broken()
+        fields = [_field(vectors, field.name, field.type) for field in DESCRIPTOR]
+        chunks = []
+        for number in range(vectors.num_chunks):
+            parts = [field.chunk(number) for field in fields]
+            # Some writers have a struct of nulls for a null.
+            absent = reduce(pc.and_, [part.is_null() for part in parts])
+            chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=absent))
+        return pa.chunked_array(chunks, DESCRIPTOR)
 
     def _read(self, action: str, names: Iterable[str], group: int | None = None) -> pa.ChunkedArray:
         """A column with some of its fields; no rows if it has none of them. Of one row group, or of all."""
@@ -169,14 +193,24 @@ class _ParquetFile:
             return pa.chunked_array([], pa.struct([]))
         groups = range(self._file.num_row_groups) if group is None else [group]
         try:
-            return self._file.read_row_groups(list(groups), columns=columns)[action]
+            read = self._file.read_row_groups(list(groups), columns=columns)[action]
+            # What is no UTF-8 would otherwise be found by whoever reads it first.
+            read.validate(full=True)
         except (pa.ArrowException, OSError):
             raise self._broken() from None
+        return read
 
     def _fields(self, action: str) -> set[str]:
+        kind = self._type(action)
+        return {field.name for field in kind} if pa.types.is_struct(kind) else set()
+
+    def _type(self, action: str) -> pa.DataType:
         place = self._schema.get_field_index(action)
-        kind = self._schema.field(place).type if place >= 0 else None
-        return {field.name for field in kind} if kind is not None and pa.types.is_struct(kind) else set()
+        return self._schema.field(place).type if place >= 0 else pa.null()
+
+    def _is_struct(self, action: str, name: str) -> bool:
+        place = self._type(action).get_field_index(name) if self._fields(action) else -1
+        return place >= 0 and pa.types.is_struct(self._type(action).field(place).type)
 
     def _int96_fields(self, name: str) -> set[str]:
         """Fields whose times have no zone in Arrow, and are in UTC all the same."""
@@ -197,18 +231,3 @@ def _field(adds: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArr
     if adds.type.get_field_index(name) < 0:
         return pa.chunked_array([pa.nulls(len(chunk), kind) for chunk in adds.chunks], kind)
     return pc.struct_field(adds, [name]).cast(kind)
-
-
-def _descriptors(adds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Deletion vectors as `DESCRIPTOR`, whatever fields the file has of it."""
-    if adds.type.get_field_index("deletionVector") < 0:
-        return _field(adds, "deletionVector", DESCRIPTOR)
-    vectors = pc.struct_field(adds, ["deletionVector"])
-    fields = [_field(vectors, field.name, field.type) for field in DESCRIPTOR]
-    chunks = []
-    for number in range(vectors.num_chunks):
-        parts = [field.chunk(number) for field in fields]
-        # Some writers have a struct of nulls for a null.
-        absent = reduce(pc.and_, [part.is_null() for part in parts])
-        chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=absent))
-    return pa.chunked_array(chunks, DESCRIPTOR)

@@ -22,7 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.delta.roaring import BitmapError, bitmap_chunks, bitmap_extent
+from floecat.delta.roaring import BitmapError, bitmap_chunks, bitmap_extent, check_bitmap
 from floecat.delta.z85 import decode_z85
 from floecat.errors import InvalidDeltaTableError
 
@@ -34,6 +34,7 @@ __all__ = [
     "VERSION_RANGE",
     "DeletionVector",
     "check",
+    "check_content",
     "check_file_version",
     "file_of",
     "framed_range",
@@ -196,6 +197,21 @@ def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | No
         raise _fault(
             vector, data_file, f"it deletes row {last}, counted from 0, and the file has {rows} rows"
         )
+
+
+def check_content(payload: bytes, vector: DeletionVector, data_file: str) -> None:
+    """Checks that the content of a payload is what its headers say.
+
+    Not needed where its positions are decoded. A checksum tells how a payload was transported, not whether it
+    was right, and readers of what is copied as it is fail on it, or delete other rows.
+
+    Raises:
+        InvalidDeltaTableError: the bitmap contradicts itself.
+    """
+    try:
+        check_bitmap(_bitmap(payload))
+    except BitmapError as error:
+        raise _fault(vector, data_file, error) from None
 
 
 def position_chunks(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.commits import FileActions
 from floecat.delta.file_tables import REMOVES_SCHEMA, Rows, files_schema, take_rows
+from floecat.delta.parsed_statistics import common_type, with_type
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["live_files", "newest_actions"]
@@ -113,13 +114,12 @@ def _keys(files: pa.Table) -> pa.ChunkedArray:
 
 def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) -> pa.Table:
     """One table; struct statistics of any of them are a column of all."""
-    types = [
-        table.schema.field("stats_parsed").type for table in tables if "stats_parsed" in table.column_names
-    ]
-    if not types:
-        return pa.concat_tables([files_schema(partition_names).empty_table(), *tables])
-    joined = pa.concat_tables(tables, promote_options="permissive")
-    return joined.select(files_schema(partition_names, types[0]).names)
+    type = common_type(
+        [table.schema.field("stats_parsed").type for table in tables if "stats_parsed" in table.column_names]
+    )
+    schema = files_schema(partition_names, type)
+    parts = [with_type(table, type) for table in tables]
+    return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").select(schema.names)
 
 
 def _by_path(files: pa.Table, keep: Mask, location: str) -> Rows:

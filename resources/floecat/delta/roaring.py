@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["BitmapError", "Extent", "bitmap_chunks", "bitmap_extent"]
+__all__ = ["BitmapError", "Extent", "bitmap_chunks", "bitmap_extent", "check_bitmap"]
 
 _COOKIE_WITHOUT_RUNS = 12346
 _COOKIE_WITH_RUNS = 12347
@@ -72,7 +72,13 @@ class _Containers(NamedTuple):
     """Number of runs, None for an array or bits."""
 
     def is_array(self, index: int) -> bool:
-        return self.runs[index] is None and self.cardinalities[index] <= _ARRAY_VALUES
+        return self.form(index) == "array"
+
+    def form(self, index: int) -> str:
+        """`array`, `bits` or `runs`."""
+        if self.runs[index] is not None:
+            return "runs"
+        return "array" if self.cardinalities[index] <= _ARRAY_VALUES else "bits"
 
 
 def bitmap_extent(data: bytes) -> Extent:
@@ -90,6 +96,27 @@ def bitmap_extent(data: bytes) -> Extent:
             cardinality += sum(containers.cardinalities)
             last = containers
     return Extent(cardinality, None if last is None else _last_value(data, last))
+
+
+def check_bitmap(data: bytes) -> None:
+    """Checks all that `bitmap_chunks` does, at a fraction of the cost: no value is written out.
+
+    Args:
+        data: the whole bitmap and nothing else.
+
+    Raises:
+        BitmapError: the data is not one bitmap.
+    """
+    for containers in _bitmaps(data):
+        for form, group in groupby(range(len(containers.starts)), containers.form):
+            indices = list(group)
+            if form == "array":
+                _check_arrays(data, containers, indices[0], indices[-1] + 1)
+            elif form == "bits":
+                _check_bits(data, containers, indices[0], indices[-1] + 1)
+            else:
+                for index in indices:
+                    _checked_runs(data, containers, index)
 
 
 def bitmap_chunks(data: bytes) -> Iterator[npt.NDArray[np.int64]]:
@@ -233,7 +260,47 @@ def _bit_values(data: bytes, containers: _Containers, index: int) -> npt.NDArray
     return values
 
 
+def _check_arrays(data: bytes, containers: _Containers, begin: int, end: int) -> None:
+    import numpy as np
+
+    ends = np.cumsum(containers.cardinalities[begin:end])
+    values = np.frombuffer(data, "<u2", int(ends[-1]), containers.offsets[begin])
+    rises = values[1:] > values[:-1]
+    # from one container to the next they start anew
+    rises[ends[:-1] - 1] = True
+    if not rises.all():
+        raise BitmapError("its values are out of order")
+
+
+def _check_bits(data: bytes, containers: _Containers, begin: int, end: int) -> None:
+    import numpy as np
+
+    content = np.frombuffer(data, np.uint8, (end - begin) * _BITS_SIZE, containers.offsets[begin])
+    if hasattr(np, "bitwise_count"):
+        counts = np.bitwise_count(content.view(np.uint64))
+    else:  # numpy 1
+        counts = np.unpackbits(content)
+    if not np.array_equal(
+        counts.reshape(end - begin, -1).sum(axis=1, dtype=np.int64), containers.cardinalities[begin:end]
+    ):
+        raise BitmapError(_CONTRADICTION)
+
+
 def _run_values(data: bytes, containers: _Containers, index: int) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    first, length = _checked_runs(data, containers, index)
+    # Value number i of a run is i + first, and number i + (values of the runs before) of the container.
+    before = length.cumsum() - length
+    values = (first - before + containers.starts[index]).repeat(length)
+    values += np.arange(containers.cardinalities[index])
+    return values
+
+
+def _checked_runs(
+    data: bytes, containers: _Containers, index: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First value and number of values of each run."""
     import numpy as np
 
     cardinality = containers.cardinalities[index]
@@ -245,8 +312,4 @@ def _run_values(data: bytes, containers: _Containers, index: int) -> npt.NDArray
         raise BitmapError(_CONTRADICTION)
     if (first[1:] < end[:-1]).any():
         raise BitmapError("its runs are out of order")
-    # Value number i of a run is i + first, and number i + (values of the runs before) of the container.
-    before = length.cumsum() - length
-    values = (first - before + containers.starts[index]).repeat(length)
-    values += np.arange(cardinality)
-    return values
+    return first, length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 
 import pytest
 
@@ -14,6 +15,7 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from tests.behaviour.compat.conftest import as_rows, delta_table, rows_of
+from tests.clients.delta.writer import deletion_vector_payload
 
 
 def vector_file(writer):
@@ -54,12 +56,18 @@ def set_vector(**fields):
 
 VECTORS = {
     "wrong checksum": (flip_payload, InvalidDeltaTableError, "checksum"),
-    "missing file": (lambda writer: vector_file(writer).unlink(), FileMissingError, "deletion_vector"),
+    "missing file": (lambda writer: vector_file(writer).unlink(), InvalidDeltaTableError, "deletion_vector"),
     "longer than its file": (cut_vector, InvalidDeltaTableError, "ends too early"),
     "another format version": (other_file_version, InvalidDeltaTableError, "format version"),
     "unknown storage type": (set_vector(storageType="x"), InvalidDeltaTableError, "storage type"),
     "another number of rows": (set_vector(cardinality=3), InvalidDeltaTableError, "number of rows"),
     "another size": (set_vector(sizeInBytes=4), InvalidDeltaTableError, "size"),
+    "no rows, though it has some": (set_vector(cardinality=0), InvalidDeltaTableError, "number of rows"),
+    "in another storage": (
+        set_vector(storageType="p", pathOrInlineDv="dbfs:/t/v.bin"),
+        UnsupportedDeltaTableError,
+        "dbfs",
+    ),
     "absolute, outside": (
         set_vector(storageType="p", pathOrInlineDv="file:///etc/passwd"),
         LocationNotAllowedError,
@@ -82,6 +90,37 @@ def test_broken_vectors(lake, tmp_path, fault):
     assert lake.versions(good)
 
 
+@pytest.mark.parametrize("storage", ["u", "i"])
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_vectors_whose_content_is_wrong(open_lake, tmp_path, monkeypatch, format_version, storage):
+    """A checksum is right for whatever was written."""
+    sorted_payload = deletion_vector_payload([1, 2, 3])
+    assert sorted_payload.endswith(struct.pack("<3H", 1, 2, 3))
+    broken = sorted_payload[:-6] + struct.pack("<3H", 1, 1, 3)
+    monkeypatch.setattr("tests.clients.delta.writer.deletion_vector_payload", lambda _: broken)
+    writer = delta_table(tmp_path / "t", files=1)
+    writer.delete({0: [1, 2, 3]}, storage=storage)
+    lake = open_lake(format_version=format_version)
+    table = lake.register(writer.folder)
+    with pytest.raises(InvalidDeltaTableError, match="out of order"):
+        lake.load(table)
+
+
+@pytest.mark.parametrize("storage", ["u", "i"])
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_vectors_that_delete_nothing(open_lake, tmp_path, format_version, storage):
+    writer = delta_table(tmp_path / "t", files=2)
+    writer.delete({0: []}, storage=storage)
+    writer.delete({1: [3]}, storage=storage)
+    lake = open_lake(format_version=format_version)
+    table = lake.register(writer.folder)
+    lake.load(table)
+    made = [*writer.folder.glob("metadata/*-dv-*"), *writer.folder.glob("metadata/*-pd-*")]
+    assert len(made) == 1
+    if format_version == 2:
+        assert lake.rows(table) == as_rows(writer.rows[writer.version])
+
+
 def test_rows_that_the_file_does_not_have(lake, tmp_path):
     writer = delta_table(tmp_path / "t", files=1, rows=4)
     vector = writer.store_vector([1, 900], "u")
@@ -98,6 +137,8 @@ def test_rows_that_the_file_does_not_have(lake, tmp_path):
         ("file:///etc/passwd", LocationNotAllowedError),
         ("/etc/passwd", LocationNotAllowedError),
         ("../other/part.parquet", InvalidDeltaTableError),
+        ("dbfs:/t/part.parquet", UnsupportedDeltaTableError),
+        ("hdfs://host:8020/part.parquet", UnsupportedDeltaTableError),
         ("a/%2e%2e/%2e%2e/part.parquet", InvalidDeltaTableError),
     ],
 )
@@ -107,6 +148,23 @@ def test_data_files_outside(lake, tmp_path, path, error):
     table = lake.register(writer.folder)
     with pytest.raises(error):
         lake.load(table)
+
+
+@pytest.mark.parametrize("path", ["dbfs:/t/p.parquet", "s3:/t", "file:///a%5Cb", "s3://other/p.parquet"])
+def test_files_elsewhere_that_are_gone(lake, tmp_path, path):
+    """A remove names nothing of ours, and an old version whose file is elsewhere is left out alone."""
+    writer = delta_table(tmp_path / "t", files=1)
+    table = lake.register(writer.folder)
+    writer.commit([{"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True}}])
+    assert lake.versions(table) == [0, 1, 2]
+    elsewhere = {"path": path, "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    writer.commit([{"add": elsewhere | {"stats": '{"numRecords":1}'}}])
+    with pytest.raises((UnsupportedDeltaTableError, LocationNotAllowedError, InvalidDeltaTableError)):
+        lake.load(table)
+    writer.commit([{"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True}}])
+    writer.append(rows_of(1000))
+    assert lake.rows(table) == as_rows(writer.rows[writer.version])
+    assert lake.versions(table) == [0, 1, 2, 4, 5]
 
 
 def test_a_link_that_leads_out_of_the_allowed_locations(lake, tmp_path, tmp_path_factory):

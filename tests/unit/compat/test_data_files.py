@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.compat.data_files import data_file_locations
-from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError
+from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError, UnsupportedDeltaTableError
 from floecat.fileio.locations import AllowedLocations
 
 ALLOWED = AllowedLocations(["s3://lake/"])
@@ -39,3 +39,27 @@ def test_paths_that_lead_out_of_the_table_are_refused(path):
 
 def test_names_with_dots_are_names():
     assert locations("..a/b..c/.hidden") == ["s3://lake/t/..a/b..c/.hidden"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("dbfs:/x/p.parquet", "a dbfs: location"),
+        ("hdfs://nn:8020/x/p.parquet", "an? hdfs: location"),
+        ("s3:/x", "a s3: location"),
+        ("s3://user:s3cr3t@lake/x", "a s3: location"),
+        ("https://host/p?sig=s3cr3t", "a https: location"),
+    ],
+)
+def test_files_in_other_storages_are_a_matter_of_the_table(path, text):
+    with pytest.raises(UnsupportedDeltaTableError, match=text) as raised:
+        locations("a", path)
+    assert "s3cr3t" not in raised.value.message
+
+
+def test_names_that_are_only_compared_are_left_as_they_are():
+    paths = ["dbfs:/x/p", "hdfs://nn:8020/x", "s3:/x", "file:///a\\b", "s3a://elsewhere/a//b", "a"]
+    found = data_file_locations(pa.chunked_array([paths], pa.string()), "s3://lake/t", None)
+    assert found.to_pylist() == [*paths[:5], "s3://lake/t/a"]
+    found = data_file_locations(pa.chunked_array([["s3a://lake/a", "../b"]]), "s3://lake/t", None)
+    assert found.to_pylist() == ["s3://lake/a", "s3://lake/t/../b"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from floecat.delta.file_tables import files_schema
 from floecat.delta.headers import Header
 from floecat.delta.paths import PathReader
 from floecat.errors import InvalidDeltaTableError
+from tests.delta_tables import delta_tables_folder
 from tests.unit.delta.log_lines import (
     PARTITIONED,
     PROTOCOL,
@@ -96,6 +98,23 @@ def parquet(columns: Mapping[str, Any], **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(columns)), sink, **options)
     return bytes(sink.getvalue())
+
+
+NOT_UTF8 = "N\N{LATIN SMALL LETTER O WITH STROKE}TUTF8"
+ADDS = pa.struct(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("stats", pa.string()),
+        ("partitionValues", pa.map_(pa.string(), pa.string())),
+    ]
+)
+CONFIGURATION = pa.struct([("configuration", pa.map_(pa.string(), pa.string()))])
+
+
+def spoiled(data: bytes) -> bytes:
+    """The file, with bytes in `NOT_UTF8` that are none."""
+    return data.replace(NOT_UTF8.encode(), b"N\xff\xfeTUTF8")
 
 
 def test_fields_that_a_writer_leaves_out() -> None:
@@ -233,10 +252,83 @@ def test_broken_actions() -> None:
         files(checkpoint_bytes(add("a", size=None)))
     with pytest.raises(InvalidDeltaTableError, match="is damaged"):
         files(parquet({"add": [{"path": "a", "size": "many"}]}))
+    with pytest.raises(InvalidDeltaTableError, match="is damaged"):
+        files(parquet({"add": [{"path": "a", "size": 5, "deletionVector": "x"}]}))
     with pytest.raises(InvalidDeltaTableError, match="is not described in full"):
         files(checkpoint_bytes(add("a", deletionVector=descriptor(cardinality=None))))
     with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .*\.json is no valid Delta action"):
         files(commit_bytes(add("a")) + b"{", location=JSON)
+
+
+_ADD: dict[str, Any] = {"path": "a", "size": 5, "stats": "{}", "partitionValues": [("p", "x")]}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("path", NOT_UTF8),
+        ("stats", NOT_UTF8),
+        ("partitionValues", [(NOT_UTF8, "x")]),
+        ("partitionValues", [("p", NOT_UTF8)]),
+    ],
+)
+def test_text_of_files_that_is_no_text(field: str, value: Any) -> None:
+    data = spoiled(parquet({"add": pa.array([_ADD | {field: value}], ADDS)}))
+    with pytest.raises(InvalidDeltaTableError, match=r"checkpoint\.parquet is damaged"):
+        files(data, ["p"])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"metaData": [{"schemaString": NOT_UTF8}]},
+        {"metaData": pa.array([{"configuration": [("k", NOT_UTF8)]}], CONFIGURATION)},
+        {"protocol": [{"minReaderVersion": 1, "minWriterVersion": 2, "readerFeatures": [NOT_UTF8]}]},
+        {"sidecar": [{"path": NOT_UTF8}]},
+        {"metaData": pa.array([{"createdTime": 2**62}], pa.struct([("createdTime", pa.timestamp("us"))]))},
+    ],
+)
+def test_text_of_headers_that_is_no_text(columns: Mapping[str, Any]) -> None:
+    with pytest.raises(InvalidDeltaTableError, match=r"checkpoint\.parquet is damaged"):
+        header(spoiled(parquet(columns)))
+
+
+@pytest.mark.parametrize("parsed", [["x"], [1], [[1]]])
+def test_struct_statistics_that_are_no_structs(parsed: Any) -> None:
+    columns = {"path": ["a"], "size": [5], "stats_parsed": parsed, "partitionValues_parsed": parsed}
+    adds = pa.StructArray.from_arrays(list(map(pa.array, columns.values())), names=list(columns))
+    found = files(parquet({"add": adds}), ["p"])
+    assert found.schema == files_schema(["p"])
+    assert found["partition_values"].to_pylist() == [{"p": None}]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+def test_damage_of_any_kind_is_named(suffix: str) -> None:
+    """Bytes that are changed or cut off: what can still be read, and the one error."""
+    every = sorted(delta_tables_folder().rglob(f"*.checkpoint*.{suffix}"))
+    whole = [path.read_bytes() for path in every if path.stat().st_size < 30_000]
+    assert whole
+    random = Random(7)
+    refused = 0
+    for _ in range(600):
+        data = bytearray(random.choice(whole))
+        if random.random() < 0.2:
+            del data[random.randrange(len(data)) :]
+        for _ in range(random.randrange(4) if data else 0):
+            # most of what can go wrong is in the footer
+            start = max(0, len(data) - 3000) if random.random() < 0.6 else 0
+            data[random.randrange(start, len(data))] = random.randrange(256)
+        location = f"s3://bucket/t/_delta_log/damaged.{suffix}"
+        try:
+            found = open_checkpoint_file(bytes(data), location=location)
+            found.header()
+            # what nobody has found is found when it is read
+            for table in found.files(["p"], PathReader("s3://bucket/t")):
+                table.drop_columns(set(table.column_names) & {"stats_parsed"}).to_pylist()
+        except InvalidDeltaTableError as error:
+            refused += 1
+            assert location in error.message  # noqa: PT017 - many are read all the same
+    assert refused > 50
 
 
 def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -137,6 +138,52 @@ def test_struct_statistics_are_a_column_of_all_files() -> None:
         None,
     ]
     assert files["stats"].to_pylist() == ["{}", None, None, "{}"]
+
+
+def _parsed(value: Any, kind: pa.DataType) -> pa.Array:
+    lows = pa.struct([("x", kind), ("y", pa.string())])
+    return pa.array(
+        [{"numRecords": 1, "minValues": {"x": value, "y": "s"}}],
+        pa.struct([("numRecords", pa.int64()), ("minValues", lows)]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "values"),
+    [
+        ([(1, pa.int32()), (2, pa.int64())], [1, 2]),
+        ([(1.5, pa.float32()), (2.5, pa.float64())], [1.5, 2.5]),
+        ([(Decimal("1.50"), pa.decimal128(5, 2)), (Decimal("2.50"), pa.decimal128(20, 2))], [1.5, 2.5]),
+        ([("a", pa.string()), ("b", pa.large_string())], ["a", "b"]),
+        ([(None, pa.null()), (2, pa.int64())], [None, 2]),
+        ([(1, pa.int64()), ("b", pa.string())], None),
+        ([(1, pa.int64()), ("b", pa.string()), (3, pa.int64())], None),
+        ([(1, pa.date32()), (1, pa.timestamp("us"))], None),
+        ([(2**53 + 1, pa.int64()), (0.5, pa.float64())], None),
+        ([(2**63, pa.uint64()), (1, pa.int64())], None),
+        ([({"z": 1}, pa.struct([("z", pa.int64())])), (1, pa.int64())], None),
+    ],
+)
+def test_struct_statistics_whose_types_differ(parts: Sequence[Any], values: Sequence[Any] | None) -> None:
+    """What goes together is kept. Of a column whose types do not, nothing is known; of the others all is."""
+    base = [
+        checkpoint(add(f"{number}")).add_column(5, "stats_parsed", [_parsed(value, kind)])
+        for number, (value, kind) in enumerate(parts)
+    ]
+    files = live_files(base, actions([add("z", stats="{}")]), [], location=LOCATION).sort_by("path")
+    *found, last = files["stats_parsed"].to_pylist()
+    assert last is None
+    assert [each["numRecords"] for each in found] == [1] * len(parts)
+    assert [each["minValues"]["y"] for each in found] == ["s"] * len(parts)
+    known = [each["minValues"].get("x", "unknown") for each in found]
+    assert known == (values or ["unknown"] * len(parts))
+
+
+def test_struct_statistics_that_have_nothing_in_common() -> None:
+    base = [with_stats(checkpoint(add("a")), [1]), with_stats(checkpoint(add("b")), ["x"])]
+    files = live_files(base, [], [], location=LOCATION)
+    assert files.schema == files_schema([])
+    assert sorted(files["path"].to_pylist()) == ["a", "b"]
 
 
 def test_what_one_commit_does() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from floecat.delta.roaring import BitmapError, Extent, bitmap_chunks, bitmap_extent
+from floecat.delta.roaring import BitmapError, Extent, bitmap_chunks, bitmap_extent, check_bitmap
 
 BUCKET = 1 << 32
 LARGEST = ((1 << 31) - 2 << 32) + BUCKET - 1
@@ -73,6 +73,7 @@ def test_reads_what_croaring_writes(values: Iterable[int], runs: bool) -> None:
     expected = list(values)
     data = serialized(expected, runs=runs)
     assert values_of(data) == expected
+    check_bitmap(data)
     assert bitmap_extent(data) == Extent(len(expected), expected[-1] if expected else None)
 
 
@@ -171,6 +172,16 @@ def bits(*numbers: int) -> bytes:
 def test_refuses_contents_that_contradict_themselves(data: bytes, reason: str) -> None:
     with pytest.raises(BitmapError, match=reason):
         list(bitmap_chunks(data))
+    with pytest.raises(BitmapError, match=reason):
+        check_bitmap(data)
+
+
+def test_counts_bits_without_the_newest_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    head = doublewords(12346, 1), words(0, 4096), doublewords(16)
+    check_bitmap(bitmap(*head, bits(*range(4097))))
+    with pytest.raises(BitmapError, match="header"):
+        check_bitmap(bitmap(*head, bits(*range(4096))))
 
 
 @pytest.mark.parametrize(
@@ -224,10 +235,20 @@ def check_any(data: bytes) -> None:
         extent = bitmap_extent(data)
         values = values_of(data) if extent.cardinality < 300_000 else []
     except BitmapError:
+        # what is not decoded is told all the same, by its headers or by its content
+        with pytest.raises(BitmapError):
+            check_headers_and_content(data)
         return
+    if extent.cardinality < 300_000:
+        check_bitmap(data)
     if values:
         assert values == sorted(set(values))
         assert extent == Extent(len(values), values[-1])
+
+
+def check_headers_and_content(data: bytes) -> None:
+    bitmap_extent(data)
+    check_bitmap(data)
 
 
 def test_a_chunk_is_bounded_whatever_the_bitmap_claims() -> None:

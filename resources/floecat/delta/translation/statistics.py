@@ -29,7 +29,7 @@ from floecat.delta.translation.statistics_bounds import (
     has_bounds,
     is_long,
 )
-from floecat.delta.translation.statistics_counts import FileCounts, longs_array
+from floecat.delta.translation.statistics_counts import FileCounts, as_longs, longs_array
 from floecat.delta.translation.statistics_layout import Path
 from floecat.delta.translation.statistics_text import DocumentReader
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
@@ -139,8 +139,9 @@ def _whole_numbers(structs: pa.StructArray, path: tuple[str, ...]) -> tuple[_Lon
     found = _descend(structs, path)
     if found is None or not pa.types.is_integer(found.type):
         return np.zeros(len(structs), dtype=np.int64), np.zeros(len(structs), dtype=bool)
-    is_valid = found.is_valid().to_numpy(zero_copy_only=False)
-    return found.cast(pa.int64()).fill_null(0).to_numpy(), is_valid
+    longs = as_longs(found)
+    is_valid = longs.is_valid().to_numpy(zero_copy_only=False)
+    return longs.fill_null(0).to_numpy(), is_valid
 
 
 def _descend(structs: pa.Array, path: tuple[str, ...]) -> pa.Array | None:

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.delta.translation.statistics_counts import as_longs
 from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
 from floecat.delta.translation.statistics_tokens import is_quoted
@@ -121,7 +122,7 @@ def bounds_from_values(
     if maxima.type != given:
         return None
     if name in _WHOLE_NUMBERS and pa.types.is_integer(given):
-        return bounds_of_longs(type, minima.cast(pa.int64()), maxima.cast(pa.int64()))
+        return bounds_of_longs(type, as_longs(minima), as_longs(maxima))
     if name in _FLOATS and given in (pa.float32(), _FLOATS[name]):
         return _float_bounds(minima.cast(_FLOATS[name]), maxima.cast(_FLOATS[name]), was_float)
     if name == "decimal":

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from floecat.delta.translation.schema import LeafColumn
     from floecat.delta.translation.statistics_bounds import Bounds
 
-__all__ = ["FileCounts", "longs_array"]
+__all__ = ["FileCounts", "as_longs", "longs_array"]
 
 _Longs: TypeAlias = npt.NDArray[np.int64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_LARGEST = 2**63 - 1
 
 
 class FileCounts:
@@ -89,3 +91,11 @@ def longs_array(values: _Longs, is_valid: _Bools) -> pa.Int64Array:
     return pa.Array.from_buffers(
         pa.int64(), len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))]
     )
+
+
+def as_longs(values: pa.Array) -> pa.Int64Array:
+    """Whole numbers of any type; those that are too large are null."""
+    if pa.types.is_uint64(values.type):
+        fits = pc.less_equal(values, pa.scalar(_LARGEST, values.type))
+        values = pc.if_else(fits, values, pa.scalar(None, values.type))
+    return values.cast(pa.int64())

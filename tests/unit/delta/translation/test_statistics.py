@@ -288,6 +288,22 @@ def test_struct_statistics_of_other_columns_and_types_are_unknown() -> None:
     assert (metrics.record_counts.to_pylist(), metrics.columns) == ([3], ())
 
 
+def test_numbers_without_sign_that_are_too_large_are_unknown() -> None:
+    counts = pa.struct([("a", pa.uint64())])
+    names = ["numRecords", "minValues", "maxValues", "nullCount"]
+    type = pa.struct([("numRecords", pa.uint64()), *((name, counts) for name in names[1:])])
+    array = pa.array(
+        [
+            {name: {"a": 2**63} for name in names} | {"numRecords": 2**64 - 1},
+            {name: {"a": 3} for name in names} | {"numRecords": 7},
+        ],
+        type,
+    )
+    metrics = file_metrics(files([None] * 2, array), schema_of(field("a", "long")))
+    assert metrics.record_counts.to_pylist() == [None, 7]
+    assert rows(metrics, 1) == [(None,) * 4, (7, 3, long(3), long(3))]
+
+
 def test_many_files_are_read_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = schema_of(field("a", "long"), field("b", "string"))
     texts: list[dict[str, Any] | None] = [stats(number, 0, number, number) for number in range(1, 40)]

@@ -49,6 +49,7 @@ __all__ = [
     "IllegalArgumentError",
     "InvalidDeltaTableError",
     "InvalidMetadataError",
+    "LeftToPipelineError",
     "LocationNotAllowedError",
     "NamespaceNotEmptyError",
     "NoSuchFunctionError",
@@ -187,6 +188,10 @@ class UnavailableError(FloecatError):
     def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class LeftToPipelineError(UnavailableError):
+    """Work that is too much for a request; the pipeline does it."""
 
 
 class StoreUnavailableError(UnavailableError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from uuid import UUID
 
 import dagster as dg
 import msgspec
@@ -50,8 +49,7 @@ def delta_log_sensor(
     """
     cursor = _parse(context.cursor)
     try:
-        materialised = _uuids(context.instance.get_materialized_partitions(ARTIFACTS))
-        look = kernel.delta_pipeline().look(cursor.after, limit=TABLES_PER_TICK, materialised=materialised)
+        look = kernel.delta_pipeline().look(cursor.after, limit=TABLES_PER_TICK)
         now_s = kernel.now_ms() / 1000
     except (UnavailableError, UnsupportedOperationError) as error:
         return dg.SkipReason(f"Nothing was looked at: {error.message}")
@@ -134,10 +132,6 @@ def _parse(cursor: str | None) -> _Cursor:
     if found.version != 1:
         raise BadRequestError("The cursor of the sensor is of another version: reset it")
     return found
-
-
-def _uuids(keys: set[str]) -> frozenset[UUID]:
-    return frozenset(UUID(key) for key in keys)
 
 
 def _summary(look: Look, requests: _Requests) -> str:

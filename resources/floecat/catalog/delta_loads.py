@@ -8,7 +8,7 @@ from uuid import UUID
 
 from floecat.catalog.calls import Call, Catalog
 from floecat.catalog.entries import Entries, Entry
-from floecat.errors import UnavailableError, UnsupportedOperationError
+from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOperationError
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
@@ -38,11 +38,22 @@ class CompatEngine(Protocol):
             Whether the entry is another one than `table.row` now.
 
         Raises:
-            InvalidDeltaTableError: the log breaks its protocol.
+            InvalidDeltaTableError: the log breaks its protocol, or a file that it needs is gone.
             UnsupportedDeltaTableError: the table has no exact equal in Iceberg.
-            FileMissingError: there is no log any more.
             LocationNotAllowedError: the log leads outside the allowed locations.
+            LeftToPipelineError: it is too much work for a request.
             UnavailableError: storage or the store is away, or others are still at work on the table.
+        """
+        ...
+
+    def await_pipeline(self, table: CompatTable, /) -> bool:
+        """Waits, for a bounded time, until the entry is another one than `table.row`.
+
+        Returns:
+            True.
+
+        Raises:
+            LeftToPipelineError: it still is not.
         """
         ...
 
@@ -101,7 +112,10 @@ class DeltaLoads:
         self.check_enabled()
         if self.is_current(entry.row):
             return entry
-        changed = self.refresh(call, entry.identifier, entry.row)
+        try:
+            changed = self.refresh(call, entry.identifier, entry.row)
+        except LeftToPipelineError:
+            changed = self._await_pipeline(call, entry)
         if not changed and not is_unread(entry.row.metadata_location):
             return entry
         found = self._entries.find_table(call.catalog, entry.identifier)
@@ -114,6 +128,10 @@ class DeltaLoads:
         self.check_enabled()
         table = self.compat_table(call.catalog, identifier, row, call.principal.name)
         return self._engine is not None and self._engine.refresh(table)
+
+    def _await_pipeline(self, call: Call, entry: Entry[TableMetadata]) -> bool:
+        table = self.compat_table(call.catalog, entry.identifier, entry.row, call.principal.name)
+        return self._engine is not None and self._engine.await_pipeline(table)
 
     def materialise(
         self,

@@ -1,7 +1,8 @@
 """Where the files of a snapshot lie: by name alone, so that anybody who knows the snapshot finds them.
 
-Generation 0 has the names of the gateway's contract. A later one, which a repair or another way of
-translating begins, puts its number into the names: files are written once and never changed.
+Generation 0 has the names of the gateway's contract. A later one, which a repair, another way of translating
+or another entry over the same files begins, puts its number into the names: files are written once and never
+changed.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from hashlib import blake2b
 
 import msgspec
 
-__all__ = ["COMPAT_FILE", "ArtifactPaths", "is_numbered_file"]
+__all__ = ["COMPAT_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
 
 _NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
 
 COMPAT_FILE = re.compile(
-    r"(?:snap-\d+-compat(?:-g\d+)?\.avro"
-    r"|\d+-compat(?:-g\d+)?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
+    r"(?:snap-\d+-compat(?:-g(?P<list>\d+))?\.avro"
+    r"|\d+-compat(?:-g(?P<file>\d+))?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
     r"|\d+-compat-[0-9a-f]+\.metadata\.json"
     rf"|{_NUMBERED_FILE})"
 )
@@ -81,6 +82,12 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
     @property
     def _mark(self) -> str:
         return f"-g{self.generation}" if self.generation else ""
+
+
+def generation_of(location: str) -> int:
+    """The generation that the name of an artifact tells; 0 if it tells none."""
+    name = COMPAT_FILE.fullmatch(location.rpartition("/")[2])
+    return int((name["list"] or name["file"] or 0) if name else 0)
 
 
 def is_numbered_file(location: str) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from threading import Lock
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
+from uuid import UUID
 
 from floecat.compat.artifact_paths import COMPAT_FILE
-from floecat.errors import AlreadyExistsError, FileMissingError
+from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
@@ -17,6 +19,8 @@ __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_Key: TypeAlias = tuple[UUID | None, str]
 
 _PARALLEL_CALLS = 16
 _CACHED_BYTES = 256 << 20
@@ -31,16 +35,27 @@ class ArtifactLostError(Exception):
 
 
 class ArtifactFiles:
-    """The artifacts of all tables in storage, and the bytes of those that were used last."""
+    """The artifacts of a table in storage, and the bytes of those that were used last.
+
+    A table writes each location once. Another table of the catalog, dropped or not, may have other bytes at
+    the same location: what stays in memory is told apart by whose it is.
+
+    Attributes:
+        owner: the table; None where only one is worked on.
+    """
 
     def __init__(self, files: FileIO, *, cached_bytes: int = _CACHED_BYTES) -> None:
         """Takes storage, and how many bytes of manifests stay in memory."""
+        self.owner: UUID | None = None
         self._files = files
-        self._cached_bytes = cached_bytes
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
-        self._size_bytes = 0
-        self._lock = Lock()
+        self._cache = _Cache(cached_bytes)
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
+
+    def of(self, owner: UUID) -> ArtifactFiles:
+        """Those of a table, with the memory and the threads of this one, which closes them for all."""
+        view = copy(self)
+        view.owner = owner
+        return view
 
     def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> None:
         """Writes an artifact, or finds that it is there already.
@@ -54,6 +69,7 @@ class ArtifactFiles:
         Raises:
             NameTakenError: the file exists with other content.
             LocationNotAllowedError: the location is outside the allowed ones.
+            ForbiddenError: storage lets nobody write there.
             StorageUnavailableError: storage fails.
         """
         allowed.check(location)
@@ -62,8 +78,10 @@ class ArtifactFiles:
         except AlreadyExistsError:
             if self._files.read(location) != data:
                 raise NameTakenError(location) from None
+        except ForbiddenError:
+            raise _cannot_write(location) from None
         if keep:
-            self._keep(location, data)
+            self._cache.put((self.owner, location), data)
 
     def write_large(
         self,
@@ -95,6 +113,8 @@ class ArtifactFiles:
             self._files.write_new(location, make())
         except AlreadyExistsError:
             self._ends_with(location, offset, tail)
+        except ForbiddenError:
+            raise _cannot_write(location) from None
 
     def _ends_with(self, location: str, offset: int, tail: bytes) -> bool:
         try:
@@ -113,17 +133,15 @@ class ArtifactFiles:
             ArtifactLostError: it is gone.
             LocationNotAllowedError: the location is outside the allowed ones.
         """
-        with self._lock:
-            data = self._cache.get(location)
-            if data is not None:
-                self._cache.move_to_end(location)
-                return data
+        data = self._cache.get((self.owner, location))
+        if data is not None:
+            return data
         allowed.check(location)
         try:
             data = self._files.read(location)
         except FileMissingError:
             raise ArtifactLostError(location) from None
-        self._keep(location, data)
+        self._cache.put((self.owner, location), data)
         return data
 
     def existing(self, folder: str) -> frozenset[str]:
@@ -133,13 +151,6 @@ class ArtifactFiles:
             for entry in self._files.list(folder)
             if COMPAT_FILE.fullmatch(entry.location.rpartition("/")[2])
         )
-
-    def forget(self, locations: Iterable[str]) -> None:
-        """Drops artifacts from memory, as after they were found to be gone."""
-        with self._lock:
-            for location in locations:
-                data = self._cache.pop(location, None)
-                self._size_bytes -= len(data or b"")
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Calls `work` on every item, several at a time, for what mostly waits for storage."""
@@ -151,13 +162,37 @@ class ArtifactFiles:
         """Ends the threads."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _keep(self, location: str, data: bytes) -> None:
-        if len(data) > self._cached_bytes // 4:
+
+def _cannot_write(location: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"Storage refuses to write {location}; what is made of Delta tables can lie elsewhere:"
+        " floecat.gateway.delta-compat.location"
+    )
+
+
+class _Cache:
+    """Bytes that were used last, up to a size. Thread-safe."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._size_bytes = 0
+        self._held: OrderedDict[_Key, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: _Key) -> bytes | None:
+        with self._lock:
+            data = self._held.get(key)
+            if data is not None:
+                self._held.move_to_end(key)
+            return data
+
+    def put(self, key: _Key, data: bytes) -> None:
+        if len(data) > self._most_bytes // 4:
             return
         with self._lock:
-            before = self._cache.pop(location, None)
+            before = self._held.pop(key, None)
             self._size_bytes += len(data) - len(before or b"")
-            self._cache[location] = data
-            while self._size_bytes > self._cached_bytes:
-                _, dropped = self._cache.popitem(last=False)
+            self._held[key] = data
+            while self._size_bytes > self._most_bytes:
+                _, dropped = self._held.popitem(last=False)
                 self._size_bytes -= len(dropped)

@@ -32,6 +32,11 @@ class CompatTable(msgspec.Struct, frozen=True):
 class _Kept(msgspec.Struct, frozen=True):
     protocol: Protocol
     history: list[tuple[int, Metadata]]
+    complete: bool = False
+
+
+class _Completeness(msgspec.Struct, frozen=True):
+    complete: bool = False
 
 
 class DeltaState(msgspec.Struct, frozen=True):
@@ -44,6 +49,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         history: every metadata that a snapshot has, with the version from which it is in force, oldest first.
         field_ids: ids that columns have, or had.
         generation: of the names of artifacts; see `ArtifactPaths`.
+        complete: whether every version that the log had was tried: what is no snapshot cannot be one.
     """
 
     version: int
@@ -52,6 +58,7 @@ class DeltaState(msgspec.Struct, frozen=True):
     history: list[tuple[int, Metadata]]
     field_ids: FieldIds
     generation: int = 0
+    complete: bool = False
 
     @property
     def metadata(self) -> Metadata:
@@ -60,7 +67,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        return msgspec.json.encode(_Kept(self.protocol, self.history))
+        return msgspec.json.encode(_Kept(self.protocol, self.history, self.complete))
 
     @classmethod
     def decode(
@@ -68,4 +75,9 @@ class DeltaState(msgspec.Struct, frozen=True):
     ) -> DeltaState:
         """The state of `encode` and the columns."""
         kept = msgspec.json.decode(data, type=_Kept)
-        return cls(version, fingerprint, kept.protocol, kept.history, field_ids, generation)
+        return cls(version, fingerprint, kept.protocol, kept.history, field_ids, generation, kept.complete)
+
+    @staticmethod
+    def is_complete(data: bytes | None) -> bool:
+        """Attribute `complete` of what `encode` gave; False for a table that was never read."""
+        return data is not None and msgspec.json.decode(data, type=_Completeness).complete

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
@@ -89,7 +89,7 @@ class PendingTable(msgspec.Struct, frozen=True):
     version: int
     """The newest version of its log."""
     state: str
-    """The version, and what tells its log file from that of another table at the place."""
+    """The version, and what tells its log file, and what was made of it, from others."""
     reason: str
     """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
 
@@ -183,14 +183,12 @@ class DeltaPipeline:
         with self._store.read() as conn:
             return bool(connectors.due(conn, now_ms, 1))
 
-    def look(self, after: TablePosition | None, *, limit: int, materialised: Container[UUID] = ()) -> Look:
+    def look(self, after: TablePosition | None, *, limit: int) -> Look:
         """Looks at the logs of some tables: one listing each, several at a time, for a bounded time.
 
         Args:
             after: the `next` of the look before; `None` to begin with the first table.
             limit: how many tables.
-            materialised: entry ids of tables that `materialise` was through with once. Of the others all
-                versions are asked for, and not only the newest.
 
         Returns:
             What is pending. A table whose log cannot be looked at is told as broken and stops nobody.
@@ -199,7 +197,7 @@ class DeltaPipeline:
             StoreUnavailableError: the store does not answer.
         """
         page = self._page(after, limit)
-        found = self._look_at(page, materialised)
+        found = self._look_at(page)
         at_end = len(found) == len(page) < limit
         catalog, table = page[len(found) - 1] if found else (None, None)
         end = None if at_end or not catalog or not table else TablePosition(catalog.id, table.entry_id)
@@ -278,13 +276,13 @@ class DeltaPipeline:
         return count_table(self._store, self._files, table)
 
     def _look_at(
-        self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]], materialised: Container[UUID]
+        self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]]
     ) -> list[PendingTable | BrokenTable | None]:
         """What was found of the tables, or of the first of them if the time was too short for all."""
         found: list[PendingTable | BrokenTable | None] = []
         looks = ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look")
         try:
-            begun = [looks.submit(self._look, materialised, item) for item in page]
+            begun = [looks.submit(self._look, item) for item in page]
             deadline = time.monotonic() + self._time_budget_s
             for (catalog, table), answer in zip(page, begun, strict=True):
                 try:
@@ -300,20 +298,19 @@ class DeltaPipeline:
             # a call to a storage that hangs ends by its own time-out; nobody waits for it
             looks.shutdown(wait=False, cancel_futures=True)
 
-    def _look(
-        self, materialised: Container[UUID], item: tuple[CatalogRow, NamedDeltaTable]
-    ) -> PendingTable | BrokenTable | None:
+    def _look(self, item: tuple[CatalogRow, NamedDeltaTable]) -> PendingTable | BrokenTable | None:
         catalog, table = item
         name = _name(catalog, table)
         try:
-            return self._pending(catalog, table, whole=table.entry_id not in materialised)
+            return self._pending(catalog, table)
         except FloecatError as error:
             return BrokenTable(table.entry_id, name, error.message)
         except Exception:  # noqa: BLE001 - a log that nobody foresaw must not hold up the other tables
             _log.exception("cannot look at the Delta log of %s", name)
             return BrokenTable(table.entry_id, name, f"Cannot read the Delta log in {table.location}")
 
-    def _pending(self, catalog: CatalogRow, table: NamedDeltaTable, *, whole: bool) -> PendingTable | None:
+    def _pending(self, catalog: CatalogRow, table: NamedDeltaTable) -> PendingTable | None:
+        from floecat.compat.compat_table import DeltaState
         from floecat.connectors.delta_log import DeltaLog
 
         with self._store.read() as conn:
@@ -321,11 +318,11 @@ class DeltaPipeline:
         if known is None:
             return None
         log = DeltaLog(self._files, self._allowed(catalog), known.location)
-        listing = log.listing(after=None if known.version is None or whole else known.version - 1)
+        listing = log.listing(after=None if known.version is None else known.version - 1)
         reason = _reason(known, listing.latest, listing.fingerprint_of)
         if reason == "replaced" and listing.after is not None:
             listing = log.listing()
-        if reason is None and whole and not self._holds_all(table.entry_id, listing.versions):
+        if reason is None and not DeltaState.is_complete(known.state):
             reason = "incomplete"
         if reason is None:
             return None
@@ -334,14 +331,9 @@ class DeltaPipeline:
             name=_name(catalog, table),
             position=TablePosition(catalog.id, table.entry_id),
             version=listing.latest,
-            state=_state(listing.latest, listing.fingerprint_of(listing.latest)),
+            state=_state(listing.latest, listing.fingerprint_of(listing.latest), known.generation),
             reason=reason,
         )
-
-    def _holds_all(self, entry_id: UUID, versions: Sequence[int]) -> bool:
-        with self._store.read() as conn:
-            held = {row.snapshot_id for row in snapshots.list_all(conn, entry_id)}
-        return held.issuperset(versions)
 
     def _page(self, after: TablePosition | None, limit: int) -> list[tuple[CatalogRow, NamedDeltaTable]]:
         page: list[tuple[CatalogRow, NamedDeltaTable]] = []
@@ -382,8 +374,8 @@ def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], s
     return "behind" if latest > known.version else None
 
 
-def _state(version: int, fingerprint: str | None) -> str:
-    digest = blake2b((fingerprint or "").encode(), digest_size=6).hexdigest()
+def _state(version: int, fingerprint: str | None, generation: int) -> str:
+    digest = blake2b(f"{fingerprint}|{generation}".encode(), digest_size=6).hexdigest()
     return f"{version}-{digest}"
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-import msgspec
+from msgspec.structs import replace as replace_struct
 
 from floecat.clock import Clock
-from floecat.compat.artifact_paths import ArtifactPaths
+from floecat.compat.artifact_paths import ArtifactPaths, generation_of
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.compat_table import CompatTable, DeltaState
 from floecat.compat.file_chunks import ChunkRunner
@@ -21,6 +22,7 @@ from floecat.compat.publication import Publication
 from floecat.compat.table_document import TableDocument
 from floecat.compat.version_builder import (
     BuildOptions,
+    FormatVersionError,
     Point,
     VersionBuilder,
     build_versions,
@@ -36,6 +38,7 @@ from floecat.errors import (
     InvalidMetadataError,
     NoSuchTableError,
     UnavailableError,
+    UnsupportedDeltaTableError,
 )
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
@@ -45,13 +48,17 @@ from floecat.store.delta_tables import DeltaTableRow, is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
 
-__all__ = ["Progress", "Refresher"]
+__all__ = ["Backfill", "Progress", "Refresher"]
 
 _log = logging.getLogger(__name__)
 
 _MAX_GENERATIONS = 8
-_BATCH = 100
-"""Versions after which a backfill publishes what it has: what is made is not lost when it is stopped."""
+_PART_VERSIONS = 100
+_PART_S = 5.0
+"""A part of a backfill ends after so many versions or seconds, and is published.
+
+What is made is not lost when the work is stopped, and loads that meet a newer version get in between.
+"""
 
 Progress = Callable[[int, int], None]
 """Told how many versions are done, of how many."""
@@ -81,12 +88,35 @@ class _Known:
     def ids(self) -> FieldIds:
         return FieldIds.decode(self.delta.field_ids) if self.delta.field_ids else FieldIds()
 
-    def anew(self, ids: FieldIds | None = None) -> _Known:
+    def anew(self, ids: FieldIds | None = None, *, generation: int | None = None) -> _Known:
         """The same, to be translated from scratch under new names. Ids of columns stay, or are these."""
         delta = self.delta
         if ids is not None:
-            delta = msgspec.structs.replace(delta, field_ids=ids.encode())
-        return replace(self, delta=delta, document=None, state=None, generation=self.generation + 1)
+            delta = replace_struct(delta, field_ids=ids.encode())
+        generation = self.generation + 1 if generation is None else generation
+        return replace(self, delta=delta, document=None, state=None, generation=generation)
+
+
+@dataclass
+class Backfill:
+    """A backfill that is going on.
+
+    Attributes:
+        generation: of the names under which the parts were made; None before the first.
+        tried: versions that need not be tried again.
+        last: the version that the last part ended with, from which the next one can be made.
+        changed: whether the entry changed.
+    """
+
+    generation: int | None = None
+    tried: set[int] = field(default_factory=set)
+    last: Point | None = None
+    changed: bool = False
+
+    def go_on(self, generation: int) -> None:
+        """Forgets what was made, if that was under other names."""
+        if self.generation != generation:
+            self.generation, self.tried, self.last = generation, set(), None
 
 
 class Refresher:
@@ -107,15 +137,23 @@ class Refresher:
         self._settings = settings
         self._artifacts = artifacts
         self._run_chunks = run_chunks
+        self._clock = clock
         self._publication = Publication(store, clock)
 
     def is_current(self, table: CompatTable) -> bool:
-        """Whether the entry is at the newest version: one statement and one listing."""
+        """Whether the entry is at the newest version: one statement, one listing and one look-up."""
         known = self._known(table)
         if known.state is None:
             return False
         log = DeltaLog(self._files, table.allowed, known.delta.location)
-        return _is_newest(log.listing(after=known.state.version - 1), known.state)
+        listing = log.listing(after=known.state.version - 1)
+        if not _is_newest(listing, known.state) or self._lost_list(known, known.state):
+            return False
+        if known.delta.problem is not None:
+            self._store.run(
+                lambda conn: delta_tables.note_problem(conn, table.row.id, None, self._clock.now_ms())
+            )
+        return True
 
     def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
         """Adds what is new in the log.
@@ -135,33 +173,45 @@ class Refresher:
         """
         return self._with_names(table, lambda known: self._refresh(known, in_request=in_request))
 
-    def backfill(self, table: CompatTable, progress: Progress) -> bool:
-        """Adds all versions that the log still has and takes out those that it has no more.
+    def backfill(self, table: CompatTable, work: Backfill, progress: Progress) -> bool:
+        """Adds a part of the versions that the log still has, and takes out those that it has no more.
+
+        Args:
+            table: the table.
+            work: what earlier parts did.
+            progress: told how many of the missing versions were tried.
+
+        Returns:
+            Whether there is another part.
 
         Raises:
             FloecatError: as `refresh`.
         """
-        changed = self.refresh(table, in_request=False)
-        return self._with_names(table, lambda known: self._backfill(known, progress)) or changed
+        work.changed |= self.refresh(table, in_request=False)
+        return self._with_names(table, lambda known: self._backfill(known, work, progress))
 
     def missing_artifacts(self, table: CompatTable) -> Sequence[str]:
-        """Manifests, delete files and copies of the newest snapshot that are not in storage."""
+        """Artifacts that are not in storage: manifest lists of all snapshots, and whatever the newest needs.
+
+        Manifests of older snapshots are not looked for one by one: what takes artifacts by their age, as
+        `VACUUM` does, takes the oldest manifest list too.
+        """
         known = self._known(table)
         if known.state is None or known.document is None:
             return []
         layouts = self._layouts(known)
         document = TableDocument.parse(known.document)
+        lists = {(document.snapshot(version) or {})["manifest-list"] for version in document.versions}
         try:
             layout = self._point(layouts, document, known.state).layout
             needed = layouts.files_of(layout, with_copies=_lacks_numbers(known.state))
         except ArtifactLostError as lost:
             return [str(lost)]
-        existing = self._artifacts.existing(self._paths(known).folder)
-        return sorted(needed - existing)
+        return sorted((needed | lists) - self._existing(known))
 
-    def repair(self, table: CompatTable) -> bool:
-        """Makes every artifact of a table anew, under new names."""
-        return self._with_names(table, lambda known: self._refresh(known.anew(), in_request=False))
+    def repair(self, table: CompatTable, *, in_request: bool = False) -> bool:
+        """Makes the artifacts of a table anew, under new names; arguments and errors as of `refresh`."""
+        return self._with_names(table, lambda known: self._refresh(known.anew(), in_request=in_request))
 
     def _with_names(self, table: CompatTable, work: Callable[[_Known], bool]) -> bool:
         """Does the work; begins anew under other names when artifacts are lost or names are taken."""
@@ -177,14 +227,26 @@ class Refresher:
                 seen_missing = True
             except (ArtifactLostError, InvalidMetadataError, NameTakenError) as error:
                 _log.warning("artifacts of %s are made anew: %s", table.identifier, error)
-                known = known.anew()
+                taken = max(map(generation_of, self._existing(known)), default=0)
+                known = known.anew(generation=max(taken, known.generation) + 1)
         raise UnavailableError(f"The artifacts of {table.identifier} are changed by others all the time")
+
+    def _lost_list(self, known: _Known, state: DeltaState) -> str | None:
+        """The manifest list of the newest snapshot, if it is gone."""
+        location = self._paths(known).manifest_list(state.version)
+        return None if self._files.exists(location) else location
+
+    def _existing(self, known: _Known) -> frozenset[str]:
+        return self._artifacts.existing(self._paths(known).folder)
 
     def _refresh(self, known: _Known, *, in_request: bool) -> bool:
         table, state = known.table, known.state
         log = DeltaLog(self._files, table.allowed, known.delta.location)
         listing = log.listing(after=state.version - 1 if state else None)
         if state is not None and _is_newest(listing, state):
+            lost = self._lost_list(known, state)
+            if lost:
+                raise ArtifactLostError(lost)
             return False
         if state is not None and listing.fingerprint_of(state.version) != state.fingerprint:
             # the version that was read is another one now: the table was replaced at its place
@@ -198,13 +260,14 @@ class Refresher:
         ids = known.ids
         told = log.metadata_history(listing)
         assign_history([metadata for _, metadata in told], ids)
-        history = _within(told, versions)
-        format_version = self._format_version(known, [metadata for _, metadata in history], ids)
+        told = _translatable(told, ids)
+        format_version = self._format_version(known, told, ids)
         document = TableDocument.new(known.table.row.object_uuid, known.delta.location, format_version)
         names = spec_names([translate_schema(metadata, ids) for _, metadata in told], {})
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         point = build_versions(builder, versions, None, must_have=listing.latest)
-        return self._publish(known, document, builder, point, history, listing)
+        complete = len(versions) == len(listing.versions)
+        return self._publish(known, document, builder, point, _within(told, versions), listing, complete)
 
     def _next(
         self, known: _Known, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
@@ -215,7 +278,10 @@ class Refresher:
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         versions = [version for version in listing.versions if version > state.version]
         start = self._point(self._layouts(known), document, state)
-        point = build_versions(builder, versions, start, must_have=listing.latest)
+        try:
+            point = build_versions(builder, versions, start, must_have=listing.latest)
+        except FormatVersionError:
+            return self._refresh(known.anew(), in_request=in_request)
         history = _merged(state.history, builder.history)
         renamed = spec_names([builder.translated(metadata) for _, metadata in history], names) != {
             **names,
@@ -223,38 +289,55 @@ class Refresher:
         }
         if renamed or ids.generation != known.ids.generation:
             return self._refresh(known.anew(ids), in_request=in_request)
-        if self._format_version(known, [metadata for _, metadata in history], ids) > document.format_version:
-            return self._refresh(known.anew(), in_request=in_request)
-        return self._publish(known, document, builder, point, history, listing)
+        return self._publish(known, document, builder, point, history, listing, state.complete)
 
-    def _backfill(self, known: _Known, progress: Progress) -> bool:
+    def _backfill(self, known: _Known, work: Backfill, progress: Progress) -> bool:
         log = DeltaLog(self._files, known.table.allowed, known.delta.location)
-        listing = log.listing()
         state = known.state
         if state is None:
-            return self._first(known, log, listing, in_request=False)
-        held = set(TableDocument.parse(known.document or b"").versions)
-        missing = [version for version in listing.versions if version not in held]
-        gone = held - set(listing.versions) - {state.version}
+            return self._begin_anew(known, work)
+        work.go_on(known.generation)
+        listing = log.listing()
         ids = known.ids
         assign_history([metadata for _, metadata in log.metadata_history(listing)], ids)
-        point: Point | None = None
-        changed = False
-        for start in range(0, max(len(missing), 1), _BATCH):
-            progress(start, len(missing))
-            document = TableDocument.parse(known.document or b"")
-            document.remove(gone)
-            names = document.partition_names
-            builder = self._builder(known, log, listing, document, ids, names, in_request=False)
-            point = build_versions(builder, missing[start : start + _BATCH], point, must_have=None)
-            history = _merged(state.history, builder.history)
-            newest = self._point(self._layouts(known), document, state)
-            if self._publish(known, document, builder, newest, history, listing):
-                changed = True
-                known = self._known(known.table)
-                state = known.state or state
-        progress(len(missing), len(missing))
-        return changed
+        if ids.generation != state.field_ids.generation:
+            # an id means another column by now: nothing that was made under it can stay
+            return self._begin_anew(known.anew(ids), work)
+        document = TableDocument.parse(known.document or b"")
+        held = set(document.versions)
+        document.remove(held - set(listing.versions) - {state.version})
+        missing = [version for version in listing.versions if version not in held | work.tried]
+        builder = self._builder(
+            known, log, listing, document, ids, document.partition_names, in_request=False
+        )
+        done = self._build_part(builder, missing, work, progress)
+        history = _merged(state.history, builder.history)
+        newest = self._point(self._layouts(known), document, state)
+        complete = done == len(missing)
+        work.changed |= self._publish(known, document, builder, newest, history, listing, complete)
+        return not complete
+
+    def _begin_anew(self, known: _Known, work: Backfill) -> bool:
+        work.changed |= self._refresh(known, in_request=False)
+        return True
+
+    @staticmethod
+    def _build_part(
+        builder: VersionBuilder, missing: Sequence[int], work: Backfill, progress: Progress
+    ) -> int:
+        """How many of the missing versions were tried."""
+        tried_before = len(work.tried)
+        ends_at = time.monotonic() + _PART_S
+        done = 0
+        for version in missing[:_PART_VERSIONS]:
+            progress(tried_before + done, tried_before + len(missing))
+            work.last = build_versions(builder, [version], work.last, must_have=None)
+            work.tried.add(version)
+            done += 1
+            if time.monotonic() > ends_at:
+                break
+        progress(tried_before + done, tried_before + len(missing))
+        return done
 
     def _publish(
         self,
@@ -264,6 +347,7 @@ class Refresher:
         point: Point | None,
         history: History,
         listing: LogListing,
+        complete: bool,
     ) -> bool:
         if point is None:
             raise RuntimeError("the newest version was neither made nor refused")
@@ -275,13 +359,6 @@ class Refresher:
             document.spec(partition_fields(current, builder.names)),
             table_properties(point.metadata, point.version, current, schemas),
         )
-        if known.document is not None and document.encode() == known.document:
-            return False
-        row = known.table.row
-        fallen = [] if is_unread(row.metadata_location) else document.follow(row.metadata_location)
-        data = document.encode()
-        location = self._paths(known).metadata_file(point.version, data)
-        self._artifacts.write(known.table.allowed, location, data)
         state = DeltaState(
             version=point.version,
             fingerprint=listing.fingerprint_of(point.version) or "",
@@ -289,13 +366,28 @@ class Refresher:
             history=history,
             field_ids=builder.ids,
             generation=known.generation,
+            complete=complete,
         )
+        row = known.table.row
+        if known.document is not None and document.encode() == known.document:
+            self._note_complete(known, complete=complete)
+            return False
+        fallen = [] if is_unread(row.metadata_location) else document.follow(row.metadata_location)
+        data = document.encode()
+        location = self._paths(known).metadata_file(point.version, data)
+        self._artifacts.write(known.table.allowed, location, data)
         before = TableDocument.parse(known.document) if known.document is not None else self._before(known)
         self._publication.publish(
             known.table, before, document, state, document=data, metadata_location=location
         )
         self._delete(fallen)
         return True
+
+    def _note_complete(self, known: _Known, *, complete: bool) -> None:
+        if known.state is None or known.state.complete == complete:
+            return
+        old, new = known.delta.state or b"", replace_struct(known.state, complete=complete).encode()
+        self._store.run(lambda conn: delta_tables.note_state(conn, known.table.row.id, old, new))
 
     def _before(self, known: _Known) -> TableDocument | None:
         """The document that is replaced as a whole."""
@@ -340,7 +432,8 @@ class Refresher:
         return ArtifactPaths(folder, known.generation)
 
     def _layouts(self, known: _Known) -> Layouts:
-        return Layouts(self._artifacts, self._run_chunks(known.table), known.table.allowed)
+        artifacts = self._artifacts.of(known.table.row.id)
+        return Layouts(artifacts, self._run_chunks(known.table), known.table.allowed)
 
     def _builder(
         self,
@@ -364,9 +457,13 @@ class Refresher:
         )
         return VersionBuilder(log, listing, self._layouts(known), document, ids, names, options)
 
-    def _format_version(self, known: _Known, metadata: Sequence[Metadata], ids: FieldIds) -> int:
+    def _format_version(self, known: _Known, told: History, ids: FieldIds) -> int:
+        """What the newest schema needs; versions that need a later one are left out. It never goes down."""
         wanted = known.delta.format_version or self._settings.format_version
-        return max([wanted, *(translate_schema(one, ids).format_version for one in metadata)])
+        row = known.table.row
+        held = wanted if is_unread(row.metadata_location) else row.format_version
+        needed = [translate_schema(metadata, ids).format_version for _, metadata in told[-1:]]
+        return max([wanted, held, *needed])
 
     @staticmethod
     def _point(layouts: Layouts, document: TableDocument, state: DeltaState) -> Point:
@@ -412,6 +509,18 @@ def _misread(versions: Sequence[int], history: History, schemas: Sequence[Transl
         if repartitioned or not (resolved[position] or carries_ids):
             misread += [one for one in versions if one >= first and (last is None or one < last)]
     return misread
+
+
+def _translatable(history: History, ids: FieldIds) -> History:
+    """The part of a history that Iceberg can express. Versions of the rest are refused when they are made."""
+    found: History = []
+    for version, metadata in history:
+        try:
+            translate_schema(metadata, ids)
+        except UnsupportedDeltaTableError:
+            continue
+        found.append((version, metadata))
+    return found
 
 
 def _within(history: History, versions: Sequence[int]) -> History:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from threading import Lock
-from typing import TYPE_CHECKING
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import uuid_utils.compat as uuids
@@ -17,13 +18,12 @@ from floecat.errors import (
     FileMissingError,
     FloecatError,
     InvalidDeltaTableError,
-    LocationNotAllowedError,
+    LeftToPipelineError,
     UnavailableError,
-    UnsupportedDeltaTableError,
 )
 from floecat.fileio.base import FileIO
 from floecat.settings import DeltaCompatSettings
-from floecat.store import delta_tables, leases
+from floecat.store import delta_tables, leases, tables
 from floecat.store.engine import Store
 from floecat.store.held_leases import HeldLease
 
@@ -35,11 +35,21 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaCompat"]
 
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
 _LEASE_MS = 30_000
 _POLL_S = 0.1
 _THREADS = 8
 _RETRY_AFTER_S = 5
-_PROBLEMS = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
+_TOO_LARGE_S = 60.0
+"""So long nobody looks again whether a table is too much for a request: the look alone reads its log."""
+_LOOK_S = 3600.0
+"""So often a process looks whether all files of a table that is loaded are there."""
+_PIPELINE_POLL_S = 0.25
+_MOST_WAITING = 8
+"""Requests that wait for the pipeline at once; the threads of the service are for others too."""
 _MOST_REMEMBERED = 100_000
 
 
@@ -56,10 +66,12 @@ class DeltaCompat:
         self._files = files
         self._clock = clock
         self._settings = settings
-        self._owner = uuids.uuid7()
         self._checked: dict[UUID, float] = {}
         self._failed: dict[UUID, tuple[float, FloecatError]] = {}
+        self._too_large: dict[UUID, tuple[float, str]] = {}
+        self._looked: dict[UUID, float] = {}
         self._running: dict[UUID, Future[bool]] = {}
+        self._waiting = BoundedSemaphore(_MOST_WAITING)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
@@ -76,33 +88,54 @@ class DeltaCompat:
             Whether its entry changed.
 
         Raises:
-            InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError: the newest version cannot be
-                read exactly.
+            InvalidDeltaTableError, UnsupportedDeltaTableError: the newest version cannot be read exactly.
+            LeftToPipelineError: it is too much work for a request.
             UnavailableError: it takes longer; a later try finds it done.
         """
         started = time.monotonic()
-        self._raise_remembered(table.row.id, started)
+        self._raise_remembered(table, started)
         try:
             if self._refresher().is_current(table):
                 self._note_checked(table.row.id, started)
+                self._look_at_files(table, started)
                 return False
-            future = self._begin(table)
-            changed = future.result(self._settings.wait.ms / 1000)
+            changed = self._begin(table).result(self._settings.wait.ms / 1000)
         except FutureTimeoutError:
             raise UnavailableError(
                 f"{table.identifier} is being brought up to its Delta log; try again",
                 retry_after_s=_RETRY_AFTER_S,
             ) from None
-        except _PROBLEMS as problem:
-            self._note_problem(table.row.id, problem)
-            raise
+        except FloecatError as error:
+            raise self._noted(table, error) from None
         self._note_checked(table.row.id, started)
         return changed
+
+    def await_pipeline(self, table: CompatTable) -> bool:
+        """Waits until the pipeline has changed the entry of a table, as long as the settings say.
+
+        Returns:
+            True.
+
+        Raises:
+            LeftToPipelineError: it has not, or too many others wait already.
+        """
+        deadline = time.monotonic() + self._settings.wait.ms / 1000
+        if self._waiting.acquire(blocking=False):
+            try:
+                while time.monotonic() < deadline:
+                    time.sleep(_PIPELINE_POLL_S)
+                    if self._is_changed(table):
+                        return True
+            finally:
+                self._waiting.release()
+        raise _left_to_pipeline(table)
 
     def materialise(
         self, table: CompatTable, progress: Progress, *, run_chunks: ChunkRunner | None = None
     ) -> bool:
         """Brings in every version that the log has, whatever it takes; waits for as long.
+
+        Files of snapshots that were lost are made anew.
 
         Args:
             table: the table.
@@ -115,16 +148,31 @@ class DeltaCompat:
         Raises:
             FloecatError: as `refresh`.
         """
+        from floecat.compat.publication import StaleTableError
+        from floecat.compat.refresher import Backfill
+
+        refresher, work, more = self._refresher(run_chunks), Backfill(), True
         try:
-            refresher = self._refresher(run_chunks)
-            changed = self._alone(table, lambda: refresher.backfill(table, progress), wait_s=None)
-        except _PROBLEMS as problem:
-            self._note_problem(table.row.id, problem)
-            raise
-        return changed
+            if refresher.missing_artifacts(table):
+                work.changed = self._alone(table, lambda: refresher.repair(table), wait_s=None)
+            while more:
+                try:
+                    more = self._alone(table, lambda: refresher.backfill(table, work, progress), wait_s=None)
+                except StaleTableError:
+                    # what the part made is there, but in no snapshot
+                    work.tried.clear()
+                # whoever waits for the table looks this often
+                time.sleep(2 * _POLL_S if more else 0)
+        except FloecatError as error:
+            raise self._noted(table, error) from None
+        return work.changed
 
     def repair(self, table: CompatTable) -> bool:
-        """Looks whether the files of the newest snapshot are all in storage, and makes them anew if not."""
+        """Looks whether the files of all snapshots are in storage, and makes the newest anew if not.
+
+        Returns:
+            Whether one was lost. `materialise` brings back the older snapshots.
+        """
         refresher = self._refresher()
         if not refresher.missing_artifacts(table):
             return False
@@ -145,6 +193,7 @@ class DeltaCompat:
             return running
 
     def _work(self, table: CompatTable) -> bool:
+        from floecat.compat.publication import StaleTableError
         from floecat.compat.version_builder import TooLargeError
 
         wait_s = self._settings.wait.ms / 1000
@@ -152,15 +201,38 @@ class DeltaCompat:
             return self._alone(
                 table, lambda: self._refresher().refresh(table, in_request=True), wait_s=wait_s
             )
+        except StaleTableError:
+            return True
         except TooLargeError:
-            message = f"{table.identifier} has too many new files for a load; the pipeline brings them in"
-            self._store.run(
-                lambda conn: delta_tables.note_problem(conn, table.row.id, message, self._clock.now_ms())
-            )
-            raise UnavailableError(message, retry_after_s=_RETRY_AFTER_S) from None
+            self._too_large[table.row.id] = (time.monotonic(), table.row.metadata_location)
+            raise _left_to_pipeline(table) from None
         finally:
             with self._lock:
                 self._running.pop(table.row.id, None)
+
+    def _is_changed(self, table: CompatTable) -> bool:
+        with self._store.read() as conn:
+            row = tables.get(conn, table.row.id)
+        return row is None or row.metadata_location != table.row.metadata_location
+
+    def _look_at_files(self, table: CompatTable, now: float) -> None:
+        """Has a thread see, now and then, whether all files of a table are there; no load waits for it."""
+        entry_id = table.row.id
+        if now - _bounded(self._looked).setdefault(entry_id, now) >= _LOOK_S:
+            self._looked[entry_id] = now
+            self._threads.submit(self._repair_behind, table)
+
+    def _repair_behind(self, table: CompatTable) -> None:
+        from floecat.compat.publication import StaleTableError
+        from floecat.compat.version_builder import TooLargeError
+
+        refresher = self._refresher()
+        try:
+            if refresher.missing_artifacts(table):
+                _log.warning("files of %s were lost, and are made anew", table.identifier)
+                self._alone(table, lambda: refresher.repair(table, in_request=True), wait_s=0)
+        except (FloecatError, StaleTableError, TooLargeError) as error:
+            _log.warning("files of %s were not made anew: %s", table.identifier, error)
 
     def _alone(self, table: CompatTable, work: Callable[[], bool], *, wait_s: float | None) -> bool:
         """Does the work while no other process works on the table.
@@ -168,13 +240,12 @@ class DeltaCompat:
         Raises:
             UnavailableError: another one still does after `wait_s`.
         """
-        from floecat.compat.publication import StaleTableError
-
-        name = f"delta:{table.row.id}"
+        # of this work alone: two threads of one process exclude each other too
+        name, owner = f"delta:{table.row.id}", uuids.uuid7()
         deadline = None if wait_s is None else time.monotonic() + wait_s
         while True:
             taken_at = time.monotonic()
-            if self._acquire(name):
+            if self._acquire(name, owner):
                 break
             if deadline is not None and taken_at >= deadline:
                 raise UnavailableError(
@@ -183,42 +254,47 @@ class DeltaCompat:
                 )
             time.sleep(_POLL_S)
         try:
-            with HeldLease(name, lambda: self._renew(name), duration_ms=_LEASE_MS, taken_at=taken_at):
+            with HeldLease(name, lambda: self._renew(name, owner), duration_ms=_LEASE_MS, taken_at=taken_at):
                 return work()
-        except StaleTableError:
-            return True
         finally:
-            self._store.run(lambda conn: leases.release(conn, name, self._owner))
+            self._store.run(lambda conn: leases.release(conn, name, owner))
 
-    def _acquire(self, name: str) -> bool:
+    def _acquire(self, name: str, owner: UUID) -> bool:
         return self._store.run(
-            lambda conn: leases.acquire(conn, name, self._owner, self._clock.now_ms(), _LEASE_MS)
+            lambda conn: leases.acquire(conn, name, owner, self._clock.now_ms(), _LEASE_MS)
         )
 
-    def _renew(self, name: str) -> bool:
-        return self._store.run(
-            lambda conn: leases.renew(conn, name, self._owner, self._clock.now_ms(), _LEASE_MS)
-        )
+    def _renew(self, name: str, owner: UUID) -> bool:
+        return self._store.run(lambda conn: leases.renew(conn, name, owner, self._clock.now_ms(), _LEASE_MS))
 
     def _note_checked(self, entry_id: UUID, started: float) -> None:
         self._failed.pop(entry_id, None)
-        if len(self._checked) >= _MOST_REMEMBERED:
-            self._checked.clear()
-        self._checked[entry_id] = started
+        self._too_large.pop(entry_id, None)
+        _bounded(self._checked)[entry_id] = started
 
-    def _raise_remembered(self, entry_id: UUID, now: float) -> None:
+    def _raise_remembered(self, table: CompatTable, now: float) -> None:
         """Raises what a refresh of a moment ago met: a broken table that is asked for often costs little."""
-        failed_at, problem = self._failed.get(entry_id, (0.0, None))
+        failed_at, problem = self._failed.get(table.row.id, (0.0, None))
         if problem is not None and now - failed_at < self._settings.refresh_after.ms / 1000:
             raise problem.with_traceback(None)
+        seen_at, metadata_location = self._too_large.get(table.row.id, (0.0, None))
+        if metadata_location == table.row.metadata_location and now - seen_at < _TOO_LARGE_S:
+            raise _left_to_pipeline(table)
 
-    def _note_problem(self, entry_id: UUID, problem: FloecatError) -> None:
-        if len(self._failed) >= _MOST_REMEMBERED:
-            self._failed.clear()
-        self._failed[entry_id] = (time.monotonic(), problem)
+    def _noted(self, table: CompatTable, problem: FloecatError) -> FloecatError:
+        """The problem as callers get it. One that does not go away by itself is noted for the table."""
+        if isinstance(problem, FileMissingError):
+            # a file that the log names, and not the table
+            problem = InvalidDeltaTableError(f"{table.identifier} cannot be read: {problem.message}")
+        if isinstance(problem, UnavailableError) and not isinstance(problem, LeftToPipelineError):
+            return problem
+        if not isinstance(problem, LeftToPipelineError):
+            _bounded(self._failed)[table.row.id] = (time.monotonic(), problem)
+        message = problem.message
         self._store.run(
-            lambda conn: delta_tables.note_problem(conn, entry_id, problem.message, self._clock.now_ms())
+            lambda conn: delta_tables.note_problem(conn, table.row.id, message, self._clock.now_ms())
         )
+        return problem
 
     def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
         from floecat.compat.artifacts import ArtifactFiles
@@ -231,6 +307,20 @@ class DeltaCompat:
             artifacts = self._artifacts
 
         def runner(table: CompatTable) -> ChunkRunner:
-            return run_chunks or local_chunks(self._files, artifacts, table.allowed)
+            return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
 
         return Refresher(self._store, self._files, self._clock, self._settings, artifacts, runner)
+
+
+def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:
+    return LeftToPipelineError(
+        f"{table.identifier} needs more files opened than a load may open; the pipeline brings it in",
+        retry_after_s=_RETRY_AFTER_S,
+    )
+
+
+def _bounded(remembered: dict[UUID, T]) -> dict[UUID, T]:
+    """What is remembered of tables, forgotten when there is too much of it."""
+    if len(remembered) >= _MOST_REMEMBERED:
+        remembered.clear()
+    return remembered

@@ -188,6 +188,10 @@ class TableDocument:
     def encode(self) -> bytes:
         """The document as JSON; the same state gives the same bytes."""
         ordered = [self._snapshots[version] for version in self.versions]
+        # Readers want the log of snapshots in the order of time. In-commit timestamps may have been turned on
+        # when the files of older commits had been copied, and so seem newer.
+        for snapshot, after in zip(ordered[-2::-1], ordered[:0:-1], strict=True):
+            snapshot["timestamp-ms"] = min(snapshot["timestamp-ms"], after["timestamp-ms"] - 1)
         for parent, snapshot in zip([None, *ordered], ordered, strict=False):
             snapshot.pop("parent-snapshot-id", None)
             if parent is not None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.chunk_context import ChunkContext
+from floecat.compat.file_changes import TwoVectorsError
 from floecat.compat.layouts import Layout, Layouts
 from floecat.compat.numbered_files import field_numbers
 from floecat.compat.partition_specs import partition_fields
@@ -20,6 +21,7 @@ from floecat.connectors.delta_log import DeltaLog, LogListing
 from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
 from floecat.delta.field_ids import FieldIds
 from floecat.delta.protocol import check_readable
+from floecat.delta.timestamps import has_in_commit_timestamps
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening
 from floecat.errors import (
@@ -60,6 +62,10 @@ _log = logging.getLogger(__name__)
 
 UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
 """What a version fails with that cannot be read exactly, now or ever."""
+
+
+class FormatVersionError(UnsupportedDeltaTableError):
+    """A version needs a later format version than the document has."""
 
 
 class TooLargeError(Exception):
@@ -125,6 +131,7 @@ class VersionBuilder:
         self.ids = ids
         self.names = names
         self.history: list[tuple[int, Metadata]] = []
+        self._last: Point | None = None
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
         """The Iceberg schema of a metadata."""
@@ -150,6 +157,12 @@ class VersionBuilder:
             UnsupportedDeltaTableError: there is no exact equal in Iceberg.
             FileMissingError: a file that is needed is gone.
         """
+        if before is not None:
+            self._last = before
+        self._last = point = self._made(version, before)
+        return point
+
+    def _made(self, version: int, before: Point | None) -> Point:
         if before is None or before.version != version - 1 or not self._listing.has_commit(version):
             return self._whole(self._snapshot(version), parent=None)
         commit = self._log.commit(version, before.metadata, before.protocol)
@@ -158,7 +171,10 @@ class VersionBuilder:
         if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
             return self._whole(self._snapshot(version), parent=before)
         self._check_size(commit.adds, metadata)
-        layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
+        try:
+            layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
+        except TwoVectorsError:
+            return self._whole(self._snapshot(version), parent=before)
         self._note(layout, commit.timestamp_ms, metadata, commit)
         return Point(layout, protocol, metadata)
 
@@ -173,10 +189,8 @@ class VersionBuilder:
         if commit.metadata is None:
             return False
         old, new = self.translated(before), self.translated(commit.metadata)
-        if self._renumbered(old, new):
-            return True
         try:
-            return check_widening(old, new)
+            return check_widening(old, new) or self._renumbered(old, new)
         except UnsupportedDeltaTableError:
             # a table that is replaced may change any type: no file of the old one is left
             if self._replaces_all(commit):
@@ -202,6 +216,7 @@ class VersionBuilder:
         old_files = len(snapshot.files) - (len(added) if added is not None else 0)
         if parent is None and old_files > 0:
             check_type_changes(snapshot.metadata)
+            self._check_since_last(snapshot)
         self._check_size(snapshot.files, snapshot.metadata)
         layout = self._layouts.whole(
             context,
@@ -213,6 +228,21 @@ class VersionBuilder:
         self._note(layout, snapshot.timestamp_ms, snapshot.metadata, commit)
         return Point(layout, snapshot.protocol, snapshot.metadata)
 
+    def _check_since_last(self, snapshot: Snapshot) -> None:
+        """Checks what became of types since the version that was made last, also what a schema does not record.
+
+        Versions in between were refused, maybe for a change of type: what follows them has the same files.
+        """
+        last = self._last
+        if last is None or last.version >= snapshot.version:
+            return
+        try:
+            check_widening(self.translated(last.metadata), self.translated(snapshot.metadata))
+        except UnsupportedDeltaTableError:
+            older = self._snapshot(last.version).files["path"]
+            if pc.any(pc.is_in(snapshot.files["path"], value_set=older)).as_py():
+                raise
+
     def _check_size(self, files: pa.Table, metadata: Metadata) -> None:
         most = self._options.most_opened_files
         if most is None or len(files) <= most:
@@ -223,6 +253,10 @@ class VersionBuilder:
 
     def _context(self, version: int, metadata: Metadata) -> ChunkContext:
         translated = self.translated(metadata)
+        if translated.format_version > self._options.format_version:
+            raise FormatVersionError(
+                f"Version {version} has types that need Iceberg format version {translated.format_version}"
+            )
         fields = partition_fields(translated, self.names)
         options = self._options
         return ChunkContext(
@@ -237,6 +271,8 @@ class VersionBuilder:
             read_footers=options.read_footers,
             numbers=field_numbers(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
+            # without column mapping no file has ids of its own, and all are read by names
+            may_have_copies=bool(self.ids.mapped),
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
@@ -245,7 +281,7 @@ class VersionBuilder:
         self._document.add(
             NewSnapshot(
                 version=layout.version,
-                timestamp_ms=self._later(layout.version, timestamp_ms),
+                timestamp_ms=self._later(layout.version, timestamp_ms, metadata),
                 schema_id=self._document.schema(self.translated(metadata).schema),
                 manifest_list=layout.manifest_list,
                 summary=snapshot_summary(layout, commit.commit_info if commit else None),
@@ -254,10 +290,16 @@ class VersionBuilder:
             )
         )
 
-    def _later(self, version: int, timestamp_ms: int) -> int:
-        """A time after that of the version before: clocks of file systems do not always go on."""
-        before = self._document.snapshot(version - 1)
-        return timestamp_ms if before is None else max(timestamp_ms, before["timestamp-ms"] + 1)
+    def _later(self, version: int, timestamp_ms: int, metadata: Metadata) -> int:
+        """A time after that of the version before: clocks of file systems do not always go on.
+
+        In-commit timestamps stay what they are; they do go on.
+        """
+        if has_in_commit_timestamps(metadata):
+            return timestamp_ms
+        before = max((held for held in self._document.versions if held < version), default=None)
+        snapshot = None if before is None else self._document.snapshot(before)
+        return timestamp_ms if snapshot is None else max(timestamp_ms, snapshot["timestamp-ms"] + 1)
 
 
 def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:

@@ -29,6 +29,7 @@ __all__ = [
     "is_unread",
     "list_all",
     "note_problem",
+    "note_state",
     "publish",
     "unread_location",
 ]
@@ -89,6 +90,11 @@ _PUBLISH: Final = (
         checked_at_ms=sa.bindparam("now_ms"),
         refreshed_at_ms=sa.bindparam("now_ms"),
     )
+)
+_NOTE_STATE: Final = (
+    sa.update(_delta)
+    .where(_delta.c.entry_id == sa.bindparam("of_entry_id"), _delta.c.state == sa.bindparam("old_state"))
+    .values(state=sa.bindparam("new_state"))
 )
 _NOTE_PROBLEM: Final = (
     sa.update(_delta)
@@ -232,6 +238,22 @@ def publish(
         "now_ms": now_ms,
     }
     return conn.change(_PUBLISH, parameters) == 1
+
+
+def note_state(conn: Connection, entry_id: UUID, old: bytes, new: bytes) -> bool:
+    """Changes what has to be remembered, and nothing that readers see.
+
+    Args:
+        conn: a transaction.
+        entry_id: the entry.
+        old: what `publish` noted.
+        new: what is to be remembered.
+
+    Returns:
+        False if something else is remembered by now, or the table is gone.
+    """
+    parameters = {"of_entry_id": entry_id, "old_state": old, "new_state": new}
+    return conn.change(_NOTE_STATE, parameters) == 1
 
 
 def note_problem(conn: Connection, entry_id: UUID, problem: str | None, checked_at_ms: int) -> bool:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from floecat.catalog.calls import Call
 from floecat.compat.compat_table import CompatTable
+from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
 from floecat.store import delta_tables, tables
 from floecat.store.documents import compress
@@ -40,6 +41,11 @@ class SetEngine:
             return False
         self._store.run(lambda conn: self._publish(conn, table))
         return True
+
+    def await_pipeline(self, table: CompatTable) -> bool:
+        assert isinstance(self.problem, LeftToPipelineError)
+        self.problem = None
+        return self.refresh(table)
 
     def materialise(self, table: CompatTable, progress: Callable[[int, int], None]) -> bool:
         progress(1, 1)

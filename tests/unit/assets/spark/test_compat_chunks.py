@@ -19,7 +19,7 @@ from floecat.compat import file_chunks
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.compat.local_chunks import local_chunks
-from floecat.errors import FileMissingError, FloecatError, InvalidDeltaTableError, LocationNotAllowedError
+from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
@@ -111,11 +111,8 @@ def test_the_bytes_are_the_same(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("damage", "error"),
-    [
-        (lambda file: file.write_bytes(file.read_bytes()[:-1] + b"\xff"), InvalidDeltaTableError),
-        (lambda file: file.unlink(), FileMissingError),
-    ],
+    "damage",
+    [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"\xff"), lambda file: file.unlink()],
     ids=["broken", "missing"],
 )
 def test_errors_come_back_as_what_they_are(
@@ -123,13 +120,12 @@ def test_errors_come_back_as_what_they_are(
     table: DeltaWriter,
     spark: Any,
     damage: Callable[[Path], object],
-    error: type[FloecatError],
 ) -> None:
     for file in (table.folder / "ab").glob("*.bin"):
         damage(file)
-    with pytest.raises(error) as here:
+    with pytest.raises(InvalidDeltaTableError) as here:
         build(open_lake(max_versions_in_request=1), table)
-    with pytest.raises(error) as there:
+    with pytest.raises(InvalidDeltaTableError) as there:
         build(open_lake(max_versions_in_request=1), table, on_session(spark))
     assert there.value.message == here.value.message
 

@@ -22,6 +22,9 @@ class RefusingEngine:
     def refresh(self, table):
         raise self.problem
 
+    def await_pipeline(self, table):
+        raise self.problem
+
     def materialise(self, table, progress):
         raise self.problem
 

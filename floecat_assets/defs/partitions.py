@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import dagster as dg
 
-__all__ = ["TABLES"]
+__all__ = ["TABLES", "require_table_id", "table_id"]
 
 TABLES = dg.DynamicPartitionsDefinition(name="tables")
 """One partition per live table, keyed by the id of its catalog entry, which a rename does not change.
@@ -12,3 +14,24 @@ TABLES = dg.DynamicPartitionsDefinition(name="tables")
 Snapshots are the materialization history of a partition and never keys: within weeks they would pass the
 100,000 partitions that an asset can bear.
 """
+
+
+def table_id(partition_key: str) -> UUID | None:
+    """The table that a partition is; `None` for a key of somebody else, as any user of the UI can add one."""
+    try:
+        found = UUID(partition_key)
+    except ValueError:
+        return None
+    return found if str(found) == partition_key else None
+
+
+def require_table_id(partition_key: str) -> UUID:
+    """The table that a partition is.
+
+    Raises:
+        Failure: the key is no id of a table; another try would not mend that.
+    """
+    found = table_id(partition_key)
+    if found is None:
+        raise dg.Failure(f"Partition {partition_key[:80]!r} is no table id", allow_retries=False)
+    return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from floecat.fileio.base import FileIO
     from floecat.runtime import Kernel
     from floecat.transactions.connector_scans import ConnectorScans
+    from floecat_assets.spark.sessions import SparkPlace
 
 __all__ = ["KernelResource", "SparkResource", "defs"]
 
@@ -100,8 +101,9 @@ class KernelResource(dg.ConfigurableResource[None]):
 class SparkResource(dg.ConfigurableResource[None]):
     """Spark, opened by the first use: a session takes some seconds and hundreds of megabytes.
 
-    Without `master` and `remote`, Spark's own configuration decides: `SPARK_REMOTE`, `spark-defaults.conf`,
-    else all cores of the machine that the run is on.
+    What is not given here comes from the settings `floecat.spark`; a place given here counts instead of
+    theirs, and so does a property. Without any, Spark's own configuration decides: `SPARK_REMOTE`,
+    `spark-defaults.conf`, else all cores of the machine that the run is on.
     """
 
     master: str | None = None
@@ -114,14 +116,33 @@ class SparkResource(dg.ConfigurableResource[None]):
         """The session of this run.
 
         Raises:
+            SettingsError: a setting is unknown or has a value of the wrong kind.
             ImportError: PySpark is not installed.
-            PySparkException: Spark does not start, or cannot be reached.
+            PySparkException: Spark does not start.
+            UnavailableError: a Spark Connect server does not answer.
         """
         if self._session is None:
-            from floecat_assets.spark.sessions import SparkPlace, open_session
+            from floecat_assets.spark.sessions import open_session
 
-            self._session = open_session(SparkPlace(self.master, self.remote, self.conf))
+            self._session = open_session(self.place())
         return self._session
+
+    def place(self) -> SparkPlace:
+        """Where Spark runs.
+
+        Raises:
+            SettingsError: a setting is unknown or has a value of the wrong kind.
+        """
+        from floecat.settings import load_settings
+        from floecat_assets.spark.sessions import SparkPlace
+
+        spark = load_settings().spark
+        given = self.master is not None or self.remote is not None
+        return SparkPlace(
+            self.master if given else spark.master,
+            self.remote if given else spark.remote,
+            {**spark.conf, **self.conf},
+        )
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Ends the session, if there is one."""

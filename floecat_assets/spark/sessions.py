@@ -6,15 +6,23 @@ import importlib.util
 import os
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from floecat.errors import UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["SparkPlace", "open_session"]
 
+_ANSWERS_WITHIN_S = 60.0
+"""How long a Spark Connect server may take to answer for the first time. It may be starting."""
+
+_CONNECT = "sc://"
 _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -37,7 +45,12 @@ class SparkPlace:
     @property
     def is_remote(self) -> bool:
         """Whether Spark Connect is spoken, so that this process needs no Java."""
-        return self.remote is not None or "SPARK_REMOTE" in os.environ
+        return self.server is not None
+
+    @property
+    def server(self) -> str | None:
+        """URL of the Spark Connect server, whoever named it."""
+        return self.remote if self.remote is not None else os.environ.get("SPARK_REMOTE")
 
     @property
     def is_local(self) -> bool:
@@ -50,7 +63,8 @@ def open_session(place: SparkPlace) -> SparkSession:
 
     Raises:
         ImportError: PySpark is not installed.
-        PySparkException: Spark does not start, or cannot be reached.
+        PySparkException: Spark does not start.
+        UnavailableError: a Spark Connect server does not answer. PySpark itself would try for ever.
     """
     from pyspark.sql import SparkSession
 
@@ -63,8 +77,58 @@ def open_session(place: SparkPlace) -> SparkSession:
         _prepare_driver(place)
     for name, value in (place.conf if place.is_remote else {**_DEFAULTS, **place.conf}).items():
         builder = builder.config(name, value)
+    server = place.server
+    if server is not None and server.startswith(_CONNECT):
+        return _connected(builder, server)
     session: SparkSession = builder.getOrCreate()
     return session
+
+
+def _connected(builder: Any, server: str) -> SparkSession:
+    """A session whose server has answered a first call."""
+    deadline = time.monotonic() + _ANSWERS_WITHIN_S
+    if not _is_ready(server, _ANSWERS_WITHIN_S):
+        raise _silent(server)
+    made: list[SparkSession | Exception] = []
+
+    def first_call() -> None:
+        try:
+            session = builder.getOrCreate()
+            _ = session.version
+            made.append(session)
+        except Exception as error:  # noqa: BLE001 - raised again by whoever waits
+            made.append(error)
+
+    # a thread can be left behind where the call never ends
+    caller = threading.Thread(target=first_call, name="spark-first-call", daemon=True)
+    caller.start()
+    caller.join(max(deadline - time.monotonic(), 1.0))
+    if not made:
+        raise _silent(server)
+    if isinstance(made[0], Exception):
+        raise made[0]
+    return made[0]
+
+
+def _is_ready(server: str, timeout_s: float) -> bool:
+    """Whether something at the address speaks the protocol below Spark Connect."""
+    import grpc
+    from pyspark.sql.connect.client.core import ChannelBuilder
+
+    channel = ChannelBuilder(server).toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(timeout=timeout_s)
+    except grpc.FutureTimeoutError:
+        return False
+    finally:
+        channel.close()
+    return True
+
+
+def _silent(server: str) -> UnavailableError:
+    # what follows the address are parameters, and a token may be one of them
+    address = server.removeprefix(_CONNECT).partition("/")[0].partition(";")[0].rpartition("@")[2]
+    return UnavailableError(f"Spark at {_CONNECT}{address} does not answer")
 
 
 def _prepare_driver(place: SparkPlace) -> None:

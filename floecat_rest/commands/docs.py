@@ -23,7 +23,8 @@ A value comes from the command line, else from the environment, else from the fi
   names.
   A key may be written in full (`floecat.gateway.rest-port = 9300`), below a table (`[floecat.gateway]`), or
   without the leading `floecat`.
-- In the environment a key is in capitals, with `_` for `.` and `-`. A list is one text with commas.
+- In the environment a key is in capitals, with `_` for `.` and `-`. A list is one text with commas,
+  a table of texts a JSON object.
 - An unknown setting or a value of the wrong kind stops the start, with a message that names it.
 - Secrets are never shown, neither in messages nor in logs. Their values belong in the environment.
 """

@@ -55,3 +55,15 @@ def test_a_table_that_was_dropped_meanwhile_is_no_loss(lakehouse, orders, follow
     lakehouse.kernel.tables.drop(lakehouse.call(), orders)
     lost.unlink()
     assert run_check(follower.instance).passed
+
+
+def test_partitions_that_are_no_tables_are_left_out(orders, follower):
+    follower.instance.add_dynamic_partitions("tables", ["nonsense", other_spelling(follower)])
+    evaluation = run_check(follower.instance)
+    assert evaluation.passed
+    assert evaluation.metadata["floecat/tables"].value == 2
+
+
+def other_spelling(follower) -> str:
+    """The id of a table, spelt in another way."""
+    return follower.instance.get_dynamic_partitions("tables")[0].upper()

@@ -408,3 +408,15 @@ def test_a_log_that_ends_before_the_cursor_is_told(lakehouse, follower):
     assert isinstance(result, dg.SkipReason)
     assert "the cursor is ahead of the commit log of catalog floecat," in result.skip_message
     assert json.loads(follower.cursor)["catalogs"][catalog_id] == json.loads(ahead)["catalogs"][catalog_id]
+
+
+def test_events_that_users_report_stop_no_tick(lakehouse, follower):
+    odd = {"floecat/catalog_id": dg.MetadataValue.text("nonsense"), "floecat/commit_version": 7}
+    follower.instance.add_dynamic_partitions("tables", ["nonsense"])
+    for metadata in ({}, odd):
+        follower.instance.report_runless_asset_event(
+            dg.AssetMaterialization(["catalog", "tables"], partition="nonsense", metadata=metadata)
+        )
+    lakehouse.create("orders")
+    (event,) = follower.ticks(2)
+    assert value(event, "floecat/operation") == "create"

@@ -15,6 +15,7 @@ from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts
 from floecat_assets.defs.compat.check_results import check_results
 from floecat_assets.defs.compat.checks import artifacts_present
 from floecat_assets.defs.resources import KernelResource, SparkResource
+from floecat_assets.spark.sessions import SparkPlace
 from tests.orchestration.conftest import Follower, Lakehouse, delta_rows
 
 PLAIN = FileNumbers(files=2, rows=20, files_without_rows=0, deleted_rows=0, files_with_deletes=0)
@@ -129,6 +130,25 @@ def test_a_broken_table_fails_at_once_and_says_why(lakehouse: Lakehouse, followe
     )
     assert not result.filter_events(lambda event: event.is_step_up_for_retry)
     assert lakehouse.versions(table) == [0, 1]
+
+
+@pytest.mark.parametrize("key", ["nonsense", "{0190A1B2-0000-7000-8000-000000000001}"])
+def test_a_partition_that_is_no_table_fails_at_once_and_says_so(
+    lakehouse: Lakehouse, follower: Follower, key: str
+) -> None:
+    result = materialise(follower, key, raises=False)
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert f"Partition '{key}' is no table id" in str(failure.step_failure_data)
+    assert not result.filter_events(lambda event: event.is_step_up_for_retry)
+
+
+def test_settings_say_where_spark_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SparkResource().place() == SparkPlace()
+    monkeypatch.setenv("FLOECAT_SPARK_MASTER", "spark://host:7077")
+    monkeypatch.setenv("FLOECAT_SPARK_CONF", '{"spark.a": "1", "spark.b": "2"}')
+    assert SparkResource().place() == SparkPlace("spark://host:7077", None, {"spark.a": "1", "spark.b": "2"})
+    here = SparkResource(remote="sc://here", conf={"spark.b": "3"})
+    assert here.place() == SparkPlace(None, "sc://here", {"spark.a": "1", "spark.b": "3"})
 
 
 def test_what_passes_is_tried_again(

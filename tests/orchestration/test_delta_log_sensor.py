@@ -211,6 +211,13 @@ def test_one_broken_table_stops_no_other(lakehouse: Lakehouse, watcher: Watcher)
     assert reasons(watcher.tick()) == [("floecat.lake.events", "behind")]
 
 
+def test_partitions_that_are_no_tables_stop_no_tick(lakehouse: Lakehouse, watcher: Watcher) -> None:
+    watcher.instance.add_dynamic_partitions("tables", ["nonsense"])
+    watcher.instance.report_runless_asset_event(dg.AssetMaterialization(ARTIFACTS, partition="nonsense"))
+    lakehouse.register_delta(lakehouse.delta("orders"), read=False)
+    assert reasons(watcher.tick()) == [("floecat.lake.orders", "unread")]
+
+
 def test_ticks_go_round_all_tables(
     lakehouse: Lakehouse, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,38 @@ def test_list_in_the_environment_is_separated_by_commas() -> None:
     assert settings.storage.allowed_locations == ("s3://a", "s3://b/c")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[floecat.spark.conf]\n"spark.executor.memory" = "4g"\n"spark.executor.cores" = 2\n"spark.x" = true',
+        "[spark.conf.spark]\nexecutor = { memory = '4g', cores = 2 }\nx = true",
+        "spark.conf = { 'spark.executor' = { memory = '4g', cores = 2 }, spark.x = true }",
+    ],
+)
+def test_mapping_of_a_file_is_one_value(tmp_path: Path, text: str) -> None:
+    spark = load_settings(config=write_config(tmp_path, text), environ={}).spark
+    assert spark.conf == {"spark.executor.memory": "4g", "spark.executor.cores": "2", "spark.x": "true"}
+
+
+def test_mapping_in_the_environment_is_a_json_object() -> None:
+    environ = {"FLOECAT_SPARK_MASTER": "local[2]", "FLOECAT_SPARK_CONF": '{"spark.a": "b,c"}'}
+    spark = load_settings(environ=environ).spark
+    assert (spark.master, spark.remote, spark.conf) == ("local[2]", None, {"spark.a": "b,c"})
+    assert load_settings(environ={}).spark.conf == {}
+
+
+@pytest.mark.parametrize("text", ["a=hunter2", "[]", '"hunter2"', '{"a": ["hunter2"]}', '{"a": null}'])
+def test_what_is_no_mapping_is_refused_unseen(text: str) -> None:
+    message = refusal(environ={"FLOECAT_SPARK_CONF": text})
+    assert message.startswith("floecat.spark.conf (FLOECAT_SPARK_CONF): expected a table of texts")
+    assert "hunter2" not in message
+
+
+def test_spark_is_in_one_place() -> None:
+    given = {"FLOECAT_SPARK_MASTER": "local", "FLOECAT_SPARK_REMOTE": "sc://host"}
+    assert "floecat.spark.remote" in refusal(environ=given)
+
+
 def test_seed_alias_of_the_authorization_header(tmp_path: Path) -> None:
     file = write_config(tmp_path, 'floecat.gateway.authHeader = "x-token"')
     assert load_settings(config=file, environ={}).gateway.auth_header == "x-token"
@@ -265,13 +297,16 @@ def test_secrets_are_hidden_in_representation_and_dump() -> None:
             "FLOECAT_STORE_URL": "postgresql+psycopg://me:hunter2@db/floecat",
             "FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY": "hunter2",
             "FLOECAT_STORAGE_AWS_S3_SESSION_TOKEN": "hunter2",
+            "FLOECAT_SPARK_REMOTE": "sc://host/;token=hunter2",
+            "FLOECAT_SPARK_CONF": '{"spark.password": "hunter2"}',
         }
     )
     assert settings.storage.aws.s3.secret_access_key == "hunter2"
-    shown = f"{settings!r} {settings} {settings.storage.aws.s3!r} {settings.store} {dump(settings)}"
+    groups = f"{settings.storage.aws.s3!r} {settings.store} {settings.spark!r}"
+    shown = f"{settings!r} {settings} {groups} {dump(settings)}"
     assert "hunter2" not in shown
     assert dump(settings)["floecat.store.url"] == "***"
-    assert dump(Settings())["floecat.store.url"] == ""
+    assert dump(Settings())["floecat.store.url"] == dump(Settings())["floecat.spark.conf"] == ""
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "catalog.example.com"])
@@ -317,6 +352,8 @@ def test_description_of_every_setting() -> None:
         "floecat.store.url",
         "floecat.storage.aws.s3.secret-access-key",
         "floecat.storage.aws.s3.session-token",
+        "floecat.spark.remote",
+        "floecat.spark.conf",
     }
 
 

@@ -45,7 +45,10 @@ def commit_key(metadata: Mapping[str, dg.MetadataValue]) -> CommitKey | None:
     catalog_id, version = metadata.get(_CATALOG_ID), metadata.get(_COMMIT_VERSION)
     if not isinstance(catalog_id, dg.TextMetadataValue) or not isinstance(version, dg.IntMetadataValue):
         return None
-    return (UUID(catalog_id.text), version.value or 0)
+    try:
+        return (UUID(catalog_id.text), version.value or 0)
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def _commit_metadata(event: CatalogEvent) -> _Metadata:

@@ -2,12 +2,10 @@
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
-from uuid import UUID
-
 import dagster as dg
 
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import TABLES, table_id
 from floecat_assets.defs.resources import KernelResource
 
 __all__ = ["metadata_files_reachable"]
@@ -21,12 +19,15 @@ def metadata_files_reachable(
 ) -> dg.AssetCheckResult:
     """The current metadata file of every table that was reported is in storage."""
     keys = context.instance.get_dynamic_partitions(TABLES.name or "")
-    lost = kernel.lost_files().among(UUID(key) for key in keys)
+    ids = [found for key in keys if (found := table_id(key)) is not None]
+    if len(ids) < len(keys):
+        context.log.warning("%d partitions are no table ids and were left out", len(keys) - len(ids))
+    lost = kernel.lost_files().among(ids)
     return dg.AssetCheckResult(
         passed=not lost,
-        description=f"{len(lost)} of {len(keys)} tables have lost their metadata file",
+        description=f"{len(lost)} of {len(ids)} tables have lost their metadata file",
         metadata={
-            "floecat/tables": len(keys),
+            "floecat/tables": len(ids),
             "floecat/lost_files": dg.MetadataValue.table(
                 records=[
                     dg.TableRecord(

@@ -4,7 +4,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from uuid import UUID
 
 import dagster as dg
 
@@ -20,7 +19,7 @@ from floecat_assets.defs.catalog.assets import tables
 from floecat_assets.defs.compat.check_results import ARTIFACTS, check_results, check_specs, nothing_to_check
 from floecat_assets.defs.compat.runners import ChunkRunners
 from floecat_assets.defs.compat.table_metadata import table_metadata
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import TABLES, require_table_id
 from floecat_assets.defs.resources import KernelResource, SparkResource
 
 __all__ = ["ARTIFACTS", "artifacts"]
@@ -50,7 +49,7 @@ def artifacts(
     context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Brings a Delta table up to its log, and counts what came out against the log."""
-    entry_id = UUID(context.partition_key)
+    entry_id = require_table_id(context.partition_key)
     pipeline = kernel.delta_pipeline()
     with ChunkRunners(kernel, spark) as runners:
         started = time.monotonic()

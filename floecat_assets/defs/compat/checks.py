@@ -6,6 +6,7 @@ import dagster as dg
 
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat_assets.defs.compat.assets import ARTIFACTS
+from floecat_assets.defs.partitions import require_table_id
 from floecat_assets.defs.resources import KernelResource
 
 __all__ = ["artifacts_present"]
@@ -20,12 +21,12 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
     Delta's `VACUUM` deletes what it takes for stray files of its table, unless they lie elsewhere
     (`floecat.gateway.delta-compat.location`). In a run of one table only that table is looked at.
     """
+    only = require_table_id(context.partition_key) if context.has_partition_key else None
     pipeline = kernel.delta_pipeline()
-    only = context.partition_key if context.has_partition_key else None
     looked = repaired = 0
     records: list[dg.TableRecord] = []
     for table in pipeline.tables():
-        if only is not None and str(table.entry_id) != only:
+        if only is not None and table.entry_id != only:
             continue
         looked += 1
         try:

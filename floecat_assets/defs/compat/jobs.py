@@ -10,6 +10,9 @@ from floecat_assets.defs.resources import KernelResource
 
 __all__ = ["connector_scan", "delta_artifacts", "delta_repair"]
 
+_TOLD = 20
+"""Tables that the log of a run names one by one."""
+
 _OF_ALL_TABLES = dg.AssetSelection.checks(artifacts_present)
 
 delta_artifacts = dg.define_asset_job(
@@ -35,12 +38,16 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
     ended_early = []
     for report in kernel.connector_scans().scan_due():
         context.log.info(
-            "connector %s: %d tables registered, %d were known, %d failed",
+            "connector %s: %d tables registered, %d of them cannot be read, %d were known, %d failed",
             report.connector,
             len(report.registered),
+            len(report.unreadable),
             len(report.skipped),
             len(report.failed),
         )
+        for made in report.unreadable[:_TOLD]:
+            problem = made.problem.message if made.problem else ""
+            context.log.warning("table %s cannot be read: %s", made.identifier, problem)
         if report.summary is not None:
             context.log.warning("connector %s: %s", report.connector, report.summary)
         if report.error is not None:

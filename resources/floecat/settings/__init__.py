@@ -21,6 +21,7 @@ from floecat.settings.groups import (
     PurgeSettings,
     S3Settings,
     Settings,
+    SparkSettings,
     StorageSettings,
     StoreSettings,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "S3Settings",
     "SettingDescription",
     "Settings",
+    "SparkSettings",
     "StorageSettings",
     "StoreSettings",
     "describe",

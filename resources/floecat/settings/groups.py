@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -11,7 +12,17 @@ import msgspec
 
 from floecat.settings.durations import Duration
 from floecat.settings.fields import leaf_fields
-from floecat.settings.kinds import boolean, choice, duration, identifier, integer, size, text, text_list
+from floecat.settings.kinds import (
+    boolean,
+    choice,
+    duration,
+    identifier,
+    integer,
+    mapping,
+    size,
+    text,
+    text_list,
+)
 
 __all__ = [
     "AwsSettings",
@@ -27,6 +38,7 @@ __all__ = [
     "PurgeSettings",
     "S3Settings",
     "Settings",
+    "SparkSettings",
     "StorageSettings",
     "StoreSettings",
 ]
@@ -322,6 +334,20 @@ class ConnectorSettings(Group, frozen=True, kw_only=True):
     """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
 
 
+class SparkSettings(Group, frozen=True, kw_only=True):
+    """Spark, on which the pipeline builds what many files have to be opened for."""
+
+    master: Annotated[str | None, text()] = None
+    """URL of a master, as `spark://host:7077` or `local[4]`. Default: what Spark's own configuration says,
+    else all cores of the machine that the run is on."""
+
+    remote: Annotated[str | None, text(secret=True)] = None
+    """URL of a Spark Connect server, as `sc://host:15002`, instead of a master. Default: `SPARK_REMOTE`."""
+
+    conf: Annotated[Mapping[str, str], mapping(secret=True)] = {}
+    """Properties of Spark, as `spark.executor.memory = "4g"`."""
+
+
 class LogSettings(Group, frozen=True, kw_only=True):
     """Logs, on standard error."""
 
@@ -359,6 +385,9 @@ class Settings(Group, frozen=True, kw_only=True):
     connectors: ConnectorSettings = ConnectorSettings()
     """Connectors, which find tables that are in storage already."""
 
+    spark: SparkSettings = SparkSettings()
+    """Spark, on which the pipeline builds what many files have to be opened for."""
+
     log: LogSettings = LogSettings()
     """Logs."""
 
@@ -384,4 +413,4 @@ class Settings(Group, frozen=True, kw_only=True):
 
 
 def _mask(secret: bool, value: object) -> str:
-    return "'***'" if secret and value is not None else repr(value)
+    return "'***'" if secret and value not in (None, {}) else repr(value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ __all__ = [
     "format_size",
     "identifier",
     "integer",
+    "mapping",
     "size",
     "text",
     "text_list",
@@ -44,6 +46,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: bool = False
     """Never shown: not in messages, nor in the representation, nor in a dump."""
+
+    takes_table: bool = False
+    """A table of a file is one value, and no group of settings."""
 
     aliases: tuple[str, ...] = ()
     """Other names of the last part of the key."""
@@ -128,12 +133,46 @@ def text_list() -> Kind:
     )
 
 
+def mapping(*, secret: bool = False) -> Kind:
+    """Texts by name: a table of a file, a JSON object in the environment.
+
+    Names with dots may be written as tables within the table. Numbers and booleans become the texts that
+    properties of Java are.
+    """
+
+    def read(value: object) -> Mapping[str, str]:
+        if not isinstance(value, dict):
+            raise TypeError("not a table")
+        return dict(_properties(value, ()))
+
+    return Kind(
+        expected="a table of texts (in the environment a JSON object)",
+        from_value=read,
+        from_text=lambda raw: read(json.loads(raw)),
+        secret=secret,
+        takes_table=True,
+    )
+
+
 def format_size(size_bytes: int) -> str:
     """The size in the largest unit that divides it."""
     for unit, factor in reversed(_SIZE_UNITS.items()):
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}" if factor > 1 else str(size_bytes)
     return str(size_bytes)
+
+
+def _properties(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        inner = (*path, name)
+        if isinstance(value, dict):
+            yield from _properties(value, inner)
+        elif isinstance(value, bool):
+            yield ".".join(inner), str(value).lower()
+        elif isinstance(value, str | int | float):
+            yield ".".join(inner), str(value)
+        else:
+            raise TypeError("not a text")
 
 
 def _text(value: object) -> str:

@@ -6,6 +6,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,10 +108,16 @@ def _from_file(path: Path | None, problems: list[str]) -> dict[str, _Given]:
 def _flatten(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     for name, value in table.items():
         inner = (*path, name)
-        if isinstance(value, dict) and value:
+        key = ".".join(inner if inner[0] == ROOT else (ROOT, *inner))
+        if isinstance(value, dict) and value and key not in _table_keys():
             yield from _flatten(value, inner)
         elif value != {}:
-            yield ".".join(inner if inner[0] == ROOT else (ROOT, *inner)), value
+            yield key, value
+
+
+@cache
+def _table_keys() -> frozenset[str]:
+    return frozenset(field.key for field in leaf_fields(Settings) if field.kind.takes_table)
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 
@@ -67,7 +69,7 @@ def dump(settings: Settings) -> dict[str, str]:
         value: object = settings
         for name in field.path:
             value = getattr(value, name)
-        hidden = field.kind.secret and value is not None
+        hidden = field.kind.secret and value not in (None, {})
         values[field.key] = "***" if hidden else _written(value, size="bytes" in field.kind.expected)
     return values
 
@@ -99,6 +101,8 @@ def _written(value: object, *, size: bool) -> str:
     match value:
         case None | ():
             return ""
+        case Mapping():
+            return json.dumps(dict(value)) if value else ""
         case bool():
             return str(value).lower()
         case tuple():

@@ -30,6 +30,10 @@ def check_rules(settings: Settings) -> None:
         )
     if gateway.default_page_size > gateway.max_page_size:
         raise SettingsError("floecat.gateway.default-page-size is larger than floecat.gateway.max-page-size")
+    if settings.spark.master is not None and settings.spark.remote is not None:
+        raise SettingsError(
+            "floecat.spark.master and floecat.spark.remote are both set: Spark is in one place"
+        )
     if not gateway.delta_compat.read_only:
         raise SettingsError(
             "floecat.gateway.delta-compat.read-only=false: Delta tables can only be read here, "

@@ -2,17 +2,46 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from floecat.errors import UnavailableError
 from floecat_assets.spark import sessions
 from floecat_assets.spark.sessions import SparkPlace, open_session
 
 ROOT = Path(__file__).parents[4]
+
+SESSION = SimpleNamespace(version="3.5.9")
+
+HANGS_AFTER_CONNECTING = """
+import os, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+from floecat.errors import UnavailableError
+from floecat_assets.spark import sessions
+
+class Silent(grpc.GenericRpcHandler):
+    def service(self, _call):
+        return grpc.unary_unary_rpc_method_handler(lambda _request, _context: threading.Event().wait())
+
+server = grpc.server(ThreadPoolExecutor(2), handlers=[Silent()])
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+sessions._ANSWERS_WITHIN_S = 3.0
+try:
+    sessions.open_session(sessions.SparkPlace(remote=f"sc://127.0.0.1:{port}/;user_id=hunter2"))
+except Exception as error:
+    print(type(error).__name__, error)
+sys.stdout.flush()
+os._exit(0)
+"""
 
 
 class Builder:
@@ -24,7 +53,7 @@ class Builder:
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: str) -> Any:
             self.calls.append((name, *arguments))
-            return "a session" if name == "getOrCreate" else self
+            return SESSION if name == "getOrCreate" else self
 
         return call
 
@@ -42,7 +71,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
 
 
 def test_spark_decides_where_it_runs_if_nobody_says(builder: Builder) -> None:
-    assert open_session(SparkPlace()) == "a session"
+    assert open_session(SparkPlace()) is SESSION
     assert builder.calls == [
         ("appName", "floecat"),
         ("config", "spark.ui.enabled", "false"),
@@ -65,6 +94,7 @@ def test_spark_connect_needs_no_java(builder: Builder, monkeypatch: pytest.Monke
     if by == "environment":
         monkeypatch.setenv("SPARK_REMOTE", "sc://host:15002")
     monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(sessions, "_is_ready", lambda _server, _timeout_s: True)
     open_session(SparkPlace(remote="sc://host:15002" if by == "field" else None, conf={"a": "b"}))
     remote = [("remote", "sc://host:15002")] if by == "field" else []
     assert builder.calls == [("appName", "floecat"), *remote, ("config", "a", "b"), ("getOrCreate",)]
@@ -87,6 +117,46 @@ def test_the_java_of_the_machine_goes_first(
     monkeypatch.setattr(sessions, "_has_java_package", lambda: False)
     open_session(SparkPlace())
     assert "JAVA_HOME" not in os.environ
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that takes connections and says nothing."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")
+@pytest.mark.parametrize("what", ["nobody", "silence"])
+@pytest.mark.parametrize("by", ["field", "environment"])
+def test_a_server_that_does_not_answer_is_told_in_time(
+    monkeypatch: pytest.MonkeyPatch, silent_port: int, what: str, by: str
+) -> None:
+    monkeypatch.setattr(sessions, "_ANSWERS_WITHIN_S", 2.0)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    address = f"sc://127.0.0.1:{silent_port if what == 'silence' else 1}"
+    url = f"{address}/;token=hunter2;use_ssl=false"
+    if by == "environment":
+        monkeypatch.setenv("SPARK_REMOTE", url)
+    with pytest.raises(UnavailableError) as refused:
+        open_session(SparkPlace(remote=url if by == "field" else None))
+    assert refused.value.message == f"Spark at {address} does not answer"
+
+
+def test_a_first_call_that_never_ends_is_told_in_time() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS_AFTER_CONNECTING],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.startswith("UnavailableError Spark at sc://127.0.0.1:"), done.stdout + done.stderr
+    assert done.stdout.endswith(" does not answer\n")
+    assert "hunter2" not in done.stdout
 
 
 @pytest.mark.spark

@@ -28,7 +28,7 @@ class ChunkContext:
         format_version: 2 or 3.
         position_delete_format: `parquet` or `avro`; of format version 2.
         read_footers: whether the row count of a file that the log does not tell is looked up in the file.
-        numbers: field ids of data files, if their writers may have left some out; None if not.
+        numbers: field ids that data files must have, if their writers may have done otherwise; None if not.
         copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
     """
 

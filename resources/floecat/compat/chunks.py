@@ -16,7 +16,7 @@ from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.compat.delete_files import DeleteFiles, DeleteRows
-from floecat.compat.footers import read_footers
+from floecat.compat.footers import SeenFile, read_footers
 from floecat.compat.numbered_files import NumberedFiles
 from floecat.delta.translation.partitions import partition_values
 from floecat.delta.translation.statistics import file_metrics
@@ -77,10 +77,15 @@ def build_chunk(
     """
     locations = data_file_locations(files["path"], context.location, allowed)
     metrics = file_metrics(files, context.translated)
-    if metrics.record_counts.null_count:
-        metrics = _completed(context, metrics, locations, files, storage, artifacts, allowed)
     sizes = files["size_bytes"].to_numpy()
-    locations, sizes = NumberedFiles(context, storage, artifacts, allowed).replace(locations, sizes)
+    numbered = NumberedFiles(context, storage, artifacts, allowed)
+    seen: list[tuple[int, SeenFile]] = []
+    if metrics.record_counts.null_count and context.read_footers:
+        metrics, seen = read_footers(metrics, locations, sizes, context.translated, artifacts, numbered.look)
+    elif metrics.record_counts.null_count:
+        known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
+        metrics = FileMetrics(known, metrics.columns)
+    locations, sizes = numbered.replace(locations, sizes, files["modified_at_ms"], seen)
     partitions = partition_values(files, context.translated)
     statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
     rows = ManifestRows(
@@ -105,21 +110,6 @@ def build_chunk(
             location = context.paths.delete_manifest(context.version, number)
             deletes = _write(context, delete_rows, location, artifacts, allowed)
     return ChunkManifests(data, deletes, int(sizes.sum()))
-
-
-def _completed(
-    context: ChunkContext,
-    metrics: FileMetrics,
-    locations: pa.StringArray,
-    files: pa.Table,
-    storage: FileIO,
-    artifacts: ArtifactFiles,
-    allowed: AllowedLocations,
-) -> FileMetrics:
-    if context.read_footers:
-        return read_footers(metrics, locations, files, context.translated, storage, artifacts, allowed)
-    known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
-    return FileMetrics(known, metrics.columns)
 
 
 def _delete_rows(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from floecat.compat.artifacts import ArtifactFiles
@@ -20,31 +24,46 @@ from floecat.iceberg.parquet_footers import (
     with_footers,
 )
 
-__all__ = ["read_footer", "read_footers"]
+__all__ = ["SeenFile", "read_footer", "read_footers"]
 
 _GUESSED_LENGTH = 64 * 1024
 """Most footers are shorter, and come with the first request."""
 
 
+class SeenFile(NamedTuple):
+    """A data file, or the copy that is read in its place.
+
+    Attributes:
+        location: where it is.
+        size: its bytes.
+        tail: its end, the whole footer or more.
+    """
+
+    location: str
+    size: int
+    tail: bytes
+
+
 def read_footers(
     metrics: FileMetrics,
     locations: pa.StringArray,
-    files: pa.Table,
+    sizes: npt.NDArray[np.int64],
     schema: TranslatedSchema,
-    storage: FileIO,
     artifacts: ArtifactFiles,
-    allowed: AllowedLocations,
-) -> FileMetrics:
+    look: Callable[[str, int], SeenFile],
+) -> tuple[FileMetrics, list[tuple[int, SeenFile]]]:
     """Completes the metrics of files by what their footers say.
 
     Args:
         metrics: what the log says; files without a record count are looked at.
         locations: of the files.
-        files: their log entries.
+        sizes: their bytes.
         schema: how the files are read.
-        storage: where they are.
         artifacts: reads several at a time.
-        allowed: where files may lie.
+        look: looks at a file, and answers the one that readers read in its place.
+
+    Returns:
+        The metrics, and what was seen of which files, without the footers.
 
     Raises:
         InvalidDeltaTableError: a file is no Parquet file, or damaged.
@@ -56,13 +75,15 @@ def read_footers(
     wanted = pa.array(rows)
     columns = [leaf for leaf in schema.leaves if not leaf.partition]
 
-    def read(item: tuple[str, int]) -> FileFooter:
-        location, size = item
-        return footer_metrics(read_footer(storage, allowed, location, size), columns, location)
+    def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
+        seen = look(*item)
+        return footer_metrics(seen.tail, columns, item[0]), seen._replace(tail=b"")
 
-    sizes = files["size_bytes"].take(wanted).to_pylist()
-    footers = artifacts.each(read, list(zip(locations.take(wanted).to_pylist(), sizes, strict=True)))
-    return with_footers(metrics, rows.tolist(), footers)
+    found = artifacts.each(
+        read, list(zip(locations.take(wanted).to_pylist(), sizes[rows].tolist(), strict=True))
+    )
+    completed = with_footers(metrics, rows.tolist(), [footer for footer, _ in found])
+    return completed, list(zip(rows.tolist(), (seen for _, seen in found), strict=True))
 
 
 def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size: int) -> bytes:

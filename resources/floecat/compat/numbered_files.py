@@ -1,13 +1,19 @@
-"""Copies of data files that have the field ids which their writers left out.
+"""Copies of data files that have the field ids which their writers left out, or gave otherwise.
 
 Delta's column mapping writes ids for columns and fields of structs, and none for what is in lists and maps,
 and readers of Iceberg find nothing there then (`floecat.iceberg.parquet_field_ids`). A copy has the data of
 its original, byte for byte, and another footer; rows keep their positions, so that deletes mean the same.
+
+Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
+its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
+is done for samples: one of every kind of name in a manifest, the oldest, as foreign files come first when a
+table is made of them. Where one has other ids, or is seen to have some when its rows are counted, all files
+of the manifest are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 
@@ -15,13 +21,19 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.footers import read_footer
+from floecat.compat.footers import SeenFile, read_footer
 from floecat.delta.field_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.errors import (
+    FileMissingError,
+    InvalidDeltaTableError,
+    LocationNotAllowedError,
+    UnsupportedDeltaTableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet_field_ids import FieldNumbers, NumberedFooter, number_fields
@@ -32,6 +44,11 @@ MAX_COPIED_BYTES = 4 << 30
 """Larger files are not copied: they would have to be in memory, and in one request to an object store."""
 
 _HELD_BYTES = 512 << 20
+
+_VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
+"""What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
+
+_MOST_SAMPLES = 4
 
 
 class ByteBudget:
@@ -71,18 +88,25 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
         translated: the schema of a version.
         ids: the ids of the table.
     """
-    if not translated.unnumbered:
+    by_id = translated.mapping_mode == "id"
+    if by_id and not translated.unnumbered:
         return None
     ever = {**ids.own, **ids.mapped}
     known = {msgspec.json.decode(key, type=PhysicalPath): id for key, id in ever.items()}
     current = {path: id for id, path in translated.physical_paths.items()}
     for path in current:
         known.pop(path, None)
-    return FieldNumbers(known | current, translated.schema, by_id=translated.mapping_mode == "id")
+    return FieldNumbers(
+        known | current,
+        translated.schema,
+        by_id,
+        is_own=translated.mapping_mode == "none",
+        sampled=not translated.unnumbered,
+    )
 
 
 class NumberedFiles:
-    """Looks for missing ids in the data files of a version, and makes copies."""
+    """Looks for missing and foreign ids in the data files of a version, and makes copies."""
 
     def __init__(
         self,
@@ -100,14 +124,27 @@ class NumberedFiles:
         self._allowed = allowed
         self._budget = budget
 
+    def look(self, location: str, size: int) -> SeenFile:
+        """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
+        tail = read_footer(self._storage, self._allowed, location, size)
+        numbers = self._context.numbers
+        footer = None if numbers is None else number_fields(tail, numbers, location)
+        return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
+
     def replace(
-        self, locations: pa.StringArray, sizes: npt.NDArray[np.int64]
+        self,
+        locations: pa.StringArray,
+        sizes: npt.NDArray[np.int64],
+        modified_at_ms: pa.ChunkedArray | None = None,
+        seen: Sequence[tuple[int, SeenFile]] = (),
     ) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
         """The files that readers are to read.
 
         Args:
             locations: data files.
             sizes: their bytes.
+            modified_at_ms: when they were written, for samples.
+            seen: which of them were looked at, and what was found.
 
         Returns:
             The same, with copies in place of files that lack ids.
@@ -122,18 +159,48 @@ class NumberedFiles:
         numbers = self._context.numbers
         if numbers is None:
             return locations, sizes
+        paths = locations.to_pylist()
+        unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
+        is_found = any(file.location != paths[row] for row, file in seen)
+        if numbers.sampled and not is_found:
+            chosen = _sample(locations, modified_at_ms, unseen)
+            samples = [(paths[row], int(sizes[row])) for row in chosen]
+            if not any(self._artifacts.each(lambda item: self._is_foreign(numbers, *item), samples)):
+                return locations, sizes
 
-        def look(item: tuple[str, int]) -> tuple[str, int]:
-            location, size = item
+        def look(row: int) -> tuple[int, SeenFile]:
+            return row, self.look(paths[row], int(sizes[row]))._replace(tail=b"")
+
+        sizes = sizes.copy()
+        for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
+            paths[row], sizes[row] = file.location, file.size
+        return pa.array(paths, pa.string()), sizes
+
+    def _is_foreign(self, numbers: FieldNumbers, location: str, size: int) -> bool:
+        try:
             tail = read_footer(self._storage, self._allowed, location, size)
-            footer = number_fields(tail, numbers, location)
-            return item if footer is None else self._copy(location, size, footer)
+        except (
+            FileMissingError,
+            InvalidDeltaTableError,
+            UnsupportedDeltaTableError,
+            LocationNotAllowedError,
+        ):
+            # nobody has to read this file to list it, as those of old versions that are gone by now
+            return False
+        try:
+            return number_fields(tail, numbers, location) is not None
+        except InvalidDeltaTableError:
+            return False
+        except UnsupportedDeltaTableError:
+            return True
 
-        found = self._artifacts.each(look, list(zip(locations.to_pylist(), sizes.tolist(), strict=True)))
-        paths = pa.array([location for location, _ in found], pa.string())
-        return paths, np.array([size for _, size in found], np.int64)
-
-    def _copy(self, location: str, size: int, footer: NumberedFooter) -> tuple[str, int]:
+    def _copy(self, location: str, size: int, footer: NumberedFooter) -> SeenFile:
+        if footer.is_foreign and not self._context.copies_unnumbered:
+            raise UnsupportedDeltaTableError(
+                f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids of another"
+                " table, and readers of Iceberg would take one column for another. Have its files rewritten,"
+                " or allow copies of them (floecat.gateway.delta-compat.unnumbered-collections=copy)"
+            )
         if not self._context.copies_unnumbered:
             raise UnsupportedDeltaTableError(
                 f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids for columns and"
@@ -143,7 +210,7 @@ class NumberedFiles:
             )
         if size > MAX_COPIED_BYTES:
             raise UnsupportedDeltaTableError(
-                f"Column {footer.columns[0]} cannot be read: {location} lacks field ids in lists and maps,"
+                f"Column {footer.columns[0]} cannot be read: {location} lacks the field ids of the table,"
                 f" and with {size} bytes it is too large to be copied"
             )
         length = size - footer.replaced
@@ -158,4 +225,17 @@ class NumberedFiles:
         # what is read and what is written are both in memory
         with self._budget.holding(2 * size):
             self._artifacts.write_large(self._allowed, copy, make, offset=length, tail=footer.data)
-        return copy, length + len(footer.data)
+        return SeenFile(copy, length + len(footer.data), footer.data)
+
+
+def _sample(
+    locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
+) -> list[int]:
+    """The oldest file of every kind of name."""
+    names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
+    kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
+    order = np.arange(len(rows))
+    if modified_at_ms is not None:
+        order = np.argsort(modified_at_ms.fill_null(0).to_numpy()[rows], kind="stable")
+    _, first = np.unique(kinds[order], return_index=True)
+    return [int(row) for row in rows[order[np.sort(first)[:_MOST_SAMPLES]]]]

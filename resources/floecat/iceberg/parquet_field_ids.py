@@ -1,8 +1,10 @@
-"""Field ids for the parts of lists and maps in Parquet files, where their writer left them out.
+"""Field ids for Parquet files whose writer left some out, or gave them by another schema.
 
 Readers of Iceberg take columns by id as soon as a file has any ids, and then find no element, key or value
-that has none: some answer nulls for them. Delta's column mapping numbers the fields of structs only. A footer
-with the missing ids cures that: everything else in the file, positions of rows among them, stays.
+that has none: some answer nulls for them. Delta's column mapping numbers the fields of structs only. And
+files that were written for another table bring the ids of that one, by which readers take one column for
+another. A footer with the right ids cures that: everything else in the file, positions of rows among them,
+stays.
 
 How groups stand for lists and maps is told by Parquet ("Logical types", lists and maps, with the rules for
 older writers).
@@ -10,7 +12,7 @@ older writers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -26,6 +28,9 @@ __all__ = ["FieldNumbers", "NumberedFooter", "number_fields"]
 
 _MAGIC = b"PAR1"
 
+_FIRST_STRANGER = 2_000_000_000
+"""Where ids begin that no column has, downwards; Iceberg keeps those above 2,147,483,447 for itself."""
+
 Path: TypeAlias = tuple[str, ...]
 
 
@@ -38,11 +43,16 @@ class FieldNumbers:
             that the schema has no more may be among them: files have them still.
         schema: what readers read by.
         by_id: whether a file's own ids tell which column is which, rather than its names.
+        is_own: whether writers of the table know nothing of these ids. What has an id and is not among them
+            is of another table then, and its id may be given out here some day.
+        sampled: whether writers of the table give no ids, or these, so that other ones are a rare exception.
     """
 
     ids: Mapping[Path, int]
     schema: Schema
     by_id: bool
+    is_own: bool = False
+    sampled: bool = False
 
     @cached_property
     def paths(self) -> Mapping[int, Path]:
@@ -58,15 +68,17 @@ class NumberedFooter:
         data: it takes the place of the last `replaced` bytes.
         replaced: how many bytes the old footer takes.
         columns: full names of the fields that lacked ids, of lists and maps for their parts.
+        is_foreign: whether the file has ids of another schema.
     """
 
     data: bytes
     replaced: int
     columns: tuple[str, ...]
+    is_foreign: bool = False
 
 
 def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
-    """Gives ids to what lacks them.
+    """Gives ids to what lacks them, or has others.
 
     Args:
         tail: the end of the file, its whole footer or more.
@@ -96,11 +108,17 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
         return None
     walk = _Walk(numbers, location)
     walk.columns_of(root, ())
+    walk.note_strangers(root)
     if not walk.lacking:
         return None
+    if walk.is_foreign:
+        walk.part_from_others(root)
     made = with_field_ids(metadata, walk.given)
     return NumberedFooter(
-        made + len(made).to_bytes(4, "little") + _MAGIC, length, tuple(dict.fromkeys(walk.lacking))
+        made + len(made).to_bytes(4, "little") + _MAGIC,
+        length,
+        tuple(dict.fromkeys(walk.lacking)),
+        walk.is_foreign,
     )
 
 
@@ -112,8 +130,9 @@ class _Walk:
     """A walk through the schema of a file.
 
     Attributes:
-        given: nodes that get an id, in order.
+        given: nodes that get an id.
         lacking: columns of the schema that lack ids in the file.
+        is_foreign: whether columns of the schema have other ids in the file.
     """
 
     def __init__(self, numbers: FieldNumbers, location: str) -> None:
@@ -121,6 +140,8 @@ class _Walk:
         self._location = location
         self.given: list[tuple[SchemaNode, int]] = []
         self.lacking: list[str] = []
+        self.is_foreign = False
+        self._known: dict[int, tuple[SchemaNode, int]] = {}
 
     def columns_of(self, struct: SchemaNode, owner: Path) -> None:
         """Walks through the fields of a struct."""
@@ -131,7 +152,12 @@ class _Walk:
                 path = (*owner, node.name)
             if path is None or path not in self._numbers.ids:
                 continue
+            id = self._numbers.ids[path]
+            self._known[_key(node)] = (node, id)
             if node.field_id is None:
+                self._give(node, path, of=path)
+            elif node.field_id != id and id in self._numbers.schema.fields_by_id:
+                self.is_foreign = True
                 self._give(node, path, of=path)
             if node.is_repeated:
                 self._mismatch(path)
@@ -172,10 +198,34 @@ class _Walk:
         id = self._numbers.ids.get(path)
         if id is None:
             return
+        self._known[_key(node)] = (node, id)
         # another id is none that a reader looks for, as in files that were written under other rules
         if node.field_id != id:
             self._give(node, path, of=path[:-1])
         self._inside(node, path)
+
+    def note_strangers(self, root: SchemaNode) -> None:
+        """Looks for ids of columns that the table does not know."""
+        if not self._numbers.is_own:
+            return
+        for node in _every_node(root):
+            if node.field_id is not None and _key(node) not in self._known:
+                self.is_foreign = True
+                self.lacking.append(node.name)
+
+    def part_from_others(self, root: SchemaNode) -> None:
+        """Sees to it that nothing else in the file has an id that a column of any version has."""
+        done = {_key(node) for node, _ in self.given}
+        used = set(self._numbers.ids.values())
+        free = (id for id in range(_FIRST_STRANGER, 0, -1) if id not in used)
+        for node in _every_node(root):
+            if _key(node) in done or node.field_id is None:
+                continue
+            known = self._known.get(_key(node))
+            if known is not None and known[1] != node.field_id:
+                self.given.append(known)
+            elif known is None and (self._numbers.is_own or node.field_id in used):
+                self.given.append((node, next(free)))
 
     def _give(self, node: SchemaNode, path: Path, *, of: Path) -> None:
         id = self._numbers.ids[path]
@@ -197,6 +247,16 @@ class _Walk:
             raise UnsupportedDeltaTableError(
                 f"Column {self._name(path)} is a {type} in the schema and something else in {self._location}"
             )
+
+
+def _key(node: SchemaNode) -> int:
+    return id(node)
+
+
+def _every_node(node: SchemaNode) -> Iterator[SchemaNode]:
+    for child in node.children:
+        yield child
+        yield from _every_node(child)
 
 
 def _is_element(repeated: SchemaNode, list_name: str) -> bool:

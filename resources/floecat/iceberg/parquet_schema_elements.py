@@ -91,11 +91,11 @@ def with_field_ids(metadata: bytes, ids: Iterable[tuple[SchemaNode, int]]) -> by
 
     Args:
         metadata: what the nodes were read from.
-        ids: nodes, in the order of the schema, and the id that each gets.
+        ids: nodes, none twice, and the id that each gets.
     """
     pieces: list[bytes] = []
     at = 0
-    for node, id in ids:
+    for node, id in sorted(ids, key=lambda each: each[0]._gap):
         start, end = node._gap
         pieces += [metadata[at:start], node._before, zigzag(id), node._after]
         at = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from floecat.iceberg.parquet_schema_elements import SchemaNode, read_schema, wit
 from floecat.iceberg.schema import parse_schema
 from floecat.iceberg.thrift_fields import I32, field_header, zigzag
 from tests.delta_tables import delta_table
+from tests.unit.delta import delta_metadata
 
 FILE = "s3://lake/t/part-0.parquet"
 _FIELD_ID = b"PARQUET:field_id"
@@ -401,6 +403,69 @@ def test_files_of_real_tables(name):
         assert set(ids_of(data).items()) < set(ids_of(made).items())
         partitions = {column.source_id for column in translated.partition_fields}
         assert set(ids_of(made).values()) | partitions == set(translated.physical_paths)
+
+
+def with_ids(schema: pa.Schema, ids: Iterator[int]) -> pa.Schema:
+    def number(field: pa.Field) -> pa.Field:
+        of = field.type
+        if pa.types.is_struct(of):
+            of = pa.struct([number(child) for child in of])
+        elif pa.types.is_list(of):
+            of = pa.list_(number(of.value_field))
+        elif pa.types.is_map(of):
+            of = pa.map_(number(of.key_field), number(of.item_field))
+        return field.with_type(of).with_metadata({_FIELD_ID: str(next(ids)).encode()})
+
+    return pa.schema([number(field) for field in schema])
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_ids_of_another_table_give_way(is_own):
+    columns = Columns("int", "string", ["struct", "int", "string"], ["list", ["struct", "int"]])
+    foreign = with_ids(columns.schema.append(pa.field("more", pa.int32())), iter(range(20, 0, -1)))
+    data = file_of(foreign.empty_table())
+    numbers = FieldNumbers(columns.ids, columns.iceberg, by_id=False, is_own=is_own)
+    footer = number_fields(data, numbers, FILE)
+    assert footer is not None
+    assert footer.is_foreign
+    found = ids_of(numbered(data, numbers))
+    stranger = found.pop(("more",))
+    assert found == columns.ids
+    assert stranger not in columns.ids.values()
+    again = number_fields(numbered(data, numbers), numbers, FILE)
+    # what the table does not know may be a column of it by the time
+    assert (again is not None) == is_own
+
+
+def test_strangers_alone():
+    """An id that no column has may be given out later, if it is not Delta that gives them."""
+    columns = Columns("int", "string")
+    more = pa.field("more", pa.int32(), metadata={_FIELD_ID: b"3"})
+    data = file_of(columns.schema.append(more).empty_table())
+    assert number_fields(data, columns.numbers(), FILE) is None
+    own = FieldNumbers(columns.ids, columns.iceberg, by_id=False, is_own=True)
+    footer = number_fields(data, own, FILE)
+    assert footer is not None
+    assert (footer.is_foreign, footer.columns) == (True, ("more",))
+    assert ids_of(numbered(data, own))[("more",)] > 1_000_000_000
+    plain = file_of(columns.schema.append(pa.field("more", pa.int32())).empty_table())
+    assert number_fields(plain, own, FILE) is None
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_how_files_are_looked_at(mode):
+    """All where column mapping leaves ids out, samples where ids go unheard, none where they are Delta's."""
+    numbers = []
+    for type_ in ("int", ["list", "int"]):
+        ids = FieldIds()
+        of = "integer" if type_ == "int" else delta_metadata.array("integer")
+        metadata = delta_metadata.metadata(delta_metadata.mapped("c", 1, "c", of), mode=mode)
+        numbers.append(field_numbers(translate_schema(metadata, ids), ids))
+    plain, nested = numbers
+    expected = {"none": (True, True), "name": (False, True), "id": None}[mode]
+    assert (plain and (plain.is_own, plain.sampled)) == expected
+    assert nested is not None
+    assert nested.sampled == (mode == "none")
 
 
 _TYPES = st.recursive(

@@ -124,12 +124,19 @@ def _delta_numbers(snapshot: Snapshot) -> FileNumbers:
 def _row_counts(files: pa.Table) -> Iterator[int | None]:
     """The number of rows that the log tells of each file, by its statistics as text or as a struct."""
     decoder = msgspec.json.Decoder(_Statistics)
-    has_parsed = "stats_parsed" in files.column_names
+    has_parsed = _has_parsed_counts(files.schema)
     for batch in files.to_batches(max_chunksize=10_000):
         texts = batch["stats"].to_pylist()
         structs = pc.struct_field(batch["stats_parsed"], "numRecords").to_pylist() if has_parsed else texts
         for text, parsed in zip(texts, structs, strict=True):
             yield decoder.decode(text).num_records if text else parsed
+
+
+def _has_parsed_counts(schema: pa.Schema) -> bool:
+    place = schema.get_field_index("stats_parsed")
+    # parts of a checkpoint may contradict each other, or hold something else there
+    counts = schema.field(place).type.get_field_index("numRecords") if place >= 0 else -1
+    return counts >= 0 and pa.types.is_integer(schema.field(place).type.field(counts).type)
 
 
 class _Manifests:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from floecat.compat import table_numbers
@@ -11,6 +13,7 @@ from floecat.errors import FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.compat.conftest import Lake, OpenLake, delta_table, lake, open_lake, rows_of
 from tests.clients.delta.writer import DeltaWriter
+from tests.unit.delta.log_lines import checkpoint_bytes
 
 __all__ = ["lake", "open_lake"]
 
@@ -65,6 +68,26 @@ def test_footers_tell_more_than_the_log(lake: Lake) -> None:
     found = numbers(lake)
     assert (found.delta.rows, found.delta.files_without_rows) == (10, 1)
     assert (found.iceberg.rows, found.iceberg.files_without_rows) == (12, 0)
+
+
+def test_counts_of_a_checkpoint_that_are_no_numbers(lake: Lake) -> None:
+    made = delta_table(lake.root / "t", files=1)
+    log = made.folder / "_delta_log"
+    lines = [
+        json.loads(line) for file in sorted(log.glob("*.json")) for line in file.read_text().splitlines()
+    ]
+    actions = [line for line in lines if "commitInfo" not in line]
+    for line in actions:
+        if "add" in line:
+            line["add"] |= {"stats": None, "stats_parsed": {"numRecords": "many"}}
+    types = {"stats_parsed": pa.struct([("numRecords", pa.string())])}
+    (log / f"{1:020}.checkpoint.parquet").write_bytes(checkpoint_bytes(*actions, add_types=types))
+    for file in log.glob("*.json"):
+        file.unlink()
+    lake.register(made.folder)
+    found = numbers(lake)
+    assert (found.delta.rows, found.delta.files_without_rows) == (0, 1)
+    assert found.iceberg.rows == 10
 
 
 def change_log(writer: DeltaWriter, old: str, new: str) -> None:

@@ -17,6 +17,7 @@ from litestar.openapi import OpenAPIConfig
 import floecat
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
+from floecat.struct_types import prepare_struct_types
 from floecat_rest.authentication import AuthenticationMiddleware, open_authenticator
 from floecat_rest.documents import OWN_COMPRESSION
 from floecat_rest.errors import answer_error
@@ -139,6 +140,8 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         asyncio.get_running_loop().set_default_executor(threads)
         opened = None if services.kernel else open_kernel(services.settings)
         services.kernel = services.kernel or opened
+        # those of the routes too, which a kernel that was opened before has not seen
+        prepare_struct_types()
         if opened is not None:
             opened.start_workers()
         try:

@@ -22,6 +22,7 @@ from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,6 +107,7 @@ def _run_job(session: SparkSession, shared: _Shared, job: list[_Sent]) -> dict[i
 
 def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
     """Runs on an executor."""
+    prepare_struct_types()
     files, is_added = _unpacked(chunk)
     storage = shared.open_files()
     # nobody asks this process for the same manifest again

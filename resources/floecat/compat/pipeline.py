@@ -24,6 +24,7 @@ from floecat.store import accounts, catalogs, connectors, delta_tables, snapshot
 from floecat.store.catalogs import CatalogRow
 from floecat.store.delta_tables import DeltaTableRow, NamedDeltaTable
 from floecat.store.engine import Connection, Store
+from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
     from floecat.compat.compat_table import CompatTable
@@ -196,6 +197,9 @@ class DeltaPipeline:
         Raises:
             StoreUnavailableError: the store does not answer.
         """
+        import floecat.connectors.delta_log  # noqa: F401 - before threads need it
+
+        prepare_struct_types()
         page = self._page(after, limit)
         found = self._look_at(page)
         at_end = len(found) == len(page) < limit

@@ -26,6 +26,7 @@ from floecat.settings import DeltaCompatSettings
 from floecat.store import delta_tables, leases, tables
 from floecat.store.engine import Store
 from floecat.store.held_leases import HeldLease
+from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
     from floecat.compat.artifacts import ArtifactFiles
@@ -303,6 +304,7 @@ class DeltaCompat:
 
         with self._lock:
             if self._artifacts is None:
+                prepare_struct_types()
                 self._artifacts = ArtifactFiles(self._files)
             artifacts = self._artifacts
 

@@ -137,6 +137,8 @@ def _checked_authority(location: str, scheme: str, authority: str) -> str:
 
 
 def _leads_elsewhere(segment: str) -> bool:
+    if "%" not in segment and "\\" not in segment:
+        return segment in (".", "..")
     # Servers and proxies between here and the bytes may decode once more than they should.
     decoded = segment
     while "%" in decoded and (again := unquote(decoded)) != decoded:

@@ -29,8 +29,9 @@ from floecat.delta.translation.statistics_bounds import (
     has_bounds,
     is_long,
 )
-from floecat.delta.translation.statistics_counts import FileCounts, as_longs, longs_array
+from floecat.delta.translation.statistics_counts import FileCounts
 from floecat.delta.translation.statistics_layout import Path
+from floecat.delta.translation.statistics_longs import as_longs, longs_array
 from floecat.delta.translation.statistics_text import DocumentReader
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.joined_metrics import join_metrics

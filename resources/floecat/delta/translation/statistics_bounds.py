@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.translation.statistics_counts import as_longs
 from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
+from floecat.delta.translation.statistics_longs import as_longs
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
 from floecat.delta.translation.statistics_tokens import is_quoted
 from floecat.iceberg.string_bounds import successors

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.delta.translation.statistics_longs import longs_array
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.single_values import encode
 
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
     from floecat.delta.translation.schema import LeafColumn
     from floecat.delta.translation.statistics_bounds import Bounds
 
-__all__ = ["FileCounts", "as_longs", "longs_array"]
+__all__ = ["FileCounts"]
 
 _Longs: TypeAlias = npt.NDArray[np.int64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
-
-_LARGEST = 2**63 - 1
 
 
 class FileCounts:
@@ -83,19 +82,3 @@ def _without(values: pa.Array, is_left_out: _Bools) -> pa.Array:
     if not is_left_out.any():
         return values
     return pc.if_else(pa.array(is_left_out), pa.scalar(None, values.type), values)
-
-
-def longs_array(values: _Longs, is_valid: _Bools) -> pa.Int64Array:
-    """An array of the same memory."""
-    validity = None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-    return pa.Array.from_buffers(
-        pa.int64(), len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))]
-    )
-
-
-def as_longs(values: pa.Array) -> pa.Int64Array:
-    """Whole numbers of any type; those that are too large are null."""
-    if pa.types.is_uint64(values.type):
-        fits = pc.less_equal(values, pa.scalar(_LARGEST, values.type))
-        values = pc.if_else(fits, values, pa.scalar(None, values.type))
-    return values.cast(pa.int64())

@@ -36,6 +36,7 @@ def _prepare(kind: type) -> None:
 
 
 def _subclasses(kind: type) -> Iterator[type]:
-    for each in kind.__subclasses__():
+    children: list[type] = kind.__subclasses__()
+    for each in children:
         yield each
         yield from _subclasses(each)

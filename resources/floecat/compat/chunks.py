@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
+from floecat.compat.carried_files import split_carried
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.compat.delete_files import DeleteFiles, DeleteRows
@@ -38,12 +40,12 @@ class ChunkManifests:
     """The manifests of a chunk.
 
     Attributes:
-        data: the manifest of its data files.
+        data: the manifest of its data files; None if all of them are carried.
         deletes: the manifest of their delete files; None if none has any.
-        files_size_bytes: size of the data files.
+        files_size_bytes: size of the data files in that manifest.
     """
 
-    data: ManifestFile
+    data: ManifestFile | None
     deletes: ManifestFile | None
     files_size_bytes: int
 
@@ -62,7 +64,8 @@ def build_chunk(
     Args:
         context: what the version is.
         number: which chunk of the version it is; a part of the names.
-        files: its files; columns of `floecat.delta.file_tables.files_schema`.
+        files: its files; columns of `floecat.delta.file_tables.files_schema`, and of `with_carried` where
+            entries of some are carried over.
         is_added: booleans, for each file whether this version brought it.
         storage: reads footers and deletion vectors.
         artifacts: writes what is made.
@@ -75,6 +78,40 @@ def build_chunk(
         LocationNotAllowedError: a file lies outside the allowed locations.
         NameTakenError: another file has the name of an artifact.
     """
+    split = split_carried(files)
+    partitions = partition_values(files, context.translated)
+    statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
+    locations = pa.array([], pa.string())
+    record_counts = pa.array([], pa.int64())
+    data, files_size_bytes = None, 0
+    if len(split.own):
+        rows = _data_rows(
+            context, split.own, split.of_own(partitions), split.of_own(statuses), storage, artifacts, allowed
+        )
+        locations, record_counts = rows.file_paths, rows.metrics.record_counts
+        name = context.paths.data_manifest(context.version, number)
+        data, files_size_bytes = _write(context, rows, name, artifacts, allowed), int(rows.file_sizes.sum())
+    deletes = None
+    if files["deletion_vector"].null_count < len(files):
+        made = DeleteFiles(context, storage, artifacts, allowed).write(
+            files["deletion_vector"], *split.joined(locations, record_counts)
+        )
+        if len(made.rows):
+            delete_rows = _delete_rows(context, made, partitions, statuses)
+            location = context.paths.delete_manifest(context.version, number)
+            deletes = _write(context, delete_rows, location, artifacts, allowed)
+    return ChunkManifests(data, deletes, files_size_bytes)
+
+
+def _data_rows(
+    context: ChunkContext,
+    files: pa.Table,
+    partitions: pa.StructArray,
+    statuses: npt.NDArray[np.uint8],
+    storage: FileIO,
+    artifacts: ArtifactFiles,
+    allowed: AllowedLocations,
+) -> ManifestRows:
     locations = data_file_locations(files["path"], context.location, allowed)
     metrics = file_metrics(files, context.translated)
     sizes = files["size_bytes"].to_numpy()
@@ -86,9 +123,7 @@ def build_chunk(
         known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
         metrics = FileMetrics(known, metrics.columns)
     locations, sizes = numbered.replace(locations, sizes, files["modified_at_ms"], seen)
-    partitions = partition_values(files, context.translated)
-    statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
-    rows = ManifestRows(
+    return ManifestRows(
         content=FileContent.DATA,
         file_format="parquet",
         statuses=statuses,
@@ -98,18 +133,16 @@ def build_chunk(
         partitions=partitions if context.spec.fields else None,
         file_sizes=sizes,
         metrics=metrics,
+        empty_vectors=_empty_vectors(files),
     )
-    data = _write(context, rows, context.paths.data_manifest(context.version, number), artifacts, allowed)
-    deletes = None
-    if files["deletion_vector"].null_count < len(files):
-        made = DeleteFiles(context, storage, artifacts, allowed).write(
-            files["deletion_vector"], locations, metrics.record_counts
-        )
-        if len(made.rows):
-            delete_rows = _delete_rows(context, made, partitions, statuses)
-            location = context.paths.delete_manifest(context.version, number)
-            deletes = _write(context, delete_rows, location, artifacts, allowed)
-    return ChunkManifests(data, deletes, int(sizes.sum()))
+
+
+def _empty_vectors(files: pa.Table) -> pa.StringArray | None:
+    """Ids of vectors that delete nothing. They have no delete file that would tell of them."""
+    is_empty = pc.equal(pc.struct_field(files["deletion_vector"], "cardinality"), 0)
+    if not pc.any(is_empty).as_py():
+        return None
+    return pc.if_else(is_empty, files["dv_id"], None).combine_chunks()
 
 
 def _delete_rows(

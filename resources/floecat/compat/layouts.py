@@ -6,12 +6,16 @@ manifests that hold a file which is gone are rewritten, by bytes.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +25,7 @@ from floecat.compat.artifact_paths import is_numbered_file
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
-from floecat.compat.data_files import data_file_locations
+from floecat.compat.file_changes import SourceManifest, file_changes
 from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
@@ -35,9 +39,15 @@ from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
 
 __all__ = ["Layout", "Layouts"]
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MOST_THREADS = 4
 _SMALL_FILES = 500
 _MERGED_FROM = 100
 """So many small manifests become one, as Iceberg's own writers do (`commit.manifest.min-count-to-merge`)."""
+
+_Key: TypeAlias = tuple[UUID | None, str]
 
 _INDEXED_ENTRIES = 2_000_000
 """Entries whose index stays in memory, each some hundred bytes."""
@@ -108,7 +118,7 @@ class Layouts:
         chunks = self._run_chunks(context, FileChunks(files, is_added))
         return self._finish(
             context,
-            [chunk.data for chunk in chunks],
+            [chunk.data for chunk in chunks if chunk.data is not None],
             [chunk.deletes for chunk in chunks if chunk.deletes is not None],
             files_size_bytes=sum(chunk.files_size_bytes for chunk in chunks),
             parent=parent,
@@ -120,28 +130,25 @@ class Layouts:
 
         Raises:
             ArtifactLostError: a manifest of the version before is gone.
+            TwoVectorsError: the commit is none that can follow the version before, as far as it shows here.
         """
-        paths = pa.concat_arrays(
-            [commit.removes["path"].combine_chunks(), commit.adds["path"].combine_chunks()]
-        )
-        # hashed once for all manifests
-        gone = EntryKeys(_with_copies(data_file_locations(paths, context.location, None).unique(), context))
+        changes = file_changes(context, commit, self._sources(before.data), self._sources(before.deletes))
         chunks: Sequence[ChunkManifests] = []
-        if len(commit.adds):
-            files = FileChunks(commit.adds, np.ones(len(commit.adds), bool))
+        if len(changes.adds):
+            files = FileChunks(changes.adds, np.ones(len(changes.adds), bool))
             chunks = self._run_chunks(context, files)
         data, removed_bytes = self._carried(
-            context, before.data, gone, count(len(chunks)), context.paths.data_manifest
+            context, before.data, changes.gone, count(len(chunks)), context.paths.data_manifest
         )
         new_deletes = [chunk.deletes for chunk in chunks if chunk.deletes is not None]
         # numbered after all chunks: a chunk without vectors leaves its number unused
         deletes, _ = self._carried(
-            context, before.deletes, gone, count(len(chunks)), context.paths.delete_manifest
+            context, before.deletes, changes.gone_deletes, count(len(chunks)), context.paths.delete_manifest
         )
         added_bytes = sum(chunk.files_size_bytes for chunk in chunks)
         return self._finish(
             context,
-            [chunk.data for chunk in chunks] + data,
+            [chunk.data for chunk in chunks if chunk.data is not None] + data,
             new_deletes + deletes,
             files_size_bytes=before.files_size_bytes + added_bytes - removed_bytes,
             parent=before.version,
@@ -207,7 +214,11 @@ class Layouts:
         groups = [[manifest] for manifest in touched] + merged
         rewritten = {id(manifest) for group in groups for manifest in group}
         kept = [manifest for manifest in live if id(manifest) not in rewritten]
-        made = [self._rewrite(context, group, gone, name(context.version, next(numbers))) for group in groups]
+        # numbered in order, whichever is done first
+        names = [name(context.version, next(numbers)) for _ in groups]
+        made = _on_few_threads(
+            lambda group, location: self._rewrite(context, group, gone, location), groups, names
+        )
         return [manifest for manifest, _ in made] + kept, sum(removed for _, removed in made)
 
     def _to_merge(self, manifests: Iterator[ManifestFile]) -> list[list[ManifestFile]]:
@@ -229,17 +240,9 @@ class Layouts:
     def _rewrite(
         self, context: ChunkContext, group: Sequence[ManifestFile], gone: EntryKeys, location: str
     ) -> tuple[ManifestFile, int]:
-        old = [
-            OldManifest(
-                self._artifacts.read(self._allowed, manifest.manifest_path),
-                manifest.manifest_path,
-                manifest.first_row_id,
-            )
-            for manifest in group
-        ]
-        made = rewrite(old, remove=gone, snapshot_id=context.version)
+        made = rewrite([self._old(manifest) for manifest in group], remove=gone, snapshot_id=context.version)
         self._artifacts.write(self._allowed, location, made.data, keep=True)
-        _INDEXES.put(location, made.index)
+        _INDEXES.put((self._artifacts.owner, location), made.index)
         entries = made.index.entries
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
@@ -247,6 +250,18 @@ class Layouts:
             location, snapshot_id=context.version, sequence_number=context.sequence_number
         )
         return manifest, int(removed_bytes)
+
+    def _sources(self, manifests: Sequence[ManifestFile]) -> list[SourceManifest]:
+        live = [manifest for manifest in manifests if _live_files(manifest)]
+        indexes = self._artifacts.each(self._index, live)
+        return [
+            SourceManifest(manifest, index, partial(self._old, manifest))
+            for manifest, index in zip(live, indexes, strict=True)
+        ]
+
+    def _old(self, manifest: ManifestFile) -> OldManifest:
+        data = self._artifacts.read(self._allowed, manifest.manifest_path)
+        return OldManifest(data, manifest.manifest_path, manifest.first_row_id, self._index(manifest))
 
     def _finish(
         self,
@@ -286,36 +301,37 @@ class Layouts:
 
     def _index(self, manifest: ManifestFile) -> ManifestIndex:
         location = manifest.manifest_path
-        index = _INDEXES.get(location)
+        key = (self._artifacts.owner, location)
+        index = _INDEXES.get(key)
         if index is None:
             index = read_index(self._artifacts.read(self._allowed, location), location=location)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
-            _INDEXES.put(location, index)
+            _INDEXES.put(key, index)
         return index
 
 
 class _Indexes:
-    """Indexes that were used last, by the location of their manifest, which never changes. Thread-safe."""
+    """Indexes that were used last, by table and location of the manifest. Thread-safe."""
 
     def __init__(self, most_entries: int) -> None:
         self._most_entries = most_entries
         self._entries = 0
-        self._indexes: OrderedDict[str, ManifestIndex] = OrderedDict()
+        self._indexes: OrderedDict[_Key, ManifestIndex] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, location: str) -> ManifestIndex | None:
+    def get(self, key: _Key) -> ManifestIndex | None:
         with self._lock:
-            index = self._indexes.get(location)
+            index = self._indexes.get(key)
             if index is not None:
-                self._indexes.move_to_end(location)
+                self._indexes.move_to_end(key)
             return index
 
-    def put(self, location: str, index: ManifestIndex) -> None:
+    def put(self, key: _Key, index: ManifestIndex) -> None:
         with self._lock:
-            before = self._indexes.pop(location, None)
+            before = self._indexes.pop(key, None)
             self._entries += len(index.entries) - (len(before.entries) if before else 0)
-            self._indexes[location] = index
+            self._indexes[key] = index
             while self._entries > self._most_entries:
                 _, dropped = self._indexes.popitem(last=False)
                 self._entries -= len(dropped.entries)
@@ -324,13 +340,13 @@ class _Indexes:
 _INDEXES = _Indexes(_INDEXED_ENTRIES)
 
 
-def _with_copies(locations: pa.StringArray, context: ChunkContext) -> pa.StringArray:
-    """Names that manifests may have for some data files: their own, or those of their copies.
-
-    Whether a file was copied is not seen here: a column whose parts lacked ids may be gone by now.
-    """
-    copies = [context.paths.numbered_file(location) for location in locations.to_pylist()]
-    return pa.concat_arrays([locations, pa.array(copies, pa.string())])
+def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequence[str]) -> list[R]:
+    """Calls `work` on every item and its name; for what computes, and holds megabytes meanwhile."""
+    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    if len(items) <= 1 or threads == 1:
+        return [work(item, name) for item, name in zip(items, names, strict=True)]
+    with ThreadPoolExecutor(threads, thread_name_prefix="delta-manifest") as pool:
+        return list(pool.map(work, items, names))
 
 
 def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:

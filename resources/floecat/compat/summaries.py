@@ -52,13 +52,15 @@ def snapshot_summary(layout: Layout, commit_info: CommitInfo | None) -> Mapping[
 
 
 def _operation(counters: Mapping[str, int], delta_operation: str | None) -> str:
-    added = counters["added-data-files"] or counters["added-delete-files"]
-    removed = counters["deleted-data-files"] or counters["removed-delete-files"]
-    if not (added or removed) or delta_operation in _REARRANGING:
+    names = ("added-data-files", "added-delete-files", "deleted-data-files", "removed-delete-files")
+    files, deletes, gone_files, gone_deletes = (counters[name] for name in names)
+    if not (files or deletes or gone_files or gone_deletes) or delta_operation in _REARRANGING:
         return "replace"
-    if not removed:
-        return "append"
-    return "overwrite" if added else "delete"
+    if files:
+        return "overwrite" if deletes or gone_files or gone_deletes else "append"
+    # deletes that become fewer bring rows back, unless their data files go with them
+    fewer = counters["added-position-deletes"] < counters["removed-position-deletes"]
+    return "overwrite" if fewer and not gone_files else "delete"
 
 
 def _sum(manifests: Sequence[ManifestFile], counter: str) -> int:

@@ -229,7 +229,7 @@ class VersionBuilder:
         return Point(layout, snapshot.protocol, snapshot.metadata)
 
     def _check_since_last(self, snapshot: Snapshot) -> None:
-        """Checks what became of types since the version that was made last, also what a schema does not record.
+        """Checks what became of types since the version made last, also what no schema records.
 
         Versions in between were refused, maybe for a change of type: what follows them has the same files.
         """
@@ -271,8 +271,6 @@ class VersionBuilder:
             read_footers=options.read_footers,
             numbers=field_numbers(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
-            # without column mapping no file has ids of its own, and all are read by names
-            may_have_copies=bool(self.ids.mapped),
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:

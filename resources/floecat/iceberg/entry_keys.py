@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,7 +15,21 @@ from floecat.iceberg.entry_bytes import Entries
 from floecat.iceberg.string_columns import Bools
 from floecat.iceberg.string_hashes import string_hashes
 
-__all__ = ["EntryKeys"]
+__all__ = ["EntryKeys", "FoundEntry"]
+
+
+class FoundEntry(NamedTuple):
+    """An entry that has one of some keys.
+
+    Attributes:
+        row: which entry it is.
+        key: the key.
+        data: the entry, as Avro writes it.
+    """
+
+    row: int
+    key: str
+    data: bytes
 
 
 class EntryKeys:
@@ -26,6 +44,14 @@ class EntryKeys:
         self._keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
         self._hashes = string_hashes(self._keys)
         self._sorted = np.unique(self._hashes)
+
+    def chosen(self, rows: npt.NDArray[np.int64]) -> EntryKeys:
+        """Some of the keys, by their place, without computing anything anew."""
+        some = copy(self)
+        some._keys = self._keys.take(pa.array(rows))
+        some._hashes = self._hashes[rows]
+        some._sorted = np.unique(some._hashes)
+        return some
 
     def candidates(self, hashes: npt.NDArray[np.uint64]) -> Bools:
         """Which entries may have one of the keys; see `confirm`.
@@ -47,20 +73,29 @@ class EntryKeys:
             hashes: hashes of their keys.
             candidates: what `candidates` says of these.
         """
-        confirmed = candidates.copy()
+        confirmed = np.zeros(len(candidates), np.bool_)
+        confirmed[[found.row for found in self.find(entries, hashes, candidates)]] = True
+        return confirmed
+
+    def find(
+        self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools
+    ) -> Iterator[FoundEntry]:
+        """The candidates that have a key, and which one; arguments as of `confirm`."""
         keys = self._encoded(hashes[candidates])
         starts = entries.starts
         for row in np.flatnonzero(candidates).tolist():
             entry = entries.data[starts[row] : starts[row] + entries.sizes[row]].tobytes()
-            confirmed[row] = any(key in entry for key in keys[int(hashes[row])])
-        return confirmed
+            for key, encoded in keys[int(hashes[row])]:
+                if encoded in entry:
+                    yield FoundEntry(row, key, entry)
+                    break
 
-    def _encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[bytes]]:
-        """The keys that have these hashes, by hash, each as Avro writes it."""
+    def _encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[tuple[str, bytes]]]:
+        """The keys that have these hashes, by hash, each also as Avro writes it."""
         wanted = np.isin(self._hashes, hashes)
-        found: dict[int, list[bytes]] = {}
+        found: dict[int, list[tuple[str, bytes]]] = {}
         keys = self._keys.filter(pa.array(wanted)).to_pylist()
         for key_hash, key in zip(self._hashes[wanted].tolist(), keys, strict=True):
             encoded = key.encode()
-            found.setdefault(key_hash, []).append(varint(len(encoded)) + encoded)
+            found.setdefault(key_hash, []).append((key, varint(len(encoded)) + encoded))
         return found

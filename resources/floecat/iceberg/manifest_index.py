@@ -45,7 +45,8 @@ class ManifestIndex:
         entries: one row for each entry in the order of the file: `key_hash` (uint64, `string_hashes` of the
             key that `EntryKeys` describes), `entry_size` (int32, bytes before compression), `status` (uint8),
             `snapshot_id`, `sequence_number`, `record_count`, `file_size` (int64), `first_row_id` (int64, null
-            if inherited or not of a data file), `partition` (struct).
+            if inherited or not of a data file), `empty_vector` (string, see `ManifestRows`), `partition`
+            (struct).
     """
 
     content: int
@@ -57,7 +58,7 @@ class ManifestIndex:
         return len(self.entries)
 
     def column(self, name: str) -> Any:
-        """A column of `entries` as a NumPy array; `first_row_id` and `partition` have none."""
+        """A column of `entries` as a NumPy array; those with nulls and `partition` have none."""
         return self.entries[name].to_numpy()
 
     def holds(self, keys: EntryKeys | pa.Array | pa.ChunkedArray) -> bool:
@@ -112,11 +113,17 @@ class ManifestIndex:
         """The entries as `read_index` reads them."""
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3))
-        with pa.ipc.new_stream(sink, self.entries.schema, options=options) as writer:
-            writer.write_table(self.entries.combine_chunks())
+        entries = self.entries
+        if entries[_EMPTY_VECTOR].null_count == len(entries):
+            entries = entries.drop_columns([_EMPTY_VECTOR])
+        with pa.ipc.new_stream(sink, entries.schema, options=options) as writer:
+            writer.write_table(entries.combine_chunks())
         table = sink.getvalue()
         return base64.b64encode(_checksum(table) + table)
 
+
+_EMPTY_VECTOR = "empty_vector"
+"""A column that hardly any table needs: it is not written where all of it is null."""
 
 _COLUMNS = {
     "key_hash": pa.uint64(),
@@ -127,6 +134,7 @@ _COLUMNS = {
     "record_count": pa.int64(),
     "file_size": pa.int64(),
     "first_row_id": pa.int64(),
+    _EMPTY_VECTOR: pa.string(),
 }
 
 
@@ -174,7 +182,7 @@ def index_of(header: Header, *, location: str) -> ManifestIndex | None:
         if _checksum(table) != data[:_CHECKSUM_SIZE]:
             raise ValueError
         with pa.ipc.open_stream(table) as reader:
-            entries = reader.read_all()
+            entries = _with_empty_vectors(reader.read_all())
         return ManifestIndex(
             contents[metadata["content"]],
             int(metadata["partition-spec-id"]),
@@ -183,6 +191,13 @@ def index_of(header: Header, *, location: str) -> ManifestIndex | None:
         )
     except (KeyError, ValueError):
         raise InvalidMetadataError(f"Cannot read manifest {location}: its index is damaged") from None
+
+
+def _with_empty_vectors(entries: pa.Table) -> pa.Table:
+    if _EMPTY_VECTOR in entries.column_names:
+        return entries
+    place = list(_COLUMNS).index(_EMPTY_VECTOR)
+    return entries.add_column(place, _EMPTY_VECTOR, pa.nulls(len(entries), pa.string()))
 
 
 def _checksum(table: bytes | pa.Buffer) -> bytes:

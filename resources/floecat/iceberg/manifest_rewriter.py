@@ -6,8 +6,9 @@ are, compressed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,14 @@ from floecat.iceberg.entry_bytes import (
     status_bytes,
     with_first_row_ids,
 )
-from floecat.iceberg.entry_keys import EntryKeys
+from floecat.iceberg.entry_keys import EntryKeys, FoundEntry
 from floecat.iceberg.manifest_index import INDEX_KEY, ManifestIndex, index_of
 from floecat.iceberg.manifest_lists import DATA_MANIFEST
 from floecat.iceberg.manifest_writer import EncodedManifest
 from floecat.iceberg.manifests import ManifestEntryStatus
 from floecat.iceberg.string_columns import Bools, Int64s
 
-__all__ = ["OldManifest", "rewrite"]
+__all__ = ["OldManifest", "find_entries", "rewrite"]
 
 _WHAT = "manifest"
 _EXISTING = status_bytes(np.array([ManifestEntryStatus.EXISTING], np.uint8))[0]
@@ -54,11 +55,13 @@ class OldManifest:
         data: the whole file; it must have an index (`read_index`).
         location: where it is, for messages.
         first_row_id: in format version 3, of data manifests: what its entry in the manifest list says.
+        index: its index, if that was read before.
     """
 
     data: bytes
     location: str
     first_row_id: int | None = None
+    index: ManifestIndex | None = None
 
 
 def rewrite(
@@ -100,6 +103,16 @@ def rewrite(
     return EncodedManifest(encode_container(metadata, output.finish()), index)
 
 
+def find_entries(manifest: OldManifest, keys: EntryKeys) -> list[FoundEntry]:
+    """The live entries of a manifest that have one of some keys.
+
+    Raises:
+        InvalidMetadataError: the manifest is damaged, or does not fit its index.
+        ValueError: it has no index.
+    """
+    return list(_Source(manifest).find(keys))
+
+
 def _check_alike(sources: Sequence[_Source]) -> None:
     if not sources:
         raise ValueError("No manifest to rewrite")
@@ -119,7 +132,7 @@ class _Source:
     def __init__(self, manifest: OldManifest) -> None:
         self._location = location = manifest.location
         self.header = read_header(manifest.data, location=location, what=_WHAT)
-        index = index_of(self.header, location=location)
+        index = manifest.index or index_of(self.header, location=location)
         if index is None:
             raise ValueError(f"Manifest {location} has no index")
         self.index = index
@@ -127,6 +140,12 @@ class _Source:
         check_marker(manifest.data, self.header, self._blocks, location=location, what=_WHAT)
         if sum(block.rows for block in self._blocks) != len(index):
             raise self._does_not_fit()
+        self._rows = [
+            slice(stop - block.rows, stop)
+            for block, stop in zip(
+                self._blocks, accumulate(block.rows for block in self._blocks), strict=True
+            )
+        ]
         self._hashes = index.column("key_hash")
         self._statuses = index.column("status")
         self._snapshot_ids = index.column("snapshot_id")
@@ -152,11 +171,10 @@ class _Source:
         """
         candidates = keys.candidates(self._hashes) & self.survives
         removed = []
-        stop = 0
-        for block in self._blocks:
-            rows = slice(stop, stop + block.rows)
-            stop = rows.stop
-            if self._is_unchanged(rows, candidates):
+        for block, rows, unchanged in zip(
+            self._blocks, self._rows, self._unchanged(candidates).tolist(), strict=True
+        ):
+            if unchanged:
                 output.copy(block)
                 continue
             entries = self._entries(block, rows)
@@ -172,17 +190,25 @@ class _Source:
             output.write(*select(entries, self.survives[rows]))
         return concat_entries(removed)
 
-    def _is_unchanged(self, rows: slice, candidates: Bools) -> bool:
-        """Whether a block can stay as it is. Small ones are joined, lest they become ever more."""
-        return bool(
-            (self._statuses[rows] == ManifestEntryStatus.EXISTING).all()
-            and not candidates[rows].any()
-            and not self._inherits[rows].any()
-            and self._sizes[rows].sum() >= BLOCK_SIZE // 2
-        )
+    def find(self, keys: EntryKeys) -> Iterator[FoundEntry]:
+        """The entries that have one of the keys."""
+        candidates = keys.candidates(self._hashes) & self.survives
+        for block, rows in zip(self._blocks, self._rows, strict=True):
+            if candidates[rows].any():
+                entries = self._read(block, rows)
+                for found in keys.find(entries, self._hashes[rows], candidates[rows]):
+                    yield found._replace(row=rows.start + found.row)
 
-    def _entries(self, block: Block, rows: slice) -> Entries:
-        """The entries of a block, all with status EXISTING, and with row ids of their own."""
+    def _unchanged(self, candidates: Bools) -> Bools:
+        """Which blocks can stay as they are. Small ones are joined, lest they become ever more."""
+        changed = (self._statuses != ManifestEntryStatus.EXISTING) | candidates | self._inherits
+        edges = np.array([0, *(rows.stop for rows in self._rows)], np.int64)
+        changes, sizes = (np.append(0, np.cumsum(column))[edges] for column in (changed, self._sizes))
+        unchanged: Bools = (np.diff(changes) == 0) & (np.diff(sizes) >= BLOCK_SIZE // 2)
+        return unchanged
+
+    def _read(self, block: Block, rows: slice) -> Entries:
+        """The entries of a block, as they are."""
         data = np.frombuffer(bytearray(inflate(block, location=self._location, what=_WHAT)), np.uint8)
         entries = Entries(data, self._sizes[rows].copy())
         if (
@@ -190,7 +216,12 @@ class _Source:
             or (data[entries.starts] != status_bytes(self._statuses[rows])).any()
         ):
             raise self._does_not_fit()
-        data[entries.starts] = _EXISTING
+        return entries
+
+    def _entries(self, block: Block, rows: slice) -> Entries:
+        """The entries of a block, all with status EXISTING, and with row ids of their own."""
+        entries = self._read(block, rows)
+        entries.data[entries.starts] = _EXISTING
         if self._inherits[rows].any():
             entries = with_first_row_ids(entries, self._first_row_ids[rows], self._inherits[rows])
             self._sizes[rows] = entries.sizes

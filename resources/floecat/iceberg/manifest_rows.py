@@ -37,6 +37,8 @@ class ManifestRows:
         content_sizes: of deletion vectors: bytes of the blob, int64.
         first_row_ids: of data files in format version 3: row id of the first row; Arrow int64, null to
             inherit it. None if all inherit.
+        empty_vectors: of data files: id of a deletion vector that deletes nothing, and so has no delete file;
+            Arrow strings, null if there is none. For the index only.
     """
 
     content: FileContent
@@ -52,6 +54,7 @@ class ManifestRows:
     content_offsets: Int64s | None = None
     content_sizes: Int64s | None = None
     first_row_ids: pa.Int64Array | None = None
+    empty_vectors: pa.StringArray | None = None
 
     def __len__(self) -> int:
         return len(self.file_paths)
@@ -89,4 +92,5 @@ class ManifestRows:
             content_offsets=None if self.content_offsets is None else self.content_offsets[start:stop],
             content_sizes=None if self.content_sizes is None else self.content_sizes[start:stop],
             first_row_ids=cut(self.first_row_ids),
+            empty_vectors=cut(self.empty_vectors),
         )

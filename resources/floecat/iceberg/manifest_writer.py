@@ -116,6 +116,7 @@ def _check(rows: ManifestRows, format_version: int) -> None:
         rows.content_offsets,
         rows.content_sizes,
         rows.first_row_ids,
+        rows.empty_vectors,
     )
     if any(column is not None and len(column) != len(rows) for column in columns):
         raise ValueError("The columns of the entries differ in length")
@@ -144,7 +145,7 @@ def _index_entries(
     keys = rows.file_paths
     if rows.referenced_data_files is not None:
         keys = pc.coalesce(rows.referenced_data_files, rows.file_paths)
-    first_row_ids = rows.first_row_ids
+    first_row_ids, empty_vectors = rows.first_row_ids, rows.empty_vectors
     return index_entries(
         keys,
         partitions,
@@ -156,5 +157,6 @@ def _index_entries(
             "record_count": record_counts,
             "file_size": rows.file_sizes,
             "first_row_id": pa.nulls(len(rows), pa.int64()) if first_row_ids is None else first_row_ids,
+            "empty_vector": pa.nulls(len(rows), pa.string()) if empty_vectors is None else empty_vectors,
         },
     )

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import base64
+import dataclasses
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -26,6 +29,9 @@ def test_keys() -> None:
     assert not data.holds(pa.array(["b", "x"]))
     assert not data.holds(pa.array([], pa.string()))
     assert data.holds(EntryKeys(pa.array(["a"])))
+    some = EntryKeys(pa.array(["a", "x", "y"])).chosen(np.array([1, 2]))
+    assert not data.holds(some)
+    assert data.holds(EntryKeys(pa.array(["x", "a"])).chosen(np.array([1])))
     deletes = table.write([SampleFile("p1", referenced="a"), SampleFile("p2")], DELETES).index
     assert deletes.holds(pa.array(["a"]))
     assert deletes.holds(pa.array(["p2"]))
@@ -45,6 +51,23 @@ def test_the_header_is_enough_for_the_index() -> None:
     for cut in (0, 3, 4, 20, 3000, size - 1):
         with pytest.raises(InvalidMetadataError, match=f"^Cannot read manifest {LOCATION}: "):
             read_index(data[:cut], location=LOCATION)
+
+
+def test_vectors_that_delete_nothing() -> None:
+    table = Table()
+    rows = table.rows([SampleFile("a"), SampleFile("b"), SampleFile("c")])
+    plain, marked = (
+        table.write_rows(dataclasses.replace(rows, empty_vectors=vectors))
+        for vectors in (None, pa.array([None, "iabc", None], pa.string()))
+    )
+    assert read_entries(plain.data) == read_entries(marked.data)
+    # hardly any table has them
+    assert b"empty_vector" not in base64.b64decode(plain.index.encode())
+    for manifest, expected in ((plain, [None] * 3), (marked, [None, "iabc", None])):
+        index = read_index(manifest.data, location=LOCATION)
+        assert index is not None
+        assert index.entries.equals(manifest.index.entries)
+        assert index.entries["empty_vector"].to_pylist() == expected
 
 
 @pytest.mark.parametrize("damage", [b"!!!!", b"AAAA"])

@@ -15,7 +15,7 @@ from floecat.iceberg import entry_keys, manifest_index
 from floecat.iceberg.avro_container import encode_container, read_blocks, read_header
 from floecat.iceberg.entry_keys import EntryKeys
 from floecat.iceberg.manifest_index import read_index
-from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
+from floecat.iceberg.manifest_rewriter import OldManifest, find_entries, rewrite
 from floecat.iceberg.manifest_writer import EncodedManifest
 from floecat.iceberg.manifests import FileContent
 from tests.unit.iceberg.manifest_bytes import manifest_bytes
@@ -130,6 +130,48 @@ def test_statuses_and_ids() -> None:
     assert (listed.min_sequence_number, listed.sequence_number) == (2, 5)
     assert listed.added_snapshot_id == 10**12
     assert listed.manifest_length == len(result.data)
+
+
+@pytest.mark.parametrize("content", [FileContent.DATA, DELETES])
+def test_entries_are_found(content: FileContent) -> None:
+    table = Table(("int", "string"))
+    files = many(3000, EXISTING)
+    if content is DELETES:
+        files = [
+            dataclasses.replace(file, path=f"d{n}", referenced=file.path) for n, file in enumerate(files)
+        ]
+    files[7] = dataclasses.replace(files[7], status=DELETED)
+    manifest = table.write(files, content)
+    wanted = [key_of(files[row]) for row in (2999, 7, 5)]
+    found = find_entries(old(manifest), EntryKeys(keys(*wanted, "x")))
+    assert [(entry.row, entry.key) for entry in found] == [(5, wanted[2]), (2999, wanted[0])]
+    assert all(files[entry.row].path.encode() in entry.data for entry in found)
+    assert (
+        find_entries(OldManifest(manifest.data, LOCATION, None, manifest.index), EntryKeys(keys("x"))) == []
+    )
+
+
+def test_equal_hashes_of_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def same(values: Any) -> Any:
+        return np.zeros(len(values), np.uint64)
+
+    for module in (entry_keys, manifest_index):
+        monkeypatch.setattr(module, "string_hashes", same)
+    manifest = Table().write([SampleFile("s3://b/a"), SampleFile("s3://b/b"), SampleFile("s3://b/c")])
+    found = find_entries(old(manifest), EntryKeys(keys("s3://b/c", "s3://b/x", "s3://b/a")))
+    assert [(entry.row, entry.key) for entry in found] == [(0, "s3://b/a"), (2, "s3://b/c")]
+
+
+def test_vectors_that_delete_nothing_are_remembered() -> None:
+    table = Table()
+    rows = table.rows([SampleFile("a"), SampleFile("b"), SampleFile("c")])
+    vectors = pa.array(["iabc", None, "ixyz"], pa.string())
+    marked = table.write_rows(dataclasses.replace(rows, empty_vectors=vectors))
+    plain = table.write([SampleFile("d")])
+    result = rewrite([old(plain), old(marked)], remove=keys("a"), snapshot_id=9)
+    index = read_index(result.data, location=LOCATION)
+    assert index is not None
+    assert index.entries["empty_vector"].to_pylist() == [None, None, "ixyz", "iabc"]
 
 
 def test_nothing_is_left() -> None:

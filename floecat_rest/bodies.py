@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:
-    """Read a body. Fields that the struct does not know are ignored: the specification grows.
+    """Read a body. Unknown fields are ignored, as the specification grows, unless the struct forbids them.
 
     Raises:
         BadRequestError: it is not valid JSON in UTF-8, nested too deeply, or not of this form. The message

@@ -9,15 +9,13 @@ from uuid import UUID
 
 import typer
 
-from floecat.errors import BadRequestError
-from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Settings
 
 if TYPE_CHECKING:
     from floecat.catalog.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["AccountOption", "CatalogOption", "open_call", "parse_identifier"]
+__all__ = ["AccountOption", "CatalogOption", "open_call"]
 
 AccountOption = Annotated[
     UUID | None,
@@ -49,15 +47,3 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
     with kernel(settings) as opened:
         found = opened.catalogs.by_prefix(principal.account_id, catalog or gateway.default_prefix)
         yield opened, Call(principal, found)
-
-
-def parse_identifier(text: str) -> TableIdentifier:
-    """Reads `namespace.name`, or `outer.inner.name`.
-
-    Raises:
-        BadRequestError: it has no namespace, or a part is empty.
-    """
-    *levels, name = text.split(".")
-    if not levels or not all((*levels, name)):
-        raise BadRequestError(f"Invalid table name: {text!r}, expected NAMESPACE.NAME")
-    return TableIdentifier(tuple(levels), name)

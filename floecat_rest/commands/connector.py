@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
 from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
 from floecat_rest.commands.console import err, out, print_table
+from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 if TYPE_CHECKING:
@@ -40,14 +43,17 @@ def create(
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", help="Below which namespace its tables go, as OUTER.INNER. Default: its own name."
+            "--namespace",
+            help="Below which namespace its tables go, as OUTER.INNER; a level with a dot stands in double"
+            " quotes. Default: its own name.",
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
-            help="KEY=VALUE, repeatable. Kind delta knows namespaces=nested|flat, name=TABLE, max-depth=N.",
+            help="KEY=VALUE, repeatable. Kind delta knows namespaces=nested|flat, name=TABLE, max-depth=N,"
+            " exclude=PATTERN,PATTERN.",
         ),
     ] = None,
     interval: Annotated[
@@ -68,15 +74,17 @@ def create(
     with open_call(settings, catalog, account) as (kernel, call):
         from floecat.catalog.connectors import NewConnector
 
-        levels = tuple(namespace.split(".")) if namespace else ()
+        levels = parse_namespace(namespace) if namespace else ()
         wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
         made = kernel.connectors.create(call, wanted)
-    tables = ".".join(made.namespace)
-    out.print(
-        f"Created connector {made.name} for {made.location}; its tables go to namespace {tables}",
-        markup=False,
-        soft_wrap=True,
-    )
+        _line(
+            f"Created connector {made.name} for {made.location};"
+            f" its tables go to namespace {written(made.namespace)}"
+        )
+        try:
+            kernel.connectors.check_root(call, name)
+        except FloecatError as error:
+            err.print(f"A scan will find nothing: {error.message}", markup=False, soft_wrap=True)
 
 
 @app.command(name="list")
@@ -95,8 +103,9 @@ def list_connectors(
     for row in connectors:
         enabled = "yes" if row.enabled else "no"
         last_scan = _time(row.last_scan_at_ms)
-        namespace = ".".join(row.namespace)
-        table.add_row(row.name, row.kind, row.location, namespace, enabled, last_scan, row.last_error or "")
+        namespace, problem = written(row.namespace), row.last_error or ""
+        cells = (row.name, row.kind, row.location, namespace, enabled, last_scan, problem)
+        table.add_row(*map(Text, cells))
     print_table(table)
 
 
@@ -113,7 +122,7 @@ def scan(
     settings = settings_from(config, data_dir=data_dir)
     with (
         open_call(settings, catalog, account) as (kernel, call),
-        err.status(f"Scanning {name}"),
+        err.status(f"Scanning {escape(name)}"),
     ):
         report = kernel.connector_scans.scan(call, name)
     _print_report(report)
@@ -133,20 +142,23 @@ def delete(
     """Delete a connector. The tables that it found stay in the catalog."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         kernel.connectors.drop(call, name)
-    out.print(f"Deleted connector {name}", markup=False, soft_wrap=True)
+    _line(f"Deleted connector {name}")
 
 
 def _print_report(report: ScanReport) -> None:
     for made in report.registered:
         problem = f", cannot be read: {made.problem.message}" if made.problem else ""
-        _line(f"registered {made.identifier} at {made.location}{problem}")
+        _line(f"registered {written(made.identifier)} at {made.location}{problem}")
     for failure in report.failed:
-        what = f"{failure.identifier} at {failure.location}" if failure.identifier else failure.location
+        named = f"{written(failure.identifier)} at " if failure.identifier else ""
+        what = f"{named}{failure.location}"
         _line(f"failed     {what}: {failure.error.message}")
     if report.error is not None:
         _line(f"stopped    {report.error.message}")
-    counts = (len(report.registered), len(report.skipped), len(report.failed))
-    _line("{} registered, {} known before, {} failed".format(*counts))
+    registered = f"{len(report.registered)} registered"
+    if report.unreadable:
+        registered += f" ({len(report.unreadable)} cannot be read)"
+    _line(f"{registered}, {len(report.skipped)} known before, {len(report.failed)} failed")
 
 
 def _line(text: str) -> None:

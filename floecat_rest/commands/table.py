@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call, parse_identifier
+from floecat.errors import NoSuchNamespaceError
+from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
 from floecat_rest.commands.console import err, out, print_table
+from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+
+if TYPE_CHECKING:
+    from floecat.transactions.register_delta import DeltaRegistration
 
 __all__ = ["app"]
 
@@ -21,7 +28,12 @@ app = typer.Typer(
 )
 
 NameArgument = Annotated[
-    str, typer.Argument(help="NAMESPACE.NAME; nested namespaces are OUTER.INNER.NAME.", metavar="NAME")
+    str,
+    typer.Argument(
+        help="NAMESPACE.NAME; nested namespaces are OUTER.INNER.NAME. A level with a dot stands in double"
+        " quotes: 'lake.\"sales.db\".orders'.",
+        metavar="NAME",
+    ),
 ]
 
 
@@ -45,16 +57,28 @@ def register_delta(
 ) -> None:
     """Register a Delta table. Nothing is copied, and the table stays with Delta: it is read-only here.
 
-    Loads see new versions by themselves. The location must be one of the catalog's own or allowed ones.
+    Loads see new versions by themselves. The location must be one of the catalog's own or allowed ones. A
+    namespace that does not exist is created.
     """
     identifier = parse_identifier(name)
     settings = settings_from(config, data_dir=data_dir)
     with open_call(settings, catalog, account) as (kernel, call):
-        made = kernel.delta_registration.register(
-            call, identifier.namespace, identifier.name, location, format_version=format_version
-        )
+
+        def register() -> DeltaRegistration:
+            return kernel.delta_registration.register(
+                call, identifier.namespace, identifier.name, location, format_version=format_version
+            )
+
+        try:
+            made = register()
+        except NoSuchNamespaceError:
+            # no namespace is left behind for a table that is not there
+            kernel.delta_registration.root(call, location)
+            if kernel.namespaces.ensure(call, identifier.namespace):
+                _line(f"Created namespace {written(identifier.namespace)}")
+            made = register()
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
-    out.print(f"Registered {identifier} at {made.location}: {version}", markup=False, soft_wrap=True)
+    _line(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
     if made.problem is not None:
         err.print(f"It cannot be read: {made.problem.message}", markup=False, soft_wrap=True)
 
@@ -67,12 +91,16 @@ def list_tables(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the Delta tables of a catalog: the newest version that readers see, and what is wrong with it."""
-    table = Table("name", "version", "location", "problem", box=None, pad_edge=False)
+    """List the Delta tables of a catalog: the newest version that readers see, and what is wrong with it.
+
+    The id is the partition of the table in Dagster.
+    """
+    table = Table("name", "version", "id", "location", "problem", box=None, pad_edge=False)
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         for row in kernel.delta_tables.list(call):
             version = "-" if row.version is None else str(row.version)
-            table.add_row(".".join((*row.namespace, row.name)), version, row.location, row.problem or "")
+            name = written((*row.namespace, row.name))
+            table.add_row(*map(Text, (name, version, str(row.entry_id), row.location, row.problem or "")))
     print_table(table)
 
 
@@ -96,8 +124,12 @@ def refresh(
         open_call(settings, catalog, account) as (kernel, call),
         Progress(*columns, console=err, disable=not err.is_terminal) as progress,
     ):
-        task = progress.add_task(f"Versions of {identifier}", total=None)
+        task = progress.add_task(f"Versions of {escape(written(identifier))}", total=None)
         row = kernel.delta_tables.materialise(
             call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
         )
-    out.print(f"{identifier} is at version {row.version}", markup=False, soft_wrap=True)
+    _line(f"{written(identifier)} is at version {row.version}")
+
+
+def _line(text: str) -> None:
+    out.print(text, markup=False, soft_wrap=True)

@@ -42,6 +42,7 @@ from floecat.purge.purger import Purger
 from floecat.purge.worker import PurgeQueue, PurgeWorker
 from floecat.settings import Settings, StorageSettings
 from floecat.store.engine import Store
+from floecat.struct_types import prepare_struct_types
 from floecat.transactions.commit import CommitService
 from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.connector_scans import ConnectorScans
@@ -53,7 +54,7 @@ from floecat.transactions.register_delta import RegisterDeltaService
 from floecat.transactions.staging import Staging
 from floecat.transactions.view_commits import ViewCommitService
 
-__all__ = ["Kernel", "kernel", "open_kernel", "prepare_store"]
+__all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
 
 
 _SPARE_CONNECTIONS = 4
@@ -241,6 +242,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
             Or a location or a kind of connector that is set is malformed.
         StoreUnavailableError: the store does not answer.
     """
+    check_locations(settings)
     store = Store.open(
         settings.store_url,
         # the threads of requests may take all of the pool; those behind them and the event loop read too
@@ -250,20 +252,38 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     try:
         store.check_schema()
         files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
-        return Kernel(settings, store, files, clock or SystemClock())
+        opened = Kernel(settings, store, files, clock or SystemClock())
     except BaseException:
         store.close()
         raise
+    prepare_struct_types()
+    return opened
+
+
+def check_locations(settings: Settings) -> None:
+    """Refuses settings that name a location in a way that no storage could be found by.
+
+    Raises:
+        SettingsError: such a setting; the message names it.
+    """
+    gateway = settings.gateway
+    named = [
+        ("floecat.storage.allowed-locations", location) for location in settings.storage.allowed_locations
+    ]
+    if gateway.default_warehouse_path is not None:
+        named.append(("floecat.gateway.default-warehouse-path", gateway.default_warehouse_path))
+    if gateway.delta_compat.location is not None:
+        named.append(("floecat.gateway.delta-compat.location", gateway.delta_compat.location))
+    for key, location in named:
+        try:
+            normalize_location(location)
+        except BadRequestError as error:
+            raise SettingsError(f"{key}: {error.message}") from None
 
 
 def _compat_location(settings: Settings) -> str | None:
     location = settings.gateway.delta_compat.location
-    if location is None:
-        return None
-    try:
-        return str(normalize_location(location))
-    except BadRequestError as error:
-        raise SettingsError(f"floecat.gateway.delta-compat.location: {error.message}") from None
+    return None if location is None else str(normalize_location(location))
 
 
 def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
@@ -287,9 +307,11 @@ def prepare_store(settings: Settings) -> None:
     Safe when several processes do it at once.
 
     Raises:
-        SettingsError: the URL of the store is malformed, or a newer version has upgraded it.
+        SettingsError: the URL of the store or a location is malformed, or a newer version has upgraded the
+            store.
         StoreUnavailableError: the store does not answer.
     """
+    check_locations(settings)
     settings.data_path.mkdir(parents=True, exist_ok=True)
     store = Store.open(settings.store_url)
     try:

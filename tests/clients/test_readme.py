@@ -1,16 +1,22 @@
-"""The quick starts of the README, run as they are printed there; only the URL is of the test's service."""
+"""The quick starts of the README, run as they are printed; only URLs, paths and `.venv` are of the test."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
+from tests.delta_tables import writable_copy
 from tests.services.catalog import CatalogServer
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -34,14 +40,15 @@ def quick_start(client: str, language: str, server: CatalogServer) -> str:
     )
 
 
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(("FLOECAT_", "PYICEBERG_"))}
+
+
 def output_of(folder: Path, *arguments: str) -> str:
-    environ = {
-        key: value for key, value in os.environ.items() if not key.startswith(("FLOECAT_", "PYICEBERG_"))
-    }
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environ,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=240,
@@ -73,3 +80,38 @@ def test_spark(catalog_server: CatalogServer, tmp_path: Path) -> None:
     output = output_of(tmp_path, "-c", quick_start("Spark", "python", catalog_server))
     assert re.search(r"\|\s*1\|click\|", output)
     assert re.search(r"\|\s*2\| view\|", output)
+
+
+@contextmanager
+def service_in(folder: Path) -> Iterator[str]:
+    """What `make up` starts, without Dagster and demo data, until the end of the block; gives its URL."""
+    command = [sys.executable, "-m", "floecat_rest", "up", "--no-dagster", "--no-demo", "--rest-port", "0"]
+    process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        for line in process.stdout or ():
+            lines.append(line)
+            if "Ctrl-C" in line:
+                break
+        urls = re.findall(r"Iceberg REST +(\S+)", "".join(lines))
+        assert urls, lines
+        yield urls[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_delta_tables(tmp_path: Path) -> None:
+    [section] = re.findall(r"^## Delta tables\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"```(toml|sh)\n(.*?)```", section, re.DOTALL)
+    assert [language for language, _ in blocks] == ["toml", "sh", "sh"]
+    settings, start, register = (text.replace("/data/lake", str(tmp_path / "lake")) for _, text in blocks)
+    (tmp_path / "floecat.toml").write_text(settings, encoding="utf-8")
+    writable_copy("kernel-rs/table-with-dv-small", tmp_path / "lake" / "orders")
+    assert start == "make up\n"
+    with service_in(tmp_path) as url:
+        command, *arguments = shlex.split(register)
+        assert command == ".venv/bin/floecat"
+        assert "version 1" in output_of(tmp_path, "-m", "floecat_rest", *arguments)
+        catalog = load_catalog("floecat", type="rest", uri=url, warehouse="floecat")
+        assert catalog.load_table("demo.orders").scan().to_arrow().num_rows == 8

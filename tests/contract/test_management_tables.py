@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -24,8 +25,10 @@ class TestRegister:
         assert answer.status_code == 201, answer.text
         made = answer.json()
         loaded = catalog.get(f"{catalog.tables_path(namespace)}/d").json()["metadata"]
+        assert UUID(made["id"]) != UUID(made["table-uuid"])
         assert made == {
             "identifier": {"namespace": list(namespace), "name": "d"},
+            "id": made["id"],
             "format": "delta",
             "location": location,
             "table-uuid": loaded["table-uuid"],
@@ -91,6 +94,11 @@ class TestRegister:
         for content in (b"", b"{", b"[]", b'{"name": 1}', b"\xff"):
             answer = catalog.http.post(path, content=content, headers={"content-type": "application/json"})
             assert_error(answer, 400, "BadRequestException")
+
+    def test_a_field_that_is_not_known_is_400(self, catalog: Catalog, namespace: Namespace, location: str):
+        answer = register(catalog, namespace, "d", location, format_version=3)
+        assert "`format_version`" in assert_error(answer, 400, "BadRequestException")
+        assert catalog.names(catalog.tables_path(namespace)) == []
 
     def test_key_has_one_effect(self, catalog: Catalog, namespace: Namespace, location: str):
         path = management(catalog, catalog.tables_path(namespace))
@@ -164,10 +172,28 @@ class TestConnectors:
         assert (again["registered"], len(again["skipped"]), again["failed"]) == ([], 3, [])
         catalog.clear((connector,))
 
+    def test_a_field_that_is_not_known_is_400(self, catalog: Catalog, lake: Lake, connector: str):
+        body = {"name": connector, "kind": "delta", "location": lake.root, "namespcae": ["a"]}
+        answer = catalog.http.post(self.path(catalog), json=body)
+        assert "`namespcae`" in assert_error(answer, 400, "BadRequestException")
+
+    def test_a_root_that_is_not_there_is_told(self, catalog: Catalog, lake: Lake, connector: str):
+        root = f"{lake.root}/{connector}"
+        self.create(catalog, connector, root)
+        (failed,) = self.scan(catalog, connector)["failed"]
+        assert (failed["location"], failed["problem"]["type"]) == (root, "NotFoundException")
+        assert root in catalog.http.get(self.path(catalog, connector)).json()["last-error"]
+        # a name below it in the bucket, and none of its folder
+        lake.put(f"{root}-more/file", b"x")
+        assert len(self.scan(catalog, connector)["failed"]) == 1
+
     def test_new_tables_are_found_by_the_next_scan(self, catalog: Catalog, lake: Lake, connector: str):
         root = f"{lake.root}/{connector}"
-        self.create(catalog, connector, root, options={"namespaces": "flat"})
-        assert self.scan(catalog, connector)["registered"] == []
+        self.create(catalog, connector, root, options={"namespaces": "flat", "exclude": "us"})
+        lake.put(f"{root}/readme.txt", b"x")
+        copy_in(lake, PLAIN_TABLE, f"{root}/us/orders")
+        report = self.scan(catalog, connector)
+        assert (report["registered"], report["failed"]) == ([], [])
         copy_in(lake, DV_TABLE, f"{root}/eu/orders")
         (made,) = self.scan(catalog, connector)["registered"]
         assert made["identifier"] == {"namespace": [connector], "name": "eu_orders"}
@@ -183,6 +209,9 @@ class TestConnectors:
             ({"kind": "os:system"}, 400),
             ({"location": "s3://elsewhere"}, 403),
             ({"options": {"what": "ever"}}, 400),
+            ({"options": {"max-depth": "1" * 5_000}}, 400),
+            ({"options": {"name": "a\x1fb"}}, 400),
+            ({"options": {"exclude": "../x"}}, 400),
             ({"interval": "soon"}, 400),
             ({"namespace": ["a", ""]}, 400),
         ]:

@@ -62,6 +62,18 @@ def test_a_scan_that_ends_early_fails_the_run_and_stops_no_other(
     assert landed(lakehouse) == ["orders"]
 
 
+def test_a_scan_counts_and_names_what_cannot_be_read(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (lakehouse.delta("orders").folder / "_delta_log" / f"{2:020}.json").write_text('{"add": {"path": 5}}')
+    lakehouse.delta("events")
+    lakehouse.connect("landing", "delta")
+    assert run(instance, connector_scan.name).success
+    told = capfd.readouterr().err
+    assert "connector landing: 2 tables registered, 1 of them cannot be read, 0 were known, 0 failed" in told
+    assert "table landed.orders cannot be read: " in told
+
+
 def landed(lakehouse: Lakehouse) -> list[str]:
     page = lakehouse.kernel.tables.list(lakehouse.call(), ("landed",), PageRequest())
     return sorted(table.name for table in page.items)

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class CreateConnectorRequest(msgspec.Struct):
+class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A place that is scanned for tables."""
 
     name: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import msgspec
 
 from floecat.errors import FloecatError
@@ -12,7 +14,7 @@ from floecat_rest.errors import describe_error
 __all__ = ["Identifier", "Problem", "RegisterRequest", "RegisteredTable", "problem_of", "registered_table"]
 
 
-class RegisterRequest(msgspec.Struct, rename="kebab"):
+class RegisterRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """A table that is in storage and becomes one of the catalog."""
 
     name: str
@@ -44,6 +46,8 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
     """A table that was registered."""
 
     identifier: Identifier
+    id: UUID
+    """What the pipeline knows the table by: its partition in Dagster."""
     format: str
     location: str
     table_uuid: str
@@ -57,6 +61,7 @@ def registered_table(registration: DeltaRegistration, request_id: str) -> Regist
     """Renders a registration."""
     return RegisteredTable(
         Identifier.of(registration.identifier),
+        registration.entry_id,
         "delta",
         registration.location,
         registration.table_uuid,

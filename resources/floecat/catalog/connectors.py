@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import msgspec
@@ -10,9 +11,10 @@ import uuid_utils.compat as uuids
 from floecat.catalog.calls import Call
 from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
 from floecat.clock import Clock
+from floecat.connectors.faults import described_fault
 from floecat.connectors.registry import ConnectorRegistry
-from floecat.connectors.spi import Connector, ConnectorSource
-from floecat.errors import AlreadyExistsError, BadRequestError, NotFoundError
+from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
+from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.fileio.base import FileIO
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
 from floecat.store import connectors
@@ -22,10 +24,12 @@ from floecat.store.errors import DuplicateKeyError
 
 __all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "missing_connector"]
 
+_log = logging.getLogger(__name__)
+
 MIN_INTERVAL_MS = 10_000
 """Shortest time between two scheduled scans."""
 
-_MAX_OPTIONS_BYTES = 64 * 1024
+_MAX_OPTIONS_CHARACTERS = 64 * 1024
 
 
 class NewConnector(msgspec.Struct, frozen=True):
@@ -161,13 +165,33 @@ class ConnectorService:
         """What looks for tables.
 
         Raises:
-            BadRequestError: the kind or an option is not known any more.
+            BadRequestError: the kind or an option is not known any more, or the class of the kind fails.
             LocationNotAllowedError: the location is not allowed any more.
-            SettingsError: the class of the kind cannot be imported.
+            SettingsError: the class of the kind cannot be imported, or is no connector.
         """
         call.catalog.allowed.check(row.location)
         source = ConnectorSource(row.location, row.options, call.catalog.allowed, self._files)
-        return self._registry.get(row.kind)(source)
+        kind = self._registry.get(row.kind)
+        try:
+            return kind(source)
+        except FloecatError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the class may be somebody else's
+            _log.error("a connector of kind %s cannot be made: %s", row.kind, described_fault(error))
+            raise BadRequestError(
+                f"A connector of kind {row.kind} cannot be made: its class raised {type(error).__name__}"
+            ) from None
+
+    def check_root(self, call: Call, name: str) -> None:
+        """Looks whether a connector finds anything at its location; not every kind can tell without a scan.
+
+        Raises:
+            NotFoundError: there is no such connector.
+            FloecatError: there is nothing, or it cannot be looked at.
+        """
+        opened = self.open(call, self.find(call, name))
+        if isinstance(opened, ChecksRoot):
+            opened.check_root()
 
     def _row(self, call: Call, wanted: NewConnector) -> ConnectorRow:
         check_name(wanted.name, "connector name")
@@ -175,8 +199,7 @@ class ConnectorService:
         check_namespace(namespace, reserved=self._reserved)
         if wanted.interval_ms < MIN_INTERVAL_MS:
             raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
-        if sum(len(key) + len(value) for key, value in wanted.options.items()) > _MAX_OPTIONS_BYTES:
-            raise BadRequestError(f"Invalid options: more than {_MAX_OPTIONS_BYTES} characters")
+        _check_options(wanted.options)
         now_ms = self._clock.now_ms()
         row = ConnectorRow(
             id=uuids.uuid7(),
@@ -199,6 +222,15 @@ class ConnectorService:
 def missing_connector(name: str) -> NotFoundError:
     """The error for a connector that does not exist."""
     return NotFoundError(f"Connector does not exist: {name}")
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    if sum(len(key) + len(value) for key, value in options.items()) > _MAX_OPTIONS_CHARACTERS:
+        raise BadRequestError(f"Invalid options: more than {_MAX_OPTIONS_CHARACTERS} characters")
+    try:
+        "".join([*options, *options.values()]).encode()
+    except UnicodeEncodeError:
+        raise BadRequestError("Invalid options: not valid Unicode text") from None
 
 
 def _info(row: ConnectorRow) -> ConnectorInfo:

@@ -114,6 +114,25 @@ class NamespaceService:
 
         return self._mutations.run(call, JsonAnswer(NamespaceInfo), work)
 
+    def ensure(self, call: Call, namespace: Namespace) -> bool:
+        """Makes sure that a namespace exists, with its parents; safe when several processes do it at once.
+
+        Returns:
+            Whether it was created.
+
+        Raises:
+            BadRequestError: a level cannot be addressed or stored.
+        """
+        try:
+            self.exists(call, namespace)
+        except NoSuchNamespaceError:
+            try:
+                self.create(call, namespace, {})
+            except AlreadyExistsError:
+                return False
+            return True
+        return False
+
     def load(self, call: Call, namespace: Namespace) -> NamespaceInfo:
         """A namespace and its properties.
 

@@ -6,20 +6,24 @@ folder above and at the tables, however many files these have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from floecat.connectors.delta_log_files import LOG_FOLDER, has_delta_log
+from floecat.connectors.exclusions import Exclusions
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
-from floecat.errors import BadRequestError, FloecatError, UnavailableError
-from floecat.identifiers.namespace import Namespace
+from floecat.errors import BadRequestError, FileMissingError, FloecatError, UnavailableError
+from floecat.identifiers.namespace import Namespace, check_name
 
 __all__ = ["DeltaConnector"]
 
 _NAMESPACES = "namespaces"
 _NAME = "name"
 _MAX_DEPTH = "max-depth"
-_DEFAULTS: Mapping[str, str] = {_NAMESPACES: "nested", _NAME: "", _MAX_DEPTH: "8"}
+_EXCLUDE = "exclude"
+_DEFAULTS: Mapping[str, str] = {_NAMESPACES: "nested", _NAME: "", _MAX_DEPTH: "8", _EXCLUDE: ""}
+_NUMBER = re.compile("[0-9]{1,9}")
 _DEEPEST = 32
 _PATIENCE = 3
 """Folders in a row that storage may fail for before the search is given up."""
@@ -40,6 +44,7 @@ class DeltaConnector:
       `flat` puts all tables into one namespace, named by their folders joined with ``_``.
     - ``name``: what the table is called if the root itself is one. Default: the name of its folder.
     - ``max-depth``: how many folders deep to look below the root, 1 to 32. Default: 8.
+    - ``exclude``: patterns of folders that are not looked into, separated by commas; see `Exclusions`.
 
     Hidden folders (``_`` or ``.`` first) and folders of partitions (``key=value``) are not looked into, and
     symbolic links are not followed.
@@ -56,6 +61,11 @@ class DeltaConnector:
         self._flat = options[_NAMESPACES] == "flat"
         self._name = options[_NAME]
         self._max_depth = int(options[_MAX_DEPTH])
+        self._excluded = Exclusions(options[_EXCLUDE])
+
+    def check_root(self) -> None:
+        """See `ChecksRoot.check_root`."""
+        self._look(_Folder(self._source.location, ()))
 
     def discover(self) -> Iterator[Discovery]:
         """See `Connector.discover`."""
@@ -87,13 +97,22 @@ class DeltaConnector:
         }
         if LOG_FOLDER in children and has_delta_log(self._source.files, folder.location):
             return self._table(folder)
+        if not children and not folder.levels:
+            self._check_not_empty(folder.location)
         if len(folder.levels) >= self._max_depth:
             return []
         return [
-            _Folder(location, (*folder.levels, name))
+            _Folder(location, levels)
             for name, location in children.items()
-            if not name.startswith(("_", ".")) and "=" not in name
+            if not name.startswith(("_", "."))
+            and "=" not in name
+            and not self._excluded.hold(levels := (*folder.levels, name))
         ]
+
+    def _check_not_empty(self, root: str) -> None:
+        # object storage has no empty folders: a root that is misspelt and one that is empty look the same
+        if not any(True for _ in self._source.files.list(root)):
+            raise FileMissingError(f"There is nothing to look at: {root} is no folder, or an empty one")
 
     def _table(self, folder: _Folder) -> DiscoveredTable:
         if not folder.levels:
@@ -110,7 +129,9 @@ def _checked(given: Mapping[str, str]) -> Mapping[str, str]:
     options = {**_DEFAULTS, **given}
     if options[_NAMESPACES] not in ("nested", "flat"):
         raise BadRequestError(f"Invalid option {_NAMESPACES}: must be nested or flat")
+    if options[_NAME]:
+        check_name(options[_NAME], f"option {_NAME}")
     depth = options[_MAX_DEPTH]
-    if not (depth.isascii() and depth.isdigit() and 1 <= int(depth) <= _DEEPEST):
+    if not (_NUMBER.fullmatch(depth) and 1 <= int(depth) <= _DEEPEST):
         raise BadRequestError(f"Invalid option {_MAX_DEPTH}: must be a number from 1 to {_DEEPEST}")
     return options

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import cast
 
 from floecat.connectors.spi import Connector
 from floecat.errors import BadRequestError, SettingsError
+from floecat.struct_types import prepare_struct_types
 
 __all__ = ["BUILT_IN", "ConnectorRegistry"]
 
@@ -44,7 +46,7 @@ class ConnectorRegistry:
 
         Raises:
             BadRequestError: nobody has named such a kind.
-            SettingsError: the operator named it, and it cannot be imported.
+            SettingsError: the operator named it, and it cannot be imported, or is no connector.
         """
         place = self._places.get(kind)
         if place is None:
@@ -52,7 +54,14 @@ class ConnectorRegistry:
             raise BadRequestError(f"Unknown kind of connector: {kind[:80]!r} (known: {known})")
         module, _, name = place.partition(":")
         try:
-            found: type[Connector] = getattr(import_module(module), name)
+            found = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise SettingsError(f"floecat.connectors.kinds: {place} cannot be imported: {error}") from error
-        return found
+        except Exception as error:  # whatever a module of somebody else does when it is imported
+            raise SettingsError(
+                f"floecat.connectors.kinds: {place} cannot be imported: {type(error).__name__}"
+            ) from error
+        if not callable(found) or not callable(getattr(found, "discover", None)):
+            raise SettingsError(f"floecat.connectors.kinds: {place} is no connector: it has no discover()")
+        prepare_struct_types()
+        return cast("type[Connector]", found)

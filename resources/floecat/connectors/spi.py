@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -12,7 +12,14 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace
 
-__all__ = ["Connector", "ConnectorSource", "DiscoveredTable", "Discovery", "UnreadablePlace"]
+__all__ = [
+    "ChecksRoot",
+    "Connector",
+    "ConnectorSource",
+    "DiscoveredTable",
+    "Discovery",
+    "UnreadablePlace",
+]
 
 
 class ConnectorSource(msgspec.Struct, frozen=True):
@@ -64,5 +71,18 @@ class Connector(Protocol):
 
         Raises:
             StorageUnavailableError: storage fails altogether.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksRoot(Protocol):
+    """What a connector may offer beside: a look at the root alone, for whoever makes a connector."""
+
+    def check_root(self) -> None:
+        """Looks whether there is anything to search.
+
+        Raises:
+            FloecatError: there is not, or it cannot be looked at.
         """
         ...

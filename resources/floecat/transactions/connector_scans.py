@@ -17,9 +17,10 @@ from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.connectors import ConnectorService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
+from floecat.connectors.faults import described_fault
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
-from floecat.errors import AlreadyExistsError, FloecatError, NoSuchNamespaceError, StoreUnavailableError
-from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import connectors, delta_tables
 from floecat.store.connectors import ConnectorRow
 from floecat.store.engine import Store
@@ -60,6 +61,11 @@ class ScanReport(msgspec.Struct):
     failed: list[FailedTable] = []
     error: FloecatError | None = None
     """Why the scan ended before everything was looked at, if so."""
+
+    @property
+    def unreadable(self) -> list[DeltaRegistration]:
+        """Those of the new tables that cannot be read."""
+        return [made for made in self.registered if made.problem is not None]
 
     @property
     def summary(self) -> str | None:
@@ -138,42 +144,59 @@ class ConnectorScans:
         deadline = time.monotonic() + self._reading_s
         try:
             for found in self._services.open(call, row).discover():
-                if isinstance(found, UnreadablePlace):
-                    report.failed.append(FailedTable(found.location, found.error))
-                else:
-                    self._take(call, row, found, report, read=time.monotonic() < deadline)
+                self._take(call, row, found, report, read=time.monotonic() < deadline)
         except StoreUnavailableError:
             raise
         except FloecatError as error:
             report.error = error
         except Exception as error:  # noqa: BLE001 - a connector of somebody else must not end a schedule
-            # its text could hold anything, and the row is shown to users
-            _log.exception("the scan of connector %s failed", row.name)
+            _log.error("the scan of connector %s failed: %s", row.name, described_fault(error))
             report.error = _internal(error)
         self._note(row, report.summary)
         return report
 
-    def _take(
-        self, call: Call, row: ConnectorRow, found: DiscoveredTable, report: ScanReport, *, read: bool
-    ) -> None:
-        identifier = TableIdentifier((*row.namespace, *found.namespace), found.name)
+    def _take(self, call: Call, row: ConnectorRow, found: object, report: ScanReport, *, read: bool) -> None:
+        location, identifier = row.location, None
         try:
-            known = self._known(call, found.location)
-            if not known:
-                try:
-                    report.registered.append(self._register(call, row, identifier, found, read=read))
-                except AlreadyExistsError:
-                    known = self._known(call, found.location)  # another scan was faster
-                    if not known:
-                        raise
-            report.skipped += known[:1]
+            if isinstance(found, UnreadablePlace):
+                location = str(found.location)
+                raise found.error
+            table = _checked(found)
+            location = table.location
+            identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
+            self._take_table(call, row, identifier, table, report, read=read)
         except StoreUnavailableError:
             raise
         except FloecatError as error:
-            report.failed.append(FailedTable(found.location, error, identifier))
+            report.failed.append(FailedTable(location, error, identifier))
         except Exception as error:  # noqa: BLE001 - one bad table must not stop the others
-            _log.exception("table %s at %s could not be registered", identifier, found.location)
-            report.failed.append(FailedTable(found.location, _internal(error), identifier))
+            _log.error(
+                "connector %s: what it found at %s could not be registered: %s",
+                row.name,
+                location,
+                described_fault(error),
+            )
+            report.failed.append(FailedTable(location, _internal(error), identifier))
+
+    def _take_table(
+        self,
+        call: Call,
+        row: ConnectorRow,
+        identifier: TableIdentifier,
+        found: DiscoveredTable,
+        report: ScanReport,
+        *,
+        read: bool,
+    ) -> None:
+        known = self._known(call, found.location)
+        if not known:
+            try:
+                report.registered.append(self._register(call, row, identifier, found, read=read))
+            except AlreadyExistsError:
+                known = self._known(call, found.location)  # another scan was faster
+                if not known:
+                    raise
+        report.skipped += known[:1]
 
     def _register(
         self,
@@ -185,7 +208,7 @@ class ConnectorScans:
         read: bool,
     ) -> DeltaRegistration:
         check_format(found.format)
-        self._ensure_namespace(call, identifier.namespace)
+        self._namespaces.ensure(call, identifier.namespace)
         return self._registration.register(
             call,
             identifier.namespace,
@@ -194,15 +217,6 @@ class ConnectorScans:
             connector_id=row.id,
             read=read,
         )
-
-    def _ensure_namespace(self, call: Call, namespace: Namespace) -> None:
-        try:
-            self._namespaces.exists(call, namespace)
-        except NoSuchNamespaceError:
-            try:
-                self._namespaces.create(call, namespace, {})
-            except AlreadyExistsError:  # by another scan, meanwhile
-                return
 
     def _known(self, call: Call, location: str) -> Sequence[KnownTable]:
         with self._store.read() as conn:
@@ -216,6 +230,16 @@ class ConnectorScans:
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]
         self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _checked(found: object) -> DiscoveredTable:
+    """What a connector found, which may be of somebody else's making."""
+    if not isinstance(found, DiscoveredTable):
+        raise BadRequestError(f"The connector found something that is no table: {type(found).__name__}")
+    try:
+        return msgspec.convert(msgspec.structs.asdict(found), DiscoveredTable)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"The connector found a table that is not described well: {error}") from None
 
 
 def _internal(error: Exception) -> FloecatError:

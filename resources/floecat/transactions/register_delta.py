@@ -58,6 +58,8 @@ class DeltaRegistration(msgspec.Struct, frozen=True):
     location: str
     """Root of the table, normalized."""
     table_uuid: str
+    entry_id: UUID
+    """What the pipeline knows the table by, under every name."""
     snapshot_id: int | None = None
     """Newest version that Iceberg readers see; `None` if none could be read yet."""
     problem: FloecatError | None = None
@@ -147,8 +149,23 @@ class RegisterDeltaService:
 
         kept = self._mutations.run(call, JsonAnswer(_Kept), work)
         if not read:
-            return DeltaRegistration(identifier, kept.location, kept.table_uuid)
+            return DeltaRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id)
         return self._read(call, identifier, kept)
+
+    def root(self, call: Call, location: str) -> str:
+        """The normalized location of a Delta table in storage.
+
+        Raises:
+            BadRequestError: the location is malformed.
+            LocationNotAllowedError: it lies outside the allowed ones.
+            FileMissingError: there is no Delta log.
+            UnsupportedOperationError: Delta tables are turned off.
+        """
+        self._loads.check_enabled()
+        root = str(call.catalog.allowed.check(location))
+        if not has_delta_log(self._files, root):
+            raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
+        return root
 
     def _prepare(
         self,
@@ -166,9 +183,7 @@ class RegisterDeltaService:
         taken = self._entries.kind_of(call.catalog, identifier)
         if taken is not None:
             raise name_taken("table", taken, identifier)
-        root = str(call.catalog.allowed.check(location))
-        if not has_delta_log(self._files, root):
-            raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
+        root = self.root(call, location)
         entry_id, table_uuid, now_ms = uuids.uuid7(), str(uuid4()), self._clock.now_ms()
         row = EntryRow(
             id=entry_id,
@@ -258,7 +273,7 @@ class RegisterDeltaService:
         with self._store.read() as conn:
             delta = delta_tables.get(conn, kept.entry_id)
         version = None if delta is None else delta.version
-        return DeltaRegistration(identifier, kept.location, kept.table_uuid, version, problem)
+        return DeltaRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id, version, problem)
 
     def _entry(self, entry_id: UUID) -> EntryRow | None:
         with self._store.read() as conn:

@@ -11,7 +11,7 @@ import pytest
 
 from floecat.catalog.calls import Call, PageRequest
 from floecat.catalog.connectors import NewConnector
-from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery
+from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -90,6 +90,10 @@ class TestConnectors:
             ({"namespace": ("a\x1fb",)}, BadRequestError),
             ({"options": {"namespaces": "deep"}}, BadRequestError),
             ({"options": {"name": "x" * 100_000}}, BadRequestError),
+            ({"options": {"name": "a\x1fb"}}, BadRequestError),
+            ({"options": {"exclude": "\udcff"}}, BadRequestError),
+            ({"options": {"max-depth": "1" * 5_000}}, BadRequestError),
+            ({"name": "a\x1fb"}, BadRequestError),
             ({"interval_ms": 9_999}, BadRequestError),
         ],
     )
@@ -188,6 +192,41 @@ class TestScans:
         assert registered(report) == ["lake.b"]
         assert [failure.error.message for failure in report.failed] == ["internal error: ValueError"]
 
+    def test_a_root_that_is_not_there_is_a_problem(self, kernel: Kernel, call: Call, engine: SetEngine):
+        connect(kernel, call, path="misspelt")
+        with pytest.raises(FileMissingError):
+            kernel.connectors.check_root(call, "lake")
+        report = kernel.connector_scans.scan(call, "lake")
+        assert [type(failure.error) for failure in report.failed] == [FileMissingError]
+        assert "misspelt" in str(kernel.connectors.load(call, "lake").last_error)
+        delta_log(kernel, "misspelt/t")
+        kernel.connectors.check_root(call, "lake")
+        assert registered(kernel.connector_scans.scan(call, "lake")) == ["lake.t"]
+        assert kernel.connectors.load(call, "lake").last_error is None
+
+    def test_a_dropped_table_comes_back_unless_it_is_excluded(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        for name in ("a", "b"):
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        connect(kernel, call, "less", namespace=("lake",), options={"exclude": "a"})
+        kernel.connector_scans.scan(call, "lake")
+        dropped = TableIdentifier(("lake",), "a")
+        kernel.tables.drop(call, dropped)
+        assert registered(kernel.connector_scans.scan(call, "less")) == []
+        assert registered(kernel.connector_scans.scan(call, "lake")) == ["lake.a"]
+
+    def test_tables_that_cannot_be_read_are_counted(self, kernel: Kernel, call: Call, engine: SetEngine):
+        engine.problem = InvalidDeltaTableError("version 1 is missing")
+        delta_log(kernel, "delta/a")
+        connect(kernel, call)
+        report = kernel.connector_scans.scan(call, "lake")
+        assert report.unreadable == report.registered
+        delta_log(kernel, "delta/b")
+        engine.problem = None
+        assert kernel.connector_scans.scan(call, "lake").unreadable == []
+
     def test_tables_are_read_only_while_there_is_time(self, kernel: Kernel, call: Call, engine: SetEngine):
         for name in "ab":
             delta_log(kernel, f"delta/{name}")
@@ -246,10 +285,19 @@ class OtherConnector:
     """A connector of somebody else, with every kind of surprise."""
 
     def __init__(self, source: ConnectorSource) -> None:
+        if "broken" in source.options:
+            raise TypeError(f"option {source.options}")
         self.source = source
 
     def discover(self) -> Iterator[Discovery]:
         root = self.source.location
+        if "odd" in self.source.options:
+            yield "no table"  # type: ignore[misc]
+            yield DiscoveredTable(5, f"{root}/d")  # type: ignore[arg-type]
+            yield DiscoveredTable("d", f"{root}/d", namespace="ab")  # type: ignore[arg-type]
+            yield UnreadablePlace(f"{root}/x", ValueError("secret"))  # type: ignore[arg-type]
+            yield DiscoveredTable("d", f"{root}/d", namespace=["a"])  # type: ignore[arg-type]
+            return
         yield DiscoveredTable("d", f"{root}/d")
         yield DiscoveredTable("none", f"{root}/none")
         yield DiscoveredTable("h", f"{root}/d", format="hudi")
@@ -281,3 +329,40 @@ class TestOtherKinds:
         assert report.error.message == report.summary == "internal error: KeyError"
         connect(kernel, call, "away", kind=self.KIND, options={"away": ""})
         assert kernel.connector_scans.scan(call, "away").summary == "away"
+
+    def test_what_is_no_table_stops_no_other(
+        self, kernel: Kernel, call: Call, engine: SetEngine, caplog: pytest.LogCaptureFixture
+    ):
+        delta_log(kernel, "delta/d")
+        connect(kernel, call, kind=self.KIND, options={"odd": ""})
+        report = kernel.connector_scans.scan(call, "lake")
+        assert registered(report) == ["lake.a.d"]
+        assert [failure.error.message.partition(": ")[2][:12] for failure in report.failed] == [
+            "str",
+            "Expected `st",
+            "Expected `ar",
+            "ValueError",
+        ]
+        assert report.error is None
+        assert "secret" not in caplog.text
+        assert "ValueError" in caplog.text
+
+    def test_the_log_never_repeats_what_it_raises(
+        self, kernel: Kernel, call: Call, engine: SetEngine, caplog: pytest.LogCaptureFixture
+    ):
+        connect(kernel, call, kind=self.KIND)
+        kernel.connector_scans.scan(call, "lake")
+        assert "the scan of connector lake failed: KeyError" in caplog.text
+        assert "in discover" in caplog.text
+        assert "secret" not in caplog.text
+
+    def test_a_class_that_fails_is_named(self, kernel: Kernel, call: Call, caplog: pytest.LogCaptureFixture):
+        with pytest.raises(BadRequestError, match=rf"kind {self.KIND} .* raised TypeError") as refused:
+            connect(kernel, call, kind=self.KIND, options={"broken": "hunter2"})
+        assert "hunter2" not in refused.value.message + caplog.text
+        assert "TypeError" in caplog.text
+        assert kernel.connectors.list(call) == []
+
+    def test_a_root_that_nobody_can_look_at_alone(self, kernel: Kernel, call: Call):
+        connect(kernel, call, kind=self.KIND)
+        kernel.connectors.check_root(call, "lake")

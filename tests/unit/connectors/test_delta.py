@@ -8,7 +8,12 @@ import pytest
 
 from floecat.connectors.delta import DeltaConnector
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, UnreadablePlace
-from floecat.errors import BadRequestError, LocationNotAllowedError, StorageUnavailableError
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    LocationNotAllowedError,
+    StorageUnavailableError,
+)
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
 from tests.services.faults import FaultyFileIO
@@ -32,13 +37,16 @@ class Lake:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"x")
 
-    def search(
-        self, path: str = "", allowed: str = "", **options: str
-    ) -> list[DiscoveredTable | UnreadablePlace]:
+    def connector(self, path: str = "", allowed: str = "", **options: str) -> DeltaConnector:
         location = (self.root / path).as_uri()
         roots = AllowedLocations([(self.root / allowed).as_uri()])
         named = {key.replace("_", "-"): value for key, value in options.items()}
-        return list(DeltaConnector(ConnectorSource(location, named, roots, self.files)).discover())
+        return DeltaConnector(ConnectorSource(location, named, roots, self.files))
+
+    def search(
+        self, path: str = "", allowed: str = "", **options: str
+    ) -> list[DiscoveredTable | UnreadablePlace]:
+        return list(self.connector(path, allowed, **options).discover())
 
     def names(self, path: str = "", **options: str) -> list[str]:
         found = self.search(path, **options)
@@ -72,9 +80,57 @@ def test_a_single_table(lake: Lake) -> None:
     assert lake.names("sales", name="not-this") == ["orders"]
 
 
-def test_nothing_there(lake: Lake) -> None:
+def test_no_table_there(lake: Lake) -> None:
+    lake.put("readme.txt")
     assert lake.search() == []
-    assert lake.search("none") == []
+    (lake.root / "empty" / "folder").mkdir(parents=True)
+    assert lake.search("empty") == []
+
+
+@pytest.mark.parametrize("root", ["", "none", "file"])
+def test_a_root_with_nothing_in_it_is_told(lake: Lake, root: str) -> None:
+    if root == "file":
+        lake.put(root)
+    (place,) = lake.search(root)
+    assert isinstance(place, UnreadablePlace)
+    assert isinstance(place.error, FileMissingError)
+    assert place.location in place.error.message
+    with pytest.raises(FileMissingError):
+        lake.connector(root).check_root()
+
+
+def test_a_look_at_the_root_alone(lake: Lake) -> None:
+    lake.add("a/b/t")
+    lake.connector().check_root()
+    assert lake.files.counters.counts.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        ("", ["a.tmp.t", "a.x1", "a.x2", "staging.a.t", "t"]),
+        ("staging", ["a.tmp.t", "a.x1", "a.x2", "t"]),
+        ("staging/", ["a.tmp.t", "a.x1", "a.x2", "t"]),
+        ("a/x?", ["a.tmp.t", "staging.a.t", "t"]),
+        ("a/x[2-9]", ["a.tmp.t", "a.x1", "staging.a.t", "t"]),
+        ("x?", ["a.tmp.t", "a.x1", "a.x2", "staging.a.t", "t"]),
+        ("**/tmp", ["a.x1", "a.x2", "staging.a.t", "t"]),
+        ("**/t", ["a.x1", "a.x2"]),
+        ("a/**", ["staging.a.t", "t"]),
+        ("**/a/**/t, a/*1", ["a.x2", "t"]),
+        ("A/x1", ["a.tmp.t", "a.x1", "a.x2", "staging.a.t", "t"]),
+        ("*", []),
+    ],
+)
+def test_folders_are_excluded(lake: Lake, patterns: str, found: list[str]) -> None:
+    lake.add("t", "a/x1", "a/x2", "a/tmp/t", "staging/a/t")
+    assert lake.names(exclude=patterns) == found
+
+
+def test_what_is_excluded_is_not_looked_into(lake: Lake) -> None:
+    lake.add("t", "staging/t")
+    lake.names(exclude="staging")
+    assert [location for _, location in lake.files.calls if "staging" in location] == []
 
 
 def test_a_table_is_not_looked_into(lake: Lake) -> None:
@@ -165,6 +221,16 @@ def test_a_search_ends_when_storage_is_away(lake: Lake) -> None:
         ({"max-depth": "33"}, "from 1 to 32"),
         ({"max-depth": "many"}, "from 1 to 32"),
         ({"max-depth": "²"}, "from 1 to 32"),
+        ({"max-depth": "1" * 5_000}, "from 1 to 32"),
+        ({"name": "a\x1fb"}, "Invalid option name: holds a control character"),
+        ({"name": " "}, "Invalid option name: must not be empty"),
+        ({"exclude": "a,,b"}, "Invalid option exclude: '' must be a path below the root"),
+        ({"exclude": "/a"}, "must be a path below the root"),
+        ({"exclude": "s3://lake/a"}, "must be a path below the root"),
+        ({"exclude": "a/../b"}, "must not hold '.' or '..'"),
+        ({"exclude": "a**"}, "must stand between slashes"),
+        ({"exclude": "a\x1fb"}, "holds a control character"),
+        ({"exclude": ",".join(["a"] * 101)}, "more than 100 patterns"),
     ],
 )
 def test_options_are_checked(lake: Lake, options: dict[str, str], message: str) -> None:

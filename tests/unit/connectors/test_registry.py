@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from floecat.connectors.delta import DeltaConnector
@@ -51,3 +53,20 @@ def test_a_malformed_kind_stops_the_start(kind: str) -> None:
 def test_a_kind_that_cannot_be_imported_is_named(kind: str) -> None:
     with pytest.raises(SettingsError, match=f"floecat.connectors.kinds: {kind}"):
         ConnectorRegistry([kind]).get(kind)
+
+
+@pytest.mark.parametrize("kind", ["json:JSONDecoder", "json:loads", "floecat.clock:__doc__"])
+def test_what_is_no_connector_is_named(kind: str) -> None:
+    with pytest.raises(SettingsError, match=f"floecat.connectors.kinds: {kind} is no connector"):
+        ConnectorRegistry([kind]).get(kind)
+
+
+def test_a_module_that_fails_is_named_without_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fails_when_imported.py").write_text("raise ValueError('hunter2')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kind = "fails_when_imported:Kind"
+    with pytest.raises(SettingsError, match=f"{kind} cannot be imported: ValueError") as refused:
+        ConnectorRegistry([kind]).get(kind)
+    assert "hunter2" not in refused.value.message

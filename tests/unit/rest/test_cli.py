@@ -18,10 +18,6 @@ import msgspec
 import pytest
 
 import floecat
-from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call
-from floecat.runtime import kernel
-from floecat.settings import load_settings
 from tests.delta_tables import writable_copy
 
 COMMANDS = (
@@ -255,26 +251,24 @@ def lake() -> Path:
 
 def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     orders, future = ((lake / name).as_uri() for name in ("orders", "future"))
-    missing = run("table", "register-delta", "ns.orders", orders)
-    assert one_error(missing, 1) == "Namespace does not exist: ns"
-    with kernel(load_settings()) as opened:
-        account = opened.settings.gateway.default_account_id
-        call = Call(Principal("tester", account), opened.catalogs.by_prefix(account, "floecat"))
-        opened.namespaces.create(call, ("ns",), {})
+    missing = run("table", "register-delta", "ns.orders", f"{orders}-not-there")
+    assert "There is no Delta table" in one_error(missing, 1)
     made = run("table", "register-delta", "ns.orders", orders, "--catalog", "floecat")
     assert (made.returncode, made.stderr) == (0, "")
-    assert made.stdout == f"Registered ns.orders at {orders}: version 1\n"
+    note, line = made.stdout.splitlines()
+    assert note == "Created namespace ns"
+    assert line.startswith(f"Registered ns.orders at {orders}: version 1, id ")
+    orders_id = line.rpartition(" ")[2]
     unreadable = run("table", "register-delta", "ns.future", future, "--format-version", "3")
-    assert (unreadable.returncode, unreadable.stdout) == (
-        0,
-        f"Registered ns.future at {future}: not read yet\n",
-    )
+    assert unreadable.returncode == 0
+    assert unreadable.stdout.startswith(f"Registered ns.future at {future}: not read yet, id ")
+    future_id = unreadable.stdout.split()[-1]
     assert unreadable.stderr.startswith("It cannot be read: ")
     assert "blahabl" in unreadable.stderr
-    listed = [line.split(maxsplit=3) for line in run("table", "list").stdout.splitlines()[1:]]
-    assert listed[0] == ["ns.orders", "1", orders]
-    assert listed[1][:3] == ["ns.future", "-", future]
-    assert "blahabl" in listed[1][3]
+    listed = [line.split(maxsplit=4) for line in run("table", "list").stdout.splitlines()[1:]]
+    assert listed[0] == ["ns.orders", "1", orders_id, orders]
+    assert listed[1][:4] == ["ns.future", "-", future_id, future]
+    assert "blahabl" in listed[1][4]
     assert run("table", "refresh", "ns.orders").stdout == "ns.orders is at version 1\n"
     assert "blahabl" in one_error(run("table", "refresh", "ns.future"), 1)
 
@@ -284,6 +278,11 @@ def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     [
         (("table", "refresh", "orders"), "Invalid table name: 'orders', expected NAMESPACE.NAME"),
         (("table", "refresh", "ns..orders"), "Invalid table name: 'ns..orders', expected NAMESPACE.NAME"),
+        (("table", "refresh", 'ns."a'), "Invalid table name: 'ns.\"a', expected NAMESPACE.NAME"),
+        (
+            ("connector", "create", "c", "file:///x", "--namespace", "a..b"),
+            "Invalid namespace: 'a..b', expected OUTER.INNER",
+        ),
         (("table", "refresh", "ns.none"), "Table does not exist: ns.none"),
         (("table", "list", "--catalog", "none"), "Warehouse does not exist: none"),
         (("connector", "scan", "none"), "Connector does not exist: none"),
@@ -309,13 +308,70 @@ def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:
     future, orders, counts = scanned.stdout.splitlines()
     assert orders == f"registered raw.eu.orders at {lake.as_uri()}/orders"
     assert future.startswith(f"registered raw.eu.future at {lake.as_uri()}/future, cannot be read: ")
-    assert counts == "2 registered, 0 known before, 0 failed"
+    assert counts == "2 registered (1 cannot be read), 0 known before, 0 failed"
     assert run("connector", "scan", "lake").stdout == "0 registered, 2 known before, 0 failed\n"
     (row,) = run("connector", "list").stdout.splitlines()[1:]
     assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw.eu", "yes"]
     assert run("connector", "delete", "lake").stdout == "Deleted connector lake\n"
     assert len(run("connector", "list").stdout.splitlines()) == 1
     assert len(run("table", "list").stdout.splitlines()) == 3
+
+
+def test_names_with_dots_are_quoted_as_in_sql(lake: Path) -> None:
+    writable_copy("kernel-rs/table-with-dv-small", lake / "sales.db" / 'a"b c')
+    (lake / "orders").rename(lake / "sales.db" / "orders")
+    location = f"{lake.as_uri()}/sales.db"
+    made = run("connector", "create", "lake", location, "--namespace", 'lake."sales.db"')
+    assert made.stdout.endswith('; its tables go to namespace lake."sales.db"\n')
+    scanned = run("connector", "scan", "lake").stdout.splitlines()
+    assert scanned[0].startswith('registered lake."sales.db"."a""b c" at ')
+    assert scanned[1] == f'registered lake."sales.db".orders at {location}/orders'
+    refreshed = run("table", "refresh", 'lake."sales.db".orders')
+    assert refreshed.stdout == 'lake."sales.db".orders is at version 1\n'
+    refreshed = run("table", "refresh", 'lake."sales.db"."a""b c"')
+    assert refreshed.stdout == 'lake."sales.db"."a""b c" is at version 1\n'
+    assert run("table", "list").stdout.count('lake."sales.db".') == 2
+    assert 'lake."sales.db"' in run("connector", "list").stdout
+    again = run("table", "register-delta", '"x.y".orders', f"{location}/orders")
+    assert again.stdout.startswith('Created namespace "x.y"\nRegistered "x.y".orders at ')
+
+
+def test_a_connector_of_a_place_that_is_not_there(lake: Path) -> None:
+    place = f"{lake.as_uri()}/misspelt"
+    made = run("connector", "create", "lake", place)
+    assert made.returncode == 0
+    problem = f"There is nothing to look at: {place} is no folder, or an empty one"
+    assert made.stderr == f"A scan will find nothing: {problem}\n"
+    scanned = run("connector", "scan", "lake")
+    assert scanned.returncode == 1
+    assert scanned.stdout.splitlines() == [
+        f"failed     {place}: {problem}",
+        "0 registered, 0 known before, 1 failed",
+    ]
+    assert problem in run("connector", "list").stdout
+
+
+def test_a_kind_that_is_no_connector_is_named(lake: Path) -> None:
+    kind = "json:JSONDecoder"
+    made = run("connector", "create", "q", lake.as_uri(), "--kind", kind, FLOECAT_CONNECTORS_KINDS=kind)
+    assert one_error(made, 2) == f"floecat.connectors.kinds: {kind} is no connector: it has no discover()"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("up --no-dagster", "floecat.storage.allowed-locations"),
+        ("serve", "floecat.storage.allowed-locations"),
+        ("table list", "floecat.storage.allowed-locations"),
+        ("db upgrade", "floecat.gateway.default-warehouse-path"),
+        ("catalog list", "floecat.gateway.delta-compat.location"),
+    ],
+)
+def test_a_malformed_location_names_its_setting(name: str, setting: str) -> None:
+    variable = setting.replace(".", "_").replace("-", "_").upper()
+    message = one_error(run(*name.split(), **{variable: "rel"}), 2)
+    assert message == f"{setting}: Invalid location 'rel': must be an absolute URI or path"
+    assert not Path(".floecat").exists()
 
 
 def test_a_scan_with_failures_says_so(lake: Path) -> None:

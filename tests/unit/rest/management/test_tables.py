@@ -22,6 +22,7 @@ def test_the_answer_tells_what_was_registered(client, namespace, engine, delta_t
     assert answer.status_code == 201
     made = answer.json()
     assert len(made.pop("table-uuid")) == 36
+    assert len(made.pop("id")) == 36
     assert made == {
         "identifier": {"namespace": [namespace], "name": "d"},
         "format": "delta",

@@ -113,13 +113,15 @@ class DeltaCompatSettings(Group, frozen=True, kw_only=True):
     with another footer, or `refuse` the table."""
 
     max_files_in_request: Annotated[int, integer(minimum=0)] = 50_000
-    """Changes of more files than this are left to the pipeline, and are not worked out while a load waits."""
+    """Versions for which more files than this have to be opened (for deletion vectors, footers or field ids)
+    are left to the pipeline. On Spark it builds those, too."""
 
     max_versions_in_request: Annotated[int, integer(minimum=1)] = 100
     """A load brings in at most so many versions before the newest; the pipeline brings in the others."""
 
     wait: Annotated[Duration, duration()] = Duration(20_000)
-    """How long a load waits for what the pipeline makes, before it is answered 503 with `Retry-After`."""
+    """How long a load waits for a new version to be made, by this process or by the pipeline, before it is
+    answered 503 with `Retry-After`."""
 
 
 class GatewaySettings(Group, frozen=True, kw_only=True):

@@ -306,7 +306,9 @@ class Refresher:
         document = TableDocument.parse(known.document or b"")
         held = set(document.versions)
         document.remove(held - set(listing.versions) - {state.version})
-        missing = [version for version in listing.versions if version not in held | work.tried]
+        # what came after the newest snapshot comes with the next refresh
+        older = (version for version in listing.versions if version < state.version)
+        missing = [version for version in older if version not in held | work.tried]
         builder = self._builder(
             known, log, listing, document, ids, document.partition_names, in_request=False
         )

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from floecat.compat import refresher
+from floecat.store import tables
+from floecat.store.documents import decompress
 from tests.behaviour.compat.actions import column, metadata, protocol
 from tests.behaviour.compat.conftest import as_rows, delta_table, rows_of
 from tests.clients.delta.writer import DeltaWriter
@@ -43,6 +45,30 @@ def test_loads_get_in_between_the_parts(open_lake, tmp_path):
     assert told[-1] == (7, 7)
     assert lake.rows(table, 3) == as_rows(writer.rows[3])
     assert not lake.materialise(table)
+
+
+def test_a_version_that_comes_while_a_part_begins_is_left_to_the_next_refresh(
+    open_lake, tmp_path, monkeypatch
+):
+    lake = open_lake(max_versions_in_request=2)
+    writer = delta_table(tmp_path / "t", files=4, rows=1)
+    table = lake.register(writer.folder)
+    refresh = refresher.Refresher.refresh
+
+    def refresh_before_a_commit(*args, **kwargs):
+        changed = refresh(*args, **kwargs)
+        writer.append(rows_of(100))
+        return changed
+
+    monkeypatch.setattr(refresher.Refresher, "refresh", refresh_before_a_commit)
+    lake.materialise(table)
+    monkeypatch.undo()
+    with lake.kernel.store.read() as conn:
+        row = tables.find(conn, lake.call.catalog.id, table)
+        body = msgspec.json.decode(decompress(tables.document(conn, row.id)))
+    assert [each["snapshot-id"] for each in body["snapshots"]] == [0, 1, 2, 3, 4]
+    assert body["current-snapshot-id"] == 4
+    assert lake.versions(table) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_load_of_the_same_process_is_kept_out_while_a_part_is_made(open_lake, tmp_path):

@@ -12,15 +12,16 @@ from hashlib import blake2b
 
 import msgspec
 
-__all__ = ["COMPAT_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
+__all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
 
-_NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
+NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
+"""A regular expression for names of copies of data files."""
 
 COMPAT_FILE = re.compile(
     r"(?:snap-\d+-compat(?:-g(?P<list>\d+))?\.avro"
     r"|\d+-compat(?:-g(?P<file>\d+))?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
     r"|\d+-compat-[0-9a-f]+\.metadata\.json"
-    rf"|{_NUMBERED_FILE})"
+    rf"|{NUMBERED_FILE})"
 )
 """Names of the files that are made here, and of no others."""
 
@@ -92,7 +93,7 @@ def generation_of(location: str) -> int:
 
 def is_numbered_file(location: str) -> bool:
     """Whether a file is a copy of a data file."""
-    return re.fullmatch(_NUMBERED_FILE, location.rpartition("/")[2]) is not None
+    return re.fullmatch(NUMBERED_FILE, location.rpartition("/")[2]) is not None
 
 
 def _name(data_file: str, which: str) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.compat.artifact_paths import NUMBERED_FILE
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.carried_files import split_carried
 from floecat.compat.chunk_context import ChunkContext
@@ -43,11 +44,13 @@ class ChunkManifests:
         data: the manifest of its data files; None if all of them are carried.
         deletes: the manifest of their delete files; None if none has any.
         files_size_bytes: size of the data files in that manifest.
+        has_copies: whether some of them are copies.
     """
 
     data: ManifestFile | None
     deletes: ManifestFile | None
     files_size_bytes: int
+    has_copies: bool = False
 
 
 def build_chunk(
@@ -100,7 +103,7 @@ def build_chunk(
             delete_rows = _delete_rows(context, made, partitions, statuses)
             location = context.paths.delete_manifest(context.version, number)
             deletes = _write(context, delete_rows, location, artifacts, allowed)
-    return ChunkManifests(data, deletes, files_size_bytes)
+    return ChunkManifests(data, deletes, files_size_bytes, _holds_copies(locations))
 
 
 def _data_rows(
@@ -135,6 +138,10 @@ def _data_rows(
         metrics=metrics,
         empty_vectors=_empty_vectors(files),
     )
+
+
+def _holds_copies(locations: pa.StringArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(locations, f"/{NUMBERED_FILE}$")).as_py())
 
 
 def _empty_vectors(files: pa.Table) -> pa.StringArray | None:

@@ -33,6 +33,7 @@ class _Kept(msgspec.Struct, frozen=True):
     protocol: Protocol
     history: list[tuple[int, Metadata]]
     complete: bool = False
+    has_copies: bool = False
 
 
 class _Completeness(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         field_ids: ids that columns have, or had.
         generation: of the names of artifacts; see `ArtifactPaths`.
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
+        has_copies: whether some data files of the newest snapshot may be copies.
     """
 
     version: int
@@ -59,6 +61,7 @@ class DeltaState(msgspec.Struct, frozen=True):
     field_ids: FieldIds
     generation: int = 0
     complete: bool = False
+    has_copies: bool = False
 
     @property
     def metadata(self) -> Metadata:
@@ -67,7 +70,8 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        return msgspec.json.encode(_Kept(self.protocol, self.history, self.complete))
+        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies)
+        return msgspec.json.encode(kept)
 
     @classmethod
     def decode(
@@ -75,7 +79,16 @@ class DeltaState(msgspec.Struct, frozen=True):
     ) -> DeltaState:
         """The state of `encode` and the columns."""
         kept = msgspec.json.decode(data, type=_Kept)
-        return cls(version, fingerprint, kept.protocol, kept.history, field_ids, generation, kept.complete)
+        return cls(
+            version,
+            fingerprint,
+            kept.protocol,
+            kept.history,
+            field_ids,
+            generation,
+            kept.complete,
+            kept.has_copies,
+        )
 
     @staticmethod
     def is_complete(data: bytes | None) -> bool:

@@ -65,6 +65,7 @@ class Layout:
         files_size_bytes: size of all live data files.
         first_row_id: first row id that the version assigns; None before format version 3.
         next_row_id: the first one that is free after it.
+        has_copies: whether some data files may be copies.
     """
 
     version: int
@@ -74,6 +75,7 @@ class Layout:
     files_size_bytes: int
     first_row_id: int | None = None
     next_row_id: int = 0
+    has_copies: bool = False
 
     @property
     def added_row_ids(self) -> int:
@@ -121,6 +123,7 @@ class Layouts:
             [chunk.data for chunk in chunks if chunk.data is not None],
             [chunk.deletes for chunk in chunks if chunk.deletes is not None],
             files_size_bytes=sum(chunk.files_size_bytes for chunk in chunks),
+            has_copies=any(chunk.has_copies for chunk in chunks),
             parent=parent,
             next_row_id=next_row_id,
         )
@@ -151,12 +154,21 @@ class Layouts:
             [chunk.data for chunk in chunks if chunk.data is not None] + data,
             new_deletes + deletes,
             files_size_bytes=before.files_size_bytes + added_bytes - removed_bytes,
+            has_copies=before.has_copies or any(chunk.has_copies for chunk in chunks),
             parent=before.version,
             next_row_id=before.next_row_id,
         )
 
-    def read(self, version: int, manifest_list: str, first_row_id: int | None, next_row_id: int) -> Layout:
-        """The layout of a version that was made before.
+    def read(
+        self,
+        version: int,
+        manifest_list: str,
+        first_row_id: int | None,
+        next_row_id: int,
+        *,
+        has_copies: bool,
+    ) -> Layout:
+        """The layout of a version that was made before; arguments as its attributes.
 
         Raises:
             ArtifactLostError: the list, or one of its manifests, is gone.
@@ -167,20 +179,18 @@ class Layouts:
         deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
         files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
         sizes = self._artifacts.each(self._live_bytes, files)
-        return Layout(version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id)
+        return Layout(
+            version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id, has_copies
+        )
 
-    def files_of(self, layout: Layout, *, with_copies: bool) -> frozenset[str]:
+    def files_of(self, layout: Layout) -> frozenset[str]:
         """Every artifact that a reader of the version opens: its list, manifests, delete files and copies.
-
-        Args:
-            layout: the version.
-            with_copies: whether there may be copies of data files; they are looked for among all data files.
 
         Raises:
             ArtifactLostError: the list, or a manifest, is gone.
         """
         found = self._artifacts.each(self._live_paths, layout.deletes)
-        if with_copies:
+        if layout.has_copies:
             data = self._artifacts.each(self._live_paths, layout.data)
             found += [list(filter(is_numbered_file, paths)) for paths in data]
         manifests = [manifest.manifest_path for manifest in layout.manifests]
@@ -270,6 +280,7 @@ class Layouts:
         deletes: Sequence[ManifestFile],
         *,
         files_size_bytes: int,
+        has_copies: bool,
         parent: int | None,
         next_row_id: int,
     ) -> Layout:
@@ -286,6 +297,7 @@ class Layouts:
             files_size_bytes,
             first_row_id,
             next_row_id,
+            has_copies,
         )
         listed = write_manifest_list(
             layout.manifests,

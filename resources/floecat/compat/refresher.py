@@ -204,7 +204,7 @@ class Refresher:
         lists = {(document.snapshot(version) or {})["manifest-list"] for version in document.versions}
         try:
             layout = self._point(layouts, document, known.state).layout
-            needed = layouts.files_of(layout, with_copies=_lacks_numbers(known.state))
+            needed = layouts.files_of(layout)
         except ArtifactLostError as lost:
             return [str(lost)]
         return sorted((needed | lists) - self._existing(known))
@@ -369,6 +369,7 @@ class Refresher:
             field_ids=builder.ids,
             generation=known.generation,
             complete=complete,
+            has_copies=point.layout.has_copies,
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
@@ -475,17 +476,13 @@ class Refresher:
             snapshot["manifest-list"],
             snapshot.get("first-row-id"),
             document.next_row_id,
+            has_copies=state.has_copies,
         )
         return Point(layout, state.protocol, state.metadata)
 
 
 def _is_newest(listing: LogListing, state: DeltaState) -> bool:
     return listing.latest == state.version and listing.fingerprint_of(state.version) == state.fingerprint
-
-
-def _lacks_numbers(state: DeltaState) -> bool:
-    """Whether files may lack field ids that readers need, so that there are copies of them."""
-    return any(translate_schema(metadata, state.field_ids).unnumbered for _, metadata in state.history)
 
 
 def _misread(versions: Sequence[int], history: History, schemas: Sequence[TranslatedSchema]) -> Sequence[int]:

@@ -178,3 +178,15 @@ def test_one_footer_is_read_and_none_is_needed(open_lake, writer):
         path.unlink()
     other = open_lake()
     assert other.versions(other.register(writer.folder, "u")) == [0, 1, 2, 3]
+
+
+def test_a_lost_copy_is_made_anew(lake, writer):
+    make_foreign(writer, 2)
+    table = lake.register(writer.folder)
+    rows = lake.rows(table)
+    writer.commit([])  # what carries the copies on has to know of them
+    lake.load(table)
+    [copy, *_] = writer.folder.glob("metadata/compat-df-*")
+    copy.unlink()
+    assert lake.kernel.compat.repair(lake.compat_table(table))
+    assert lake.rows(table) == rows

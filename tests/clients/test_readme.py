@@ -86,7 +86,9 @@ def test_spark(catalog_server: CatalogServer, tmp_path: Path) -> None:
 def service_in(folder: Path) -> Iterator[str]:
     """What `make up` starts, without Dagster and demo data, until the end of the block; gives its URL."""
     command = [sys.executable, "-m", "floecat_rest", "up", "--no-dagster", "--no-demo", "--rest-port", "0"]
-    process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         lines = []
         for line in process.stdout or ():

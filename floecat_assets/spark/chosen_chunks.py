@@ -43,7 +43,7 @@ class ChosenChunks:
 
     def __call__(self, context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         """Builds chunks; see `ChunkRunner`."""
-        all_files = context.numbers is not None
+        all_files = bool(context.translated.unnumbered)
         opened = opened_files(chunks.files, read_footers=context.read_footers, all_files=all_files)
         if opened <= self._most_opened_files:
             self.in_process += len(chunks)

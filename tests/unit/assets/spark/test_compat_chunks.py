@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,7 @@ def chunks_of(vectors: int, without_rows: int, plain: int) -> FileChunks:
 class Context:
     def __init__(self, *, read_footers: bool) -> None:
         self.read_footers = read_footers
-        self.numbers = None
+        self.translated = SimpleNamespace(unnumbered=())
 
 
 @pytest.mark.parametrize(

@@ -18,22 +18,16 @@ def noted() -> type:
     return int
 
 
-class Inner(msgspec.Struct):
-    number: noted()  # type: ignore[valid-type]
-
-
-class Outer(msgspec.Struct):
-    inner: Inner
-
-
 def test_nothing_is_worked_out_when_classes_are_decoded() -> None:
     EVALUATED.clear()
+    inner = msgspec.defstruct("Inner", [("number", "noted()")], module=__name__)
+    outer = msgspec.defstruct("Outer", [("inner", inner)])
     prepare_struct_types()
     prepare_struct_types()
     assert EVALUATED == ["MainThread"]
     threads = [
         threading.Thread(
-            target=msgspec.json.decode, args=(b'{"inner":{"number":1}}',), kwargs={"type": Outer}
+            target=msgspec.json.decode, args=(b'{"inner":{"number":1}}',), kwargs={"type": outer}
         )
         for _ in range(4)
     ]

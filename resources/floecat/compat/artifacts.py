@@ -14,6 +14,7 @@ from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.avro_container import same_records
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
 
@@ -57,14 +58,19 @@ class ArtifactFiles:
         view.owner = owner
         return view
 
-    def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> None:
+    def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> bytes:
         """Writes an artifact, or finds that it is there already.
+
+        One that is there may be compressed in another way, if it was made on another processor.
 
         Args:
             allowed: the allowed locations of the catalog.
             location: where.
             data: the whole file.
             keep: whether the bytes will be wanted again soon.
+
+        Returns:
+            The bytes that are there.
 
         Raises:
             NameTakenError: the file exists with other content.
@@ -76,12 +82,15 @@ class ArtifactFiles:
         try:
             self._files.write_new(location, data)
         except AlreadyExistsError:
-            if self._files.read(location) != data:
+            found = self._files.read(location)
+            if not same_records(found, data):
                 raise NameTakenError(location) from None
+            data = found
         except ForbiddenError:
             raise _cannot_write(location) from None
         if keep:
             self._cache.put((self.owner, location), data)
+        return data
 
     def write_large(
         self,

@@ -6,7 +6,7 @@ the same bytes wherever it runs. In the service that is a thread, in the pipelin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +186,7 @@ def _write(
         partition_types=[column.type for column in context.translated.partition_fields],
         format_version=context.format_version,
     )
-    artifacts.write(allowed, location, manifest.data, keep=True)
+    manifest = replace(manifest, data=artifacts.write(allowed, location, manifest.data, keep=True))
     return manifest.manifest_file(
         location, snapshot_id=context.version, sequence_number=context.sequence_number
     )

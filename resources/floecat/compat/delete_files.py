@@ -159,8 +159,8 @@ class DeleteFiles:
             vector, payload, path = item
             deleted = position_chunks(payload, vector.descriptor, vector.data_file)
             made = write_position_deletes(vector.data_file, deleted, format=file_format)
-            self._artifacts.write(self._allowed, path, made.data)
-            return len(made.data), made.pos_lower_bound, made.pos_upper_bound
+            written = self._artifacts.write(self._allowed, path, made.data)
+            return len(written), made.pos_lower_bound, made.pos_upper_bound
 
         made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))
         names = pa.array([vector.data_file.encode() for vector in vectors], pa.binary())

@@ -10,7 +10,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -251,7 +251,7 @@ class Layouts:
         self, context: ChunkContext, group: Sequence[ManifestFile], gone: EntryKeys, location: str
     ) -> tuple[ManifestFile, int]:
         made = rewrite([self._old(manifest) for manifest in group], remove=gone, snapshot_id=context.version)
-        self._artifacts.write(self._allowed, location, made.data, keep=True)
+        made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
         _INDEXES.put((self._artifacts.owner, location), made.index)
         entries = made.index.entries
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)

@@ -15,6 +15,7 @@ from floecat.compat.artifact_paths import ArtifactPaths, generation_of
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.compat_table import CompatTable, DeltaState
 from floecat.compat.file_chunks import ChunkRunner
+from floecat.compat.history import History, merged, misread, translatable, within
 from floecat.compat.layouts import Layouts
 from floecat.compat.partition_specs import partition_fields, spec_names
 from floecat.compat.properties import table_properties
@@ -28,17 +29,14 @@ from floecat.compat.version_builder import (
     build_versions,
 )
 from floecat.connectors.delta_log import DeltaLog, LogListing
-from floecat.delta.actions import Metadata
 from floecat.delta.field_ids import FieldIds, assign_history
-from floecat.delta.translation.name_mapping import resolved_schemas
-from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.delta.translation.schema import translate_schema
 from floecat.errors import (
     FileMissingError,
     FloecatError,
     InvalidMetadataError,
     NoSuchTableError,
     UnavailableError,
-    UnsupportedDeltaTableError,
 )
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
@@ -62,8 +60,6 @@ What is made is not lost when the work is stopped, and loads that meet a newer v
 
 Progress = Callable[[int, int], None]
 """Told how many versions are done, of how many."""
-
-History = list[tuple[int, Metadata]]
 
 
 @dataclass(frozen=True)
@@ -260,14 +256,14 @@ class Refresher:
         ids = known.ids
         told = log.metadata_history(listing)
         assign_history([metadata for _, metadata in told], ids)
-        told = _translatable(told, ids)
+        told = translatable(told, ids)
         format_version = self._format_version(known, told, ids)
         document = TableDocument.new(known.table.row.object_uuid, known.delta.location, format_version)
         names = spec_names([translate_schema(metadata, ids) for _, metadata in told], {})
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         point = build_versions(builder, versions, None, must_have=listing.latest)
         complete = len(versions) == len(listing.versions)
-        return self._publish(known, document, builder, point, _within(told, versions), listing, complete)
+        return self._publish(known, document, builder, point, within(told, versions), listing, complete)
 
     def _next(
         self, known: _Known, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
@@ -282,7 +278,7 @@ class Refresher:
             point = build_versions(builder, versions, start, must_have=listing.latest)
         except FormatVersionError:
             return self._refresh(known.anew(), in_request=in_request)
-        history = _merged(state.history, builder.history)
+        history = merged(state.history, builder.history)
         renamed = spec_names([builder.translated(metadata) for _, metadata in history], names) != {
             **names,
             **document.partition_names,
@@ -313,7 +309,7 @@ class Refresher:
             known, log, listing, document, ids, document.partition_names, in_request=False
         )
         done = self._build_part(builder, missing, work, progress)
-        history = _merged(state.history, builder.history)
+        history = merged(state.history, builder.history)
         newest = self._point(self._layouts(known), document, state)
         complete = done == len(missing)
         work.changed |= self._publish(known, document, builder, newest, history, listing, complete)
@@ -355,7 +351,7 @@ class Refresher:
             raise RuntimeError("the newest version was neither made nor refused")
         current = builder.translated(point.metadata)
         schemas = [builder.translated(metadata) for _, metadata in history]
-        document.remove(_misread(document.versions, history, schemas))
+        document.remove(misread(document.versions, history, schemas))
         document.make_current(
             point.version,
             document.spec(partition_fields(current, builder.names)),
@@ -483,56 +479,3 @@ class Refresher:
 
 def _is_newest(listing: LogListing, state: DeltaState) -> bool:
     return listing.latest == state.version and listing.fingerprint_of(state.version) == state.fingerprint
-
-
-def _misread(versions: Sequence[int], history: History, schemas: Sequence[TranslatedSchema]) -> Sequence[int]:
-    """Versions that some readers would read wrong, and so are not offered.
-
-    - Readers take columns of files without field ids by name, and the name means another column by now. A
-      table has no such files if its columns were mapped from the start.
-    - Spark 1.10 binds filters on an old snapshot to the partition columns of the current schema, and finds
-      nothing if those of the same name are others.
-    """
-    resolved = resolved_schemas(schemas)
-    current = schemas[-1].schema.ids_by_name
-    misread: list[int] = []
-    carries_ids = history[0][0] == 0
-    for position, (first, _) in enumerate(history):
-        schema = schemas[position]
-        carries_ids = carries_ids and schema.mapping_mode != "none"
-        repartitioned = any(
-            current.get(column.name, column.source_id) != column.source_id
-            for column in schema.partition_fields
-        )
-        last = history[position + 1][0] if position + 1 < len(history) else None
-        if repartitioned or not (resolved[position] or carries_ids):
-            misread += [one for one in versions if one >= first and (last is None or one < last)]
-    return misread
-
-
-def _translatable(history: History, ids: FieldIds) -> History:
-    """The part of a history that Iceberg can express. Versions of the rest are refused when they are made."""
-    found: History = []
-    for version, metadata in history:
-        try:
-            translate_schema(metadata, ids)
-        except UnsupportedDeltaTableError:
-            continue
-        found.append((version, metadata))
-    return found
-
-
-def _within(history: History, versions: Sequence[int]) -> History:
-    """The part of a history that is in force in some of the versions."""
-    first = versions[0]
-    before = [entry for entry in history if entry[0] <= first][-1:]
-    return before + [entry for entry in history if entry[0] > first]
-
-
-def _merged(one: History, other: History) -> History:
-    """Both histories as one, without repetitions of what is in force already."""
-    merged: History = []
-    for version, metadata in sorted(one + other, key=lambda entry: entry[0]):
-        if not merged or merged[-1][1] != metadata:
-            merged.append((version, metadata))
-    return merged

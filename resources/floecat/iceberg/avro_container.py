@@ -28,6 +28,7 @@ __all__ = [
     "inflate",
     "read_blocks",
     "read_header",
+    "same_records",
 ]
 
 BLOCK_SIZE = 64 * 1024
@@ -146,6 +147,27 @@ def check_marker(data: bytes, header: Header, blocks: Sequence[Block], *, locati
     head = memoryview(data)[: header.size - _MARKER_SIZE]
     if _marker([head], blocks) != header.marker and _marker_of_bytes([head], blocks) != header.marker:
         raise InvalidMetadataError(f"Cannot read {what} {location}: it is damaged")
+
+
+def same_records(one: bytes, other: bytes) -> bool:
+    """Whether two files have the same metadata and records, however these are compressed.
+
+    The same library may compress the same bytes in another way, as on another processor.
+    """
+    if one == other:
+        return True
+    try:
+        return _content(one) == _content(other)
+    except InvalidMetadataError:
+        return False
+
+
+def _content(data: bytes) -> tuple[dict[str, bytes], list[tuple[int, bytes]]]:
+    header = read_header(data, location="", what="file")
+    blocks = list(read_blocks(data, header, location="", what="file"))
+    check_marker(data, header, blocks, location="", what="file")
+    records = [(block.rows, inflate(block, location="", what="file")) for block in blocks]
+    return dict(header.metadata), records
 
 
 def _marker(head: Iterable[bytes | memoryview], blocks: Iterable[Block]) -> bytes:

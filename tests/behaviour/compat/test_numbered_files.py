@@ -254,7 +254,7 @@ def test_broken_files_are_named(lake, writer):
 
 
 def test_many_files_are_left_to_the_pipeline(engines, open_lake, writer):
-    lake = open_lake(max_files_in_request=0)
+    lake = open_lake(max_files_in_request=0, wait="PT0.5S")
     table = lake.register(writer.folder)
     with pytest.raises(UnavailableError):
         lake.load(table)

@@ -19,6 +19,7 @@ from floecat.iceberg.avro_container import (
     inflate,
     read_blocks,
     read_header,
+    same_records,
 )
 
 WHERE = {"location": "s3://b/m.avro", "what": "manifest"}
@@ -132,3 +133,15 @@ def test_damage() -> None:
     header = read_header(changed, **WHERE)
     with pytest.raises(InvalidMetadataError, match="it is damaged"):
         check_marker(changed, header, list(read_blocks(changed, header, **WHERE)), **WHERE)
+
+
+def test_the_same_records_in_another_compression() -> None:
+    blocks = block(b"abc" * 100, bytes(50))
+    squeezed = [Block(each.rows, zlib.compress(inflate(each, **WHERE), 9, -15)) for each in blocks]
+    one, other = (encode_container({"a": b"b"}, each) for each in (blocks, squeezed))
+    assert one != other
+    assert same_records(one, other)
+    assert not same_records(one, encode_container({"a": b"c"}, squeezed))
+    assert not same_records(one, encode_container({"a": b"b"}, []))
+    assert not same_records(one, other[:-1] + b"x")
+    assert not same_records(one, b"of somebody else")

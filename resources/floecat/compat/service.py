@@ -51,6 +51,7 @@ _LOOK_S = 3600.0
 _PIPELINE_POLL_S = 0.25
 _MOST_WAITING = 8
 """Requests that wait for the pipeline at once; the threads of the service are for others too."""
+_TELL_S = 60.0
 _MOST_REMEMBERED = 100_000
 
 
@@ -154,8 +155,7 @@ class DeltaCompat:
 
         refresher, work, more = self._refresher(run_chunks), Backfill(), True
         try:
-            if refresher.missing_artifacts(table):
-                work.changed = self._alone(table, lambda: refresher.repair(table), wait_s=None)
+            work.changed = self._repair(refresher, table)
             while more:
                 try:
                     more = self._alone(table, lambda: refresher.backfill(table, work, progress), wait_s=None)
@@ -174,16 +174,23 @@ class DeltaCompat:
         Returns:
             Whether one was lost. `materialise` brings back the older snapshots.
         """
-        refresher = self._refresher()
-        if not refresher.missing_artifacts(table):
-            return False
-        return self._alone(table, lambda: refresher.repair(table), wait_s=None)
+        return self._repair(self._refresher(), table)
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         if self._artifacts is not None:
             self._artifacts.close()
+
+    def _repair(self, refresher: Refresher, table: CompatTable) -> bool:
+        from floecat.compat.publication import StaleTableError
+
+        if not refresher.missing_artifacts(table):
+            return False
+        try:
+            return self._alone(table, lambda: refresher.repair(table), wait_s=None)
+        except StaleTableError:
+            return True
 
     def _begin(self, table: CompatTable) -> Future[bool]:
         entry_id = table.row.id
@@ -244,6 +251,7 @@ class DeltaCompat:
         # of this work alone: two threads of one process exclude each other too
         name, owner = f"delta:{table.row.id}", uuids.uuid7()
         deadline = None if wait_s is None else time.monotonic() + wait_s
+        told_at = 0.0
         while True:
             taken_at = time.monotonic()
             if self._acquire(name, owner):
@@ -253,6 +261,9 @@ class DeltaCompat:
                     f"{table.identifier} is being brought up to its Delta log by another process",
                     retry_after_s=_RETRY_AFTER_S,
                 )
+            if wait_s is None and taken_at >= told_at:
+                told_at = taken_at + _TELL_S
+                _log.info("%s is worked on by another process; waiting for it", table.identifier)
             time.sleep(_POLL_S)
         try:
             with HeldLease(name, lambda: self._renew(name, owner), duration_ms=_LEASE_MS, taken_at=taken_at):

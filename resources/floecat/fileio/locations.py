@@ -181,12 +181,15 @@ class AllowedLocations:
         found = normalize_location(location)
         if not any(root.contains(found) for root in self._roots):
             raise LocationNotAllowedError(f"Location is not within the allowed locations: {found}")
-        if found.scheme == "file" and not self._holds_target(_resolved(found)):
+        if found.scheme == "file" and not self._holds_target(found, _resolved(found)):
             raise LocationNotAllowedError(f"Location leads outside the allowed locations: {found}")
         return found
 
-    def _holds_target(self, target: Location) -> bool:
-        return any(root.scheme == "file" and _resolved(root).contains(target) for root in self._roots)
+    def _holds_target(self, location: Location, target: Location) -> bool:
+        # without a link on its path there is none on that of the root above it, which need not be resolved
+        return target == location or any(
+            root.scheme == "file" and _resolved(root).contains(target) for root in self._roots
+        )
 
 
 def _resolved(location: Location) -> Location:

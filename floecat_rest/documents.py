@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from floecat.lru_cache import LruCache
+
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
 
-__all__ = ["OWN_COMPRESSION", "DocumentResponse", "Documents", "GzipCache", "accepts_gzip"]
+__all__ = ["OWN_COMPRESSION", "DocumentResponse", "Documents", "accepts_gzip"]
 
 OWN_COMPRESSION = {"own_compression": True}
 """`opt` of handlers that answer documents, which the compression of other answers leaves alone."""
@@ -55,40 +55,10 @@ class DocumentResponse:
         await send({"type": "http.response.body", "body": parts[-1], "more_body": False})
 
 
-class GzipCache:
-    """Compressed answers, the least recently used leaving first, within a budget of bytes."""
-
-    def __init__(self, budget_bytes: int) -> None:
-        """Take the budget; 0 keeps nothing."""
-        self._budget_bytes = budget_bytes
-        self._size_bytes = 0
-        self._entries: OrderedDict[object, bytes] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: object) -> bytes | None:
-        """The compressed answer, if it is still kept."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-            return entry
-
-    def put(self, key: object, compressed: bytes) -> None:
-        """Keep an answer; one larger than a quarter of the budget is not worth the others."""
-        if len(compressed) > self._budget_bytes // 4:
-            return
-        with self._lock:
-            self._size_bytes += len(compressed) - len(self._entries.pop(key, b""))
-            self._entries[key] = compressed
-            while self._size_bytes > self._budget_bytes:
-                _, evicted = self._entries.popitem(last=False)
-                self._size_bytes -= len(evicted)
-
-
 class Documents:
     """Makes the answers, compressed for clients that ask."""
 
-    def __init__(self, cache: GzipCache) -> None:
+    def __init__(self, cache: LruCache[bytes]) -> None:
         """Take the cache of compressed answers."""
         self._cache = cache
 
@@ -133,7 +103,7 @@ class Documents:
         compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
         compressed = b"".join([*map(compressor.compress, parts), compressor.flush()])
         if key is not None:
-            self._cache.put(key, compressed)
+            self._cache.put(key, compressed, len(compressed))
         return compressed
 
 

@@ -18,10 +18,11 @@ from floecat.catalog.calls import Call, Catalog, LoadedTable, LoadedView, Reques
 from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.lru_cache import LruCache
 from floecat.runtime import Kernel
 from floecat.settings import Settings
 from floecat_rest.bodies import canonical_json, check_media_type, decode_body
-from floecat_rest.documents import DocumentResponse, Documents, GzipCache
+from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.headers import header_of, list_of
 
 __all__ = [
@@ -62,7 +63,9 @@ class Services:
 
     def __post_init__(self) -> None:
         """Make what needs only settings."""
-        self.documents = Documents(GzipCache(self.settings.cache.metadata_bytes // _SHARE_OF_COMPRESSED))
+        budget_bytes = self.settings.cache.metadata_bytes // _SHARE_OF_COMPRESSED
+        # an answer larger than a quarter is not worth the others
+        self.documents = Documents(LruCache(budget_bytes, largest=budget_bytes // 4))
 
 
 class CatalogRequest(Request[Principal, None, Any]):

@@ -7,14 +7,14 @@ bounds it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from floecat.identifiers.namespace import TableIdentifier
 
-__all__ = ["ByteCache", "Document", "KnownLocations"]
+__all__ = ["Document", "KnownLocations"]
 
 V = TypeVar("V")
 
@@ -46,52 +46,6 @@ class Document(Generic[V]):
                 if self._parsed is None:
                     self._parsed = self._parse(self.data)
         return self._parsed
-
-
-class ByteCache(Generic[V]):
-    """A least-recently-used map with a budget in bytes. Thread-safe."""
-
-    def __init__(self, budget_bytes: int) -> None:
-        """Takes the budget; an entry larger than it is not kept."""
-        self._budget_bytes = budget_bytes
-        self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
-        self._size_bytes = 0
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> V | None:
-        """The value, or `None`."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            self._entries.move_to_end(key)
-            return entry[0]
-
-    def put(self, key: Hashable, value: V, size_bytes: int) -> None:
-        """Keeps a value and drops the least recently used ones beyond the budget."""
-        if size_bytes > self._budget_bytes:
-            return
-        with self._lock:
-            old = self._entries.pop(key, None)
-            if old is not None:
-                self._size_bytes -= old[1]
-            self._entries[key] = (value, size_bytes)
-            self._size_bytes += size_bytes
-            while self._size_bytes > self._budget_bytes:
-                _, (_, dropped_bytes) = self._entries.popitem(last=False)
-                self._size_bytes -= dropped_bytes
-
-    def drop(self, key: Hashable) -> None:
-        """Forgets a value."""
-        with self._lock:
-            entry = self._entries.pop(key, None)
-            if entry is not None:
-                self._size_bytes -= entry[1]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes held now."""
-        return self._size_bytes
 
 
 class KnownLocations:

@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from floecat.catalog.calls import Catalog
-from floecat.catalog.documents import ByteCache, Document, KnownLocations
+from floecat.catalog.documents import Document, KnownLocations
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.lru_cache import LruCache
 from floecat.store import documents as stored_documents
 from floecat.store import tables
 from floecat.store.engine import Store
@@ -41,7 +42,7 @@ class Entries:
     def __init__(self, store: Store, budget_bytes: int) -> None:
         """Takes the store and how many bytes of metadata stay in memory."""
         self._store = store
-        self._documents: ByteCache[Document[Any]] = ByteCache(budget_bytes)
+        self._documents: LruCache[Document[Any]] = LruCache(budget_bytes)
         self._known = KnownLocations()
         # one cold load of a document at a time: ten clients that open a huge table read it once
         self._cold = [Lock() for _ in range(_STRIPES)]

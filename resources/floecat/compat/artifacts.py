@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from threading import Lock
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from floecat.compat.artifact_paths import COMPAT_FILE
-from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError
+from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.avro_container import same_records
+from floecat.lru_cache import LruCache
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_Key: TypeAlias = tuple[UUID | None, str]
+_MOST_LARGER = 4
+"""So many times larger another compression of the same records may be; what is larger is not read."""
 
 _PARALLEL_CALLS = 16
 _CACHED_BYTES = 256 << 20
@@ -49,7 +49,7 @@ class ArtifactFiles:
         """Takes storage, and how many bytes of manifests stay in memory."""
         self.owner: UUID | None = None
         self._files = files
-        self._cache = _Cache(cached_bytes)
+        self._cache: LruCache[bytes] = LruCache(cached_bytes, largest=cached_bytes // 4)
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
 
     def of(self, owner: UUID) -> ArtifactFiles:
@@ -82,15 +82,23 @@ class ArtifactFiles:
         try:
             self._files.write_new(location, data)
         except AlreadyExistsError:
-            found = self._files.read(location)
-            if not same_records(found, data):
-                raise NameTakenError(location) from None
-            data = found
+            data = self._same(location, data)
         except ForbiddenError:
             raise _cannot_write(location) from None
         if keep:
-            self._cache.put((self.owner, location), data)
+            self._cache.put((self.owner, location), data, len(data))
         return data
+
+    def _same(self, location: str, data: bytes) -> bytes:
+        """The bytes that are there, if they say what these do."""
+        try:
+            found = self._files.read(location, max_bytes=_MOST_LARGER * len(data))
+        except PayloadTooLargeError:
+            raise NameTakenError(location) from None
+        # what is no container has to be the same to the byte
+        if found != data and not (location.endswith(".avro") and same_records(found, data)):
+            raise NameTakenError(location)
+        return found
 
     def write_large(
         self,
@@ -150,7 +158,7 @@ class ArtifactFiles:
             data = self._files.read(location)
         except FileMissingError:
             raise ArtifactLostError(location) from None
-        self._cache.put((self.owner, location), data)
+        self._cache.put((self.owner, location), data, len(data))
         return data
 
     def existing(self, folder: str) -> frozenset[str]:
@@ -177,31 +185,3 @@ def _cannot_write(location: str) -> ForbiddenError:
         f"Storage refuses to write {location}; what is made of Delta tables can lie elsewhere:"
         " floecat.gateway.delta-compat.location"
     )
-
-
-class _Cache:
-    """Bytes that were used last, up to a size. Thread-safe."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._size_bytes = 0
-        self._held: OrderedDict[_Key, bytes] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: _Key) -> bytes | None:
-        with self._lock:
-            data = self._held.get(key)
-            if data is not None:
-                self._held.move_to_end(key)
-            return data
-
-    def put(self, key: _Key, data: bytes) -> None:
-        if len(data) > self._most_bytes // 4:
-            return
-        with self._lock:
-            before = self._held.pop(key, None)
-            self._size_bytes += len(data) - len(before or b"")
-            self._held[key] = data
-            while self._size_bytes > self._most_bytes:
-                _, dropped = self._held.popitem(last=False)
-                self._size_bytes -= len(dropped)

@@ -7,15 +7,12 @@ manifests that hold a file which is gone are rewritten, by bytes.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from threading import Lock
-from typing import Any, TypeAlias, TypeVar
-from uuid import UUID
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +33,7 @@ from floecat.iceberg.manifest_list_writer import assign_row_ids, write_manifest_
 from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
+from floecat.lru_cache import LruCache
 
 __all__ = ["Layout", "Layouts"]
 
@@ -46,8 +44,6 @@ _MOST_THREADS = 4
 _SMALL_FILES = 500
 _MERGED_FROM = 100
 """So many small manifests become one, as Iceberg's own writers do (`commit.manifest.min-count-to-merge`)."""
-
-_Key: TypeAlias = tuple[UUID | None, str]
 
 _INDEXED_ENTRIES = 2_000_000
 """Entries whose index stays in memory, each some hundred bytes."""
@@ -252,7 +248,7 @@ class Layouts:
     ) -> tuple[ManifestFile, int]:
         made = rewrite([self._old(manifest) for manifest in group], remove=gone, snapshot_id=context.version)
         made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
-        _INDEXES.put((self._artifacts.owner, location), made.index)
+        _INDEXES.put((self._artifacts.owner, location), made.index, len(made.index))
         entries = made.index.entries
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
@@ -319,37 +315,12 @@ class Layouts:
             index = read_index(self._artifacts.read(self._allowed, location), location=location)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
-            _INDEXES.put(key, index)
+            _INDEXES.put(key, index, len(index))
         return index
 
 
-class _Indexes:
-    """Indexes that were used last, by table and location of the manifest. Thread-safe."""
-
-    def __init__(self, most_entries: int) -> None:
-        self._most_entries = most_entries
-        self._entries = 0
-        self._indexes: OrderedDict[_Key, ManifestIndex] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: _Key) -> ManifestIndex | None:
-        with self._lock:
-            index = self._indexes.get(key)
-            if index is not None:
-                self._indexes.move_to_end(key)
-            return index
-
-    def put(self, key: _Key, index: ManifestIndex) -> None:
-        with self._lock:
-            before = self._indexes.pop(key, None)
-            self._entries += len(index.entries) - (len(before.entries) if before else 0)
-            self._indexes[key] = index
-            while self._entries > self._most_entries:
-                _, dropped = self._indexes.popitem(last=False)
-                self._entries -= len(dropped.entries)
-
-
-_INDEXES = _Indexes(_INDEXED_ENTRIES)
+_INDEXES: LruCache[ManifestIndex] = LruCache(_INDEXED_ENTRIES)
+"""Indexes that were used last, by table and location of the manifest."""
 
 
 def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequence[str]) -> list[R]:

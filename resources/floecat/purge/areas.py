@@ -6,8 +6,6 @@ closely. An area may be larger than the folders it stands for, never smaller.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +21,7 @@ from floecat.fileio.locations import AllowedLocations, Location
 from floecat.iceberg.manifest_lists import read_manifest_list
 from floecat.iceberg.manifests import read_file_paths
 from floecat.iceberg.metadata import TableMetadata
+from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.purge.reachable_files import MAX_FILE_BYTES
 
@@ -73,8 +72,7 @@ class AreaReader:
         """Takes storage, and the locations outside of which nothing is read."""
         self.allowed = allowed
         self._files = files
-        self._known: OrderedDict[str, Area] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: LruCache[Area] = LruCache(_CACHED_AREAS)
 
     def area(self, location: str, metadata_location: str, load: Callable[[], TableMetadata | None]) -> Area:
         """The area of a table.
@@ -87,7 +85,7 @@ class AreaReader:
         Raises:
             StorageUnavailableError: storage fails.
         """
-        known = self._recall(metadata_location)
+        known = self._known.get(metadata_location)
         if known is not None:
             return known
         metadata = load()
@@ -97,7 +95,7 @@ class AreaReader:
                 folders |= self._named_area(metadata)
         home = _folders([f"{location.rstrip('/')}/_"])
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
-        self._remember(metadata_location, area)
+        self._known.put(metadata_location, area)
         return area
 
     def _named_area(self, metadata: TableMetadata) -> Area:
@@ -119,7 +117,7 @@ class AreaReader:
         return found
 
     def _manifest_area(self, manifest: str) -> Area:
-        known = self._recall(manifest)
+        known = self._known.get(manifest)
         if known is not None:
             return known
         folders: set[str] = set()
@@ -130,21 +128,8 @@ class AreaReader:
             # what was read before the damage counts
             return _collapsed(_folders(folders))
         area = _collapsed(_folders(folders))
-        self._remember(manifest, area)
+        self._known.put(manifest, area)
         return area
-
-    def _recall(self, file: str) -> Area | None:
-        with self._lock:
-            known = self._known.get(file)
-            if known is not None:
-                self._known.move_to_end(file)
-            return known
-
-    def _remember(self, file: str, area: Area) -> None:
-        with self._lock:
-            self._known[file] = area
-            if len(self._known) > _CACHED_AREAS:
-                self._known.popitem(last=False)
 
     def _read(self, location: str) -> bytes:
         try:

@@ -87,7 +87,7 @@ def test_a_version_costs_its_own_changes(lake, tmp_path):
     assert costs[0] == costs[1] <= 8
 
 
-def test_two_catalogs_make_the_same_artifacts(open_lake, tmp_path):
+def test_two_catalogs_make_the_same_bytes(open_lake, tmp_path):
     writer = delta_table(tmp_path / "t", files=4)
     writer.delete({0: [0], 2: [1, 2]})
     writer.remove([1])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import tracemalloc
 import zlib
 from hashlib import blake2b
 
@@ -141,7 +143,45 @@ def test_the_same_records_in_another_compression() -> None:
     one, other = (encode_container({"a": b"b"}, each) for each in (blocks, squeezed))
     assert one != other
     assert same_records(one, other)
-    assert not same_records(one, encode_container({"a": b"c"}, squeezed))
-    assert not same_records(one, encode_container({"a": b"b"}, []))
-    assert not same_records(one, other[:-1] + b"x")
-    assert not same_records(one, b"of somebody else")
+    assert not same_records(encode_container({"a": b"c"}, squeezed), one)
+    assert not same_records(encode_container({"a": b"b"}, []), one)
+    assert not same_records(other[:-1] + b"x", one)
+    assert not same_records(b"of somebody else", one)
+    assert not same_records(other[:20], one)
+
+
+def test_other_files_are_not_inflated_beyond_what_is_expected() -> None:
+    made = block(b"abc" * 100)
+    bomb = [Block(1, zlib.compress(bytes(1 << 28), 9, -15))]
+    one, other = (encode_container({"a": b"b"}, each) for each in (made, bomb))
+    tracemalloc.start()
+    try:
+        assert not same_records(other, one)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+    broken = encode_container({"a": b"b"}, [Block(1, b"\xff" * 20)])
+    assert not same_records(broken, one)
+
+
+def test_blocks_are_the_same_bytes_in_every_thread() -> None:
+    """Compressors may let what lies on the stack into what they find."""
+    record = bytes(range(107))
+    found: set[bytes] = set()
+    begin = threading.Event()
+
+    def compress() -> None:
+        begin.wait()
+        for copies in (2, 3, 5):
+            [made] = block(*[record] * copies)
+            found.add(bytes(made.data))
+
+    # all at once, as each has its stack elsewhere then
+    threads = [threading.Thread(target=compress) for _ in range(2_000)]
+    for thread in threads:
+        thread.start()
+    begin.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3

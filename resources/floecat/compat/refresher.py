@@ -99,12 +99,14 @@ class Backfill:
 
     Attributes:
         generation: of the names under which the parts were made; None before the first.
+        told: every metadata of the log, which is read once.
         tried: versions that need not be tried again.
         last: the version that the last part ended with, from which the next one can be made.
         changed: whether the entry changed.
     """
 
     generation: int | None = None
+    told: History | None = None
     tried: set[int] = field(default_factory=set)
     last: Point | None = None
     changed: bool = False
@@ -112,7 +114,7 @@ class Backfill:
     def go_on(self, generation: int) -> None:
         """Forgets what was made, if that was under other names."""
         if self.generation != generation:
-            self.generation, self.tried, self.last = generation, set(), None
+            self.generation, self.told, self.tried, self.last = generation, None, set(), None
 
 
 class Refresher:
@@ -294,8 +296,10 @@ class Refresher:
             return self._begin_anew(known, work)
         work.go_on(known.generation)
         listing = log.listing()
+        if work.told is None:
+            work.told = log.metadata_history(listing)
         ids = known.ids
-        assign_history([metadata for _, metadata in log.metadata_history(listing)], ids)
+        assign_history([metadata for _, metadata in work.told], ids)
         if ids.generation != state.field_ids.generation:
             # an id means another column by now: nothing that was made under it can stay
             return self._begin_anew(known.anew(ids), work)

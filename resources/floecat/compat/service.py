@@ -182,13 +182,21 @@ class DeltaCompat:
         if self._artifacts is not None:
             self._artifacts.close()
 
-    def _repair(self, refresher: Refresher, table: CompatTable) -> bool:
+    def _repair(
+        self,
+        refresher: Refresher,
+        table: CompatTable,
+        *,
+        in_request: bool = False,
+        wait_s: float | None = None,
+    ) -> bool:
         from floecat.compat.publication import StaleTableError
 
         if not refresher.missing_artifacts(table):
             return False
+        _log.warning("files of %s were lost, and are made anew", table.identifier)
         try:
-            return self._alone(table, lambda: refresher.repair(table), wait_s=None)
+            return self._alone(table, lambda: refresher.repair(table, in_request=in_request), wait_s=wait_s)
         except StaleTableError:
             return True
 
@@ -231,15 +239,11 @@ class DeltaCompat:
             self._threads.submit(self._repair_behind, table)
 
     def _repair_behind(self, table: CompatTable) -> None:
-        from floecat.compat.publication import StaleTableError
         from floecat.compat.version_builder import TooLargeError
 
-        refresher = self._refresher()
         try:
-            if refresher.missing_artifacts(table):
-                _log.warning("files of %s were lost, and are made anew", table.identifier)
-                self._alone(table, lambda: refresher.repair(table, in_request=True), wait_s=0)
-        except (FloecatError, StaleTableError, TooLargeError) as error:
+            self._repair(self._refresher(), table, in_request=True, wait_s=0)
+        except (FloecatError, TooLargeError) as error:
             _log.warning("files of %s were not made anew: %s", table.identifier, error)
 
     def _alone(self, table: CompatTable, work: Callable[[], bool], *, wait_s: float | None) -> bool:

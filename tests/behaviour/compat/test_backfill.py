@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.compat import refresher
+from floecat.connectors.delta_log import DeltaLog
 from floecat.store import tables
 from floecat.store.documents import decompress
 from tests.behaviour.compat.actions import column, metadata, protocol
@@ -45,6 +46,25 @@ def test_loads_get_in_between_the_parts(open_lake, tmp_path):
     assert told[-1] == (7, 7)
     assert lake.rows(table, 3) == as_rows(writer.rows[3])
     assert not lake.materialise(table)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_the_history_is_read_once_for_all_parts(open_lake, tmp_path, monkeypatch):
+    """It is as long as the log: with every part anew, many versions would cost their square."""
+    lake = open_lake(max_versions_in_request=2)
+    writer = delta_table(tmp_path / "t", files=12, rows=1)
+    table = lake.register(writer.folder)
+    read = DeltaLog.metadata_history
+    listings = []
+
+    def noted(log, listing):
+        listings.append(listing)
+        return read(log, listing)
+
+    monkeypatch.setattr(DeltaLog, "metadata_history", noted)
+    lake.materialise(table)
+    assert len(listings) == 1
+    assert lake.versions(table) == list(range(13))
 
 
 def test_a_version_that_comes_while_a_part_begins_is_left_to_the_next_refresh(

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from floecat_rest.commands.calls import AccountOption
-from floecat_rest.commands.console import out, print_table
+from floecat_rest.commands.console import print_plain, print_table
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app"]
@@ -48,7 +48,7 @@ def create(
             place,
             allowed_locations=allowed_location or [],
         )
-    out.print(f"Created catalog {made.name} at {made.storage_location}", markup=False, soft_wrap=True)
+    print_plain(f"Created catalog {made.name} at {made.storage_location}")
 
 
 @app.command(name="list")

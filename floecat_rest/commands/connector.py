@@ -13,7 +13,7 @@ from rich.text import Text
 from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
 from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
-from floecat_rest.commands.console import err, out, print_table
+from floecat_rest.commands.console import err, print_plain, print_table
 from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
@@ -77,14 +77,14 @@ def create(
         levels = parse_namespace(namespace) if namespace else ()
         wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
         made = kernel.connectors.create(call, wanted)
-        _line(
+        print_plain(
             f"Created connector {made.name} for {made.location};"
             f" its tables go to namespace {written(made.namespace)}"
         )
         try:
             kernel.connectors.check_root(call, name)
         except FloecatError as error:
-            err.print(f"A scan will find nothing: {error.message}", markup=False, soft_wrap=True)
+            print_plain(f"A scan will find nothing: {error.message}", err)
 
 
 @app.command(name="list")
@@ -142,27 +142,23 @@ def delete(
     """Delete a connector. The tables that it found stay in the catalog."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         kernel.connectors.drop(call, name)
-    _line(f"Deleted connector {name}")
+    print_plain(f"Deleted connector {name}")
 
 
 def _print_report(report: ScanReport) -> None:
     for made in report.registered:
         problem = f", cannot be read: {made.problem.message}" if made.problem else ""
-        _line(f"registered {written(made.identifier)} at {made.location}{problem}")
+        print_plain(f"registered {written(made.identifier)} at {made.location}{problem}")
     for failure in report.failed:
         named = f"{written(failure.identifier)} at " if failure.identifier else ""
         what = f"{named}{failure.location}"
-        _line(f"failed     {what}: {failure.error.message}")
+        print_plain(f"failed     {what}: {failure.error.message}")
     if report.error is not None:
-        _line(f"stopped    {report.error.message}")
+        print_plain(f"stopped    {report.error.message}")
     registered = f"{len(report.registered)} registered"
     if report.unreadable:
         registered += f" ({len(report.unreadable)} cannot be read)"
-    _line(f"{registered}, {len(report.skipped)} known before, {len(report.failed)} failed")
-
-
-def _line(text: str) -> None:
-    out.print(text, markup=False, soft_wrap=True)
+    print_plain(f"{registered}, {len(report.skipped)} known before, {len(report.failed)} failed")
 
 
 def _interval_ms(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["err", "out", "print_error", "print_table"]
+__all__ = ["err", "out", "print_error", "print_plain", "print_table"]
 
 _WIDEST = 10_000
 
@@ -14,6 +14,11 @@ out = Console(highlight=False)
 
 err = Console(stderr=True, highlight=False)
 """Problems, on standard error."""
+
+
+def print_plain(text: str, console: Console = out) -> None:
+    """A text that may hold names of others: never wrapped and never taken for markup."""
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def print_table(table: Table) -> None:
@@ -25,4 +30,4 @@ def print_error(message: str) -> None:
     """One line for each line of the message, never wrapped and never taken for markup."""
     for line in message.splitlines():
         err.print("[red]error:[/red]", end=" ", soft_wrap=True)
-        err.print(line, markup=False, soft_wrap=True)
+        print_plain(line, err)

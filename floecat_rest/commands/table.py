@@ -12,7 +12,7 @@ from rich.text import Text
 
 from floecat.errors import NoSuchNamespaceError
 from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
-from floecat_rest.commands.console import err, out, print_table
+from floecat_rest.commands.console import err, print_plain, print_table
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
@@ -75,12 +75,12 @@ def register_delta(
             # no namespace is left behind for a table that is not there
             kernel.delta_registration.root(call, location)
             if kernel.namespaces.ensure(call, identifier.namespace):
-                _line(f"Created namespace {written(identifier.namespace)}")
+                print_plain(f"Created namespace {written(identifier.namespace)}")
             made = register()
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
-    _line(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
+    print_plain(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
     if made.problem is not None:
-        err.print(f"It cannot be read: {made.problem.message}", markup=False, soft_wrap=True)
+        print_plain(f"It cannot be read: {made.problem.message}", err)
 
 
 @app.command(name="list")
@@ -128,8 +128,4 @@ def refresh(
         row = kernel.delta_tables.materialise(
             call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
         )
-    _line(f"{written(identifier)} is at version {row.version}")
-
-
-def _line(text: str) -> None:
-    out.print(text, markup=False, soft_wrap=True)
+    print_plain(f"{written(identifier)} is at version {row.version}")

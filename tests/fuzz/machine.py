@@ -157,7 +157,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(name=identifiers, purge=st.booleans())
     def drop_table(self, name: Name, purge: bool) -> None:
         answer = self.service.send("DELETE", entry_path("tables", *name), purgeRequested=str(purge).lower())
-        assert answer.outcome == self.model.drop_table(name)
+        assert answer.outcome == self.model.drop_table(name, purge=purge)
 
     @rule(name=identifiers)
     def unregister(self, name: Name) -> None:
@@ -185,7 +185,7 @@ class CatalogMachine(RuleBasedStateMachine):
         location = sorted(self.model.files)[which % len(self.model.files)]
         body = {"name": name[1], "metadata-location": location, "overwrite": overwrite}
         answer = self.service.send("POST", f"{namespace_path(name[0])}/register", body)
-        assert answer.outcome == self.model.may_register(name, overwrite=overwrite)
+        assert answer.outcome == self.model.may_register(name, location, overwrite=overwrite)
         if answer.status == 200:
             assert answer.body["metadata-location"] == location
             assert table_of(answer.body["metadata"]) == self.model.files[location]

@@ -23,6 +23,7 @@ NO_VIEW: Outcome = (404, "NoSuchViewException")
 TAKEN: Outcome = (409, "AlreadyExistsException")
 NOT_EMPTY: Outcome = (409, "NamespaceNotEmptyException")
 REQUIREMENT_FAILED: Outcome = (409, "CommitFailedException")
+BEING_PURGED: Outcome = (409, "ConflictException")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Model:
         self.views: dict[Name, View] = {}
         self.files: dict[str, Table] = {}
         """Every table metadata file that was ever written, with what it says."""
+        self.purged: set[str] = set()
+        """UUIDs of tables whose files wait to be deleted."""
 
     def children(self, parent: Levels) -> list[Levels]:
         depth = len(parent)
@@ -121,17 +124,20 @@ class Model:
             return NO_NAMESPACE
         return TAKEN if name in self.tables or name in self.views else DONE
 
-    def may_register(self, name: Name, *, overwrite: bool) -> Outcome:
-        allowed = overwrite and name in self.tables
-        return DONE if allowed else self.may_create(name)
+    def may_register(self, name: Name, location: str, *, overwrite: bool) -> Outcome:
+        outcome = DONE if overwrite and name in self.tables else self.may_create(name)
+        return BEING_PURGED if outcome == DONE and self.files[location].uuid in self.purged else outcome
 
     def may_commit(self, name: Name, holds: bool) -> Outcome:
         if name not in self.tables:
             return NO_TABLE
         return DONE if holds else REQUIREMENT_FAILED
 
-    def drop_table(self, name: Name) -> Outcome:
-        return EMPTY if self.tables.pop(name, None) else NO_TABLE
+    def drop_table(self, name: Name, *, purge: bool = False) -> Outcome:
+        dropped = self.tables.pop(name, None)
+        if dropped and purge:
+            self.purged.add(dropped.uuid)
+        return EMPTY if dropped else NO_TABLE
 
     def drop_view(self, name: Name) -> Outcome:
         return EMPTY if self.views.pop(name, None) else NO_VIEW

@@ -41,10 +41,10 @@ from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
 from floecat.purge.worker import PurgeQueue, PurgeWorker
 from floecat.settings import Settings, StorageSettings
+from floecat.store.confirmation import Confirmation, ConfirmedTransactions
 from floecat.store.engine import Store
 from floecat.struct_types import prepare_struct_types
 from floecat.transactions.commit import CommitService
-from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.connector_scans import ConnectorScans
 from floecat.transactions.expiry import Expiry
 from floecat.transactions.parts import CommitParts
@@ -67,6 +67,7 @@ class Kernel:
     Attributes:
         settings: what the kernel was opened with.
         store: the SQL store.
+        transactions: runs what changes a catalog.
         files: object storage.
         separator: how namespace levels are joined on the wire.
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
@@ -84,6 +85,10 @@ class Kernel:
         self.files = files
         self.clock = clock
         self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
+        confirm = gateway.commit.confirm
+        self.transactions = ConfirmedTransactions(
+            store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
+        )
         self.entries = Entries(store, settings.cache.metadata_bytes)
         self.mutations = Mutations(
             store,
@@ -100,7 +105,7 @@ class Kernel:
         store, clock, gateway = self.store, self.clock, settings.gateway
         paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
         listing = EntryListing(store, paging)
-        changes = EntryChanges(store, clock)
+        changes = EntryChanges(self.transactions, clock)
         s3 = settings.storage.aws.s3
         self.storage_config = StorageConfig(
             s3_endpoint=s3.endpoint,
@@ -125,7 +130,7 @@ class Kernel:
         self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
         self.resolver = Resolver(store)
         self.namespaces = NamespaceService(
-            store, clock, self.mutations, paging, reserved=self.separator.reserved
+            store, self.transactions, clock, self.mutations, paging, reserved=self.separator.reserved
         )
         self.tables = TableService(store, listing, self.loader, changes, self.mutations, self.answers)
         self.views = ViewService(store, self.entries, listing, changes, self.mutations, self.storage_config)
@@ -150,18 +155,18 @@ class Kernel:
 
     def _wire_transactions(self, settings: Settings) -> None:
         store, clock, gateway = self.store, self.clock, settings.gateway
-        replan, confirm = gateway.commit.replan, gateway.commit.confirm
-        confirmation = Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
+        replan = gateway.commit.replan
         swaps = PointerSwaps(
             store,
+            self.transactions,
             self.entries,
             self.metadata_files,
             clock,
             Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
-            confirmation,
         )
         parts = CommitParts(
             store=store,
+            transactions=self.transactions,
             clock=clock,
             entries=self.entries,
             files=self.metadata_files,
@@ -183,11 +188,11 @@ class Kernel:
             parts,
             self.files,
             self.delta_loads,
-            confirmation,
             compat_location=_compat_location(settings),
         )
         self.connectors = ConnectorService(
             store,
+            self.transactions,
             clock,
             self.mutations,
             self.files,

@@ -1,38 +1,108 @@
-"""Finding out what became of a change, where the trail is not as plain as for a commit."""
+"""Finding out what became of a change whose COMMIT was not answered."""
 
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 
 import pytest
 
 from floecat.catalog.calls import Call
-from floecat.errors import CommitStateUnknownError
-from floecat.identifiers.namespace import TableIdentifier
+from floecat.errors import CommitStateUnknownError, StoreUnavailableError
 from floecat.runtime import Kernel
+from floecat.store.engine import Connection
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.faults.operations import OPERATIONS
+from tests.faults.store_operations import STORE_OPERATIONS
 from tests.services.lost_answers import lose_answers
 
-REGISTRATIONS = ("register", "register view", "register over a table")
+CHANGES = {name: each for name, each in OPERATIONS.items() if name != "stage"} | STORE_OPERATIONS
+"""All that a client can change and then see.
+
+Of files that are registered the log knows from the time before the drop, or from before a newer version: that
+must confirm nothing.
+"""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_was_made_is_answered_as_ever(kernel: Kernel, call: Call, name: str) -> None:
+    operation = CHANGES[name]
+    usual = operation.act(kernel, call, "-usual", operation.prepare(kernel, call, "-usual"))
+    context = operation.prepare(kernel, call, "-lost")
+    with lose_answers(kernel.store, applied=True):
+        answer = operation.act(kernel, call, "-lost", context)
+    assert type(answer) is type(usual)
+    assert operation.is_done(kernel, call, "-lost", context)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_is_not_found_is_unknown_and_can_be_tried_again(
+    kernel: Kernel, call: Call, name: str
+) -> None:
+    operation = CHANGES[name]
+    context = operation.prepare(kernel, call, "")
+    with lose_answers(kernel.store, applied=False), pytest.raises(CommitStateUnknownError):
+        operation.act(kernel, call, "", context)
+    assert not operation.is_done(kernel, call, "", context)
+    operation.act(kernel, call, "", context)
+    assert operation.is_done(kernel, call, "", context)
 
 
 @pytest.mark.parametrize("applied", [True, False])
-@pytest.mark.parametrize("name", REGISTRATIONS)
-def test_an_earlier_commit_of_the_same_file_confirms_no_registration(
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_in_doubt_has_one_effect_under_its_key(
     kernel: Kernel, call: Call, name: str, applied: bool
 ) -> None:
-    # the log knows the file from the time before the drop, or from before the newer version
-    operation = OPERATIONS[name]
+    operation = CHANGES[name]
     context = operation.prepare(kernel, call, "")
-    with lose_answers(kernel.store, applied=applied):
+    keyed = with_key(call, "0190a1b2-0000-7000-8000-00000000000b")
+    with lose_answers(kernel.store, applied=applied, after=1):  # the claim is the first transaction
         if applied:
-            operation.act(kernel, call, "", context)
+            operation.act(kernel, keyed, "", context)
         else:
             with pytest.raises(CommitStateUnknownError):
-                operation.act(kernel, call, "", context)
+                operation.act(kernel, keyed, "", context)
     assert operation.is_done(kernel, call, "", context) == applied
+    # made again it would be refused: the name is taken, or there is nothing left to drop
+    for _ in range(2):
+        operation.act(kernel, keyed, "", context)
+    assert operation.is_done(kernel, call, "", context)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_what_changes_nothing_is_never_in_doubt_once_it_was_made(
+    kernel: Kernel, call: Call, applied: bool
+) -> None:
+    create(kernel, call, "t")
+    keyed = with_key(call, "0190a1b2-0000-7000-8000-00000000000c")
+    kernel.commits.commit(call, set_property("t", "mark", "1"))
+    with lose_answers(kernel.store, applied=applied, after=1):
+        kernel.commits.commit(keyed, set_property("t", "mark", "1"))
+    with lose_answers(kernel.store, applied=True):
+        kernel.tables.rename(call, table("t"), table("t"))
+    with lose_answers(kernel.store, applied=True):
+        kernel.namespaces.update_properties(call, ("ns",), ["missing"], {})
+
+
+def test_a_store_that_is_away_while_one_looks_is_asked_again(kernel: Kernel, call: Call) -> None:
+    create(kernel, call, "t")
+    looks: list[int] = []
+    read = kernel.store.read
+
+    def away_twice() -> AbstractContextManager[Connection]:
+        looks.append(1)
+        if len(looks) <= 2:
+            raise StoreUnavailableError("The store is away (injected)")
+        return read()
+
+    kernel.store.read = away_twice  # type: ignore[method-assign]
+    try:
+        with lose_answers(kernel.store, applied=True):
+            kernel.drops.drop(call, table("t"), purge=False)
+    finally:
+        del kernel.store.read
+    assert len(looks) == 3
 
 
 @pytest.mark.parametrize("applied", [True, False])
@@ -49,19 +119,3 @@ def test_a_key_whose_claim_was_in_doubt_is_not_held_for_a_minute(
             kernel.commits.commit(keyed, set_property("t", "mark", "1"))
     assert time.monotonic() - began < 20
     assert b'"mark"' in kernel.tables.load(call, table("t")).metadata
-
-
-@pytest.mark.parametrize("applied", [True, False])
-def test_a_rename_in_doubt_is_the_same_after_a_retry_with_its_key(
-    kernel: Kernel, call: Call, applied: bool
-) -> None:
-    create(kernel, call, "t")
-    keyed = with_key(call, "0190a1b2-0000-7000-8000-00000000000a")
-    other = TableIdentifier(("ns",), "renamed")
-    with lose_answers(kernel.store, applied=applied, after=1):
-        try:
-            kernel.tables.rename(keyed, table("t"), other)
-        except CommitStateUnknownError:
-            kernel.tables.rename(keyed, table("t"), other)
-    kernel.tables.rename(keyed, table("t"), other)
-    assert b"table-uuid" in kernel.tables.load(call, other).metadata

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
@@ -17,7 +18,8 @@ from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.fileio.base import FileIO
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
-from floecat.store import connectors
+from floecat.store import connectors, transactions
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.connectors import ConnectorRow
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import DuplicateKeyError
@@ -69,6 +71,7 @@ class ConnectorService:
     def __init__(
         self,
         store: Store,
+        transactions: ConfirmedTransactions,
         clock: Clock,
         mutations: Mutations,
         files: FileIO,
@@ -80,6 +83,7 @@ class ConnectorService:
 
         Args:
             store: where connectors are kept.
+            transactions: runs changes.
             clock: wall-clock time.
             mutations: runs changes under idempotency keys.
             files: storage.
@@ -87,6 +91,7 @@ class ConnectorService:
             reserved: characters that no namespace level may hold.
         """
         self._store = store
+        self._transactions = transactions
         self._clock = clock
         self._mutations = mutations
         self._files = files
@@ -100,18 +105,20 @@ class ConnectorService:
             BadRequestError: a name, the kind, an option or the interval is malformed.
             LocationNotAllowedError: the location lies outside the allowed ones.
             AlreadyExistsError: the catalog has a connector of this name.
+            CommitStateUnknownError: it may have been made.
         """
 
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
             row = self._row(call, wanted)
             made = _info(row)
 
-            def insert(conn: Connection) -> None:
+            def insert(conn: Connection, transaction_id: UUID) -> None:
                 connectors.insert(conn, row)
+                transactions.insert(conn, transaction_id, row.created_at_ms)
                 finish(conn, made)
 
             try:
-                self._store.run(insert)
+                self._transactions.run(call.catalog.id, insert)
             except DuplicateKeyError:
                 raise AlreadyExistsError(f"Connector already exists: {row.name}") from None
             return made
@@ -136,16 +143,18 @@ class ConnectorService:
 
         Raises:
             NotFoundError: there is none of this name.
+            CommitStateUnknownError: it may have been removed.
         """
 
         def work(finish: Finish[None]) -> None:
-            def delete(conn: Connection) -> None:
+            def delete(conn: Connection, transaction_id: UUID) -> None:
                 row = connectors.find(conn, call.catalog.id, name)
                 if row is None or not connectors.delete(conn, row.id):
                     raise missing_connector(name)
+                transactions.insert(conn, transaction_id, self._clock.now_ms())
                 finish(conn, None)
 
-            self._store.run(delete)
+            self._transactions.run(call.catalog.id, delete)
 
         self._mutations.run(call, JsonAnswer(type(None)), work)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 from floecat.catalog.calls import Call, EntryKind
 from floecat.catalog.load_table import missing_table
@@ -10,9 +11,10 @@ from floecat.catalog.namespaces import missing_namespace
 from floecat.clock import Clock
 from floecat.errors import AlreadyExistsError, NoSuchViewError, NotFoundError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
-from floecat.store import commit_log, namespaces, tables
+from floecat.store import commit_log, namespaces, tables, transactions
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.delta_tables import is_unread
-from floecat.store.engine import Connection, Store
+from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
 __all__ = ["EntryChanges", "missing_entry", "missing_view"]
@@ -27,9 +29,9 @@ class _MovedError(Exception):
 class EntryChanges:
     """Changes entries by compare-and-set, with a row in the commit log."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        """Takes the store and the clock."""
-        self._store = store
+    def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:
+        """Takes what runs the changes, and the clock."""
+        self._transactions = transactions
         self._clock = clock
 
     def remove(
@@ -51,16 +53,17 @@ class EntryChanges:
 
         Raises:
             NoSuchTableError, NoSuchViewError: there is no such entry.
+            CommitStateUnknownError: it may have been removed.
         """
 
-        def work(conn: Connection) -> None:
+        def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, identifier, kind)
             also(conn, row)
             if not tables.delete(conn, row.id, row.version):
                 raise _MovedError
-            self._log(conn, call, row, identifier, operation)
+            self._log(conn, call, row, identifier, operation, transaction_id)
 
-        self._retried(work)
+        self._retried(call, work)
 
     def rename(
         self,
@@ -77,12 +80,15 @@ class EntryChanges:
             NoSuchTableError, NoSuchViewError: there is no such entry.
             NoSuchNamespaceError: the namespace of the new name does not exist.
             AlreadyExistsError: the new name is taken, by a table or a view.
+            CommitStateUnknownError: it may have been renamed.
         """
         check_name(destination.name, f"{kind} name")
 
-        def work(conn: Connection) -> None:
+        def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, source, kind)
-            if source != destination:
+            if source == destination:
+                transactions.insert(conn, transaction_id, self._clock.now_ms())
+            else:
                 target = namespaces.get(conn, call.catalog.id, destination.namespace)
                 if target is None:
                     raise missing_namespace(destination.namespace)
@@ -92,10 +98,10 @@ class EntryChanges:
                 now_ms = self._clock.now_ms()
                 if not tables.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
                     raise _MovedError
-                self._log(conn, call, row, destination, "rename")
+                self._log(conn, call, row, destination, "rename", transaction_id)
             also(conn)
 
-        self._retried(work)
+        self._retried(call, work)
 
     def _find(
         self, conn: Connection, call: Call, identifier: TableIdentifier, kind: EntryKind
@@ -112,6 +118,7 @@ class EntryChanges:
         row: tables.EntryRow,
         identifier: TableIdentifier,
         operation: str,
+        transaction_id: UUID,
     ) -> None:
         metadata_location = None if is_unread(row.metadata_location) else row.metadata_location
         entry = commit_log.CommitLogEntry(
@@ -125,13 +132,14 @@ class EntryChanges:
             previous_metadata_location=metadata_location,
             principal=call.principal.name,
         )
-        commit_log.append(conn, call.catalog.id, [entry], self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        commit_log.append(conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id)
 
-    def _retried(self, work: Callable[[Connection], None]) -> None:
+    def _retried(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
         """Runs a transaction until its compare-and-set holds; a race on names is decided by another look."""
         for _ in range(_ATTEMPTS):
             try:
-                self._store.run(work)
+                self._transactions.run(call.catalog.id, work)
             except (_MovedError, DuplicateKeyError, ForeignKeyError):
                 continue
             return

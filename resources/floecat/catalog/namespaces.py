@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
@@ -20,7 +21,8 @@ from floecat.errors import (
 )
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
-from floecat.store import namespaces
+from floecat.store import namespaces, transactions
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
@@ -48,18 +50,27 @@ class NamespaceService:
     """Namespaces of a catalog."""
 
     def __init__(
-        self, store: Store, clock: Clock, mutations: Mutations, paging: Paging, *, reserved: str
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        clock: Clock,
+        mutations: Mutations,
+        paging: Paging,
+        *,
+        reserved: str,
     ) -> None:
         """Takes the store and its company.
 
         Args:
             store: where namespaces are kept.
+            transactions: runs changes.
             clock: wall-clock time.
             mutations: runs changes under idempotency keys.
             paging: page sizes and tokens.
             reserved: characters that no level may hold, since they separate levels on the wire.
         """
         self._store = store
+        self._transactions = transactions
         self._clock = clock
         self._mutations = mutations
         self._paging = paging
@@ -91,6 +102,7 @@ class NamespaceService:
         Raises:
             BadRequestError: a level cannot be addressed or stored.
             AlreadyExistsError: it exists.
+            CommitStateUnknownError: it may have been created.
         """
 
         def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
@@ -98,13 +110,14 @@ class NamespaceService:
             _check_properties(properties)
             created = NamespaceInfo(namespace, dict(properties))
 
-            def insert(conn: Connection) -> None:
+            def insert(conn: Connection, transaction_id: UUID) -> None:
                 self._insert_chain(conn, call, namespace, properties)
+                self._leave_trace(conn, transaction_id)
                 finish(conn, created)
 
             for _ in range(2):
                 try:
-                    self._store.run(insert)
+                    self._transactions.run(call.catalog.id, insert)
                 except DuplicateKeyError:  # somebody made it, or a parent, meanwhile: look again
                     continue
                 except ForeignKeyError:  # somebody dropped a parent meanwhile
@@ -155,19 +168,21 @@ class NamespaceService:
         Raises:
             NoSuchNamespaceError: it does not exist.
             NamespaceNotEmptyError: it holds a table, a view or a namespace.
+            CommitStateUnknownError: it may have been removed.
         """
 
         def work(finish: Finish[None]) -> None:
-            def delete(conn: Connection) -> None:
+            def delete(conn: Connection, transaction_id: UUID) -> None:
                 row = namespaces.get(conn, call.catalog.id, namespace)
                 if row is None:
                     raise missing_namespace(namespace)
                 if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row.id):
                     raise _not_empty(namespace)
+                self._leave_trace(conn, transaction_id)
                 finish(conn, None)
 
             try:
-                self._store.run(delete)
+                self._transactions.run(call.catalog.id, delete)
             except ForeignKeyError:  # something was created in it meanwhile
                 raise _not_empty(namespace) from None
 
@@ -181,12 +196,13 @@ class NamespaceService:
         Raises:
             NoSuchNamespaceError: it does not exist.
             UnprocessableError: a key is in both lists, or twice in the removals.
+            CommitStateUnknownError: they may have been changed.
         """
 
         def work(finish: Finish[PropertiesUpdated]) -> PropertiesUpdated:
             _check_change(removals, updates)
 
-            def change(conn: Connection) -> PropertiesUpdated:
+            def change(conn: Connection, transaction_id: UUID) -> PropertiesUpdated:
                 row = namespaces.get(conn, call.catalog.id, namespace, for_update=True)
                 if row is None:
                     raise missing_namespace(namespace)
@@ -198,10 +214,11 @@ class NamespaceService:
                     namespaces.set_properties(conn, row.id, changed, self._clock.now_ms())
                 missing = [key for key in removals if key not in row.properties]
                 answer = PropertiesUpdated(list(updates), removed, missing)
+                self._leave_trace(conn, transaction_id)
                 finish(conn, answer)
                 return answer
 
-            return self._store.run(change)
+            return self._transactions.run(call.catalog.id, change)
 
         return self._mutations.run(call, JsonAnswer(PropertiesUpdated), work)
 
@@ -211,6 +228,9 @@ class NamespaceService:
         if row is None:
             raise missing_namespace(namespace)
         return row
+
+    def _leave_trace(self, conn: Connection, transaction_id: UUID) -> None:
+        transactions.insert(conn, transaction_id, self._clock.now_ms())
 
     def _insert_chain(
         self, conn: Connection, call: Call, namespace: Namespace, properties: Mapping[str, str]

@@ -27,6 +27,7 @@ __all__ = [
     "refs",
     "snapshots",
     "staged_tables",
+    "transactions",
 ]
 
 metadata: Final = sa.MetaData(
@@ -168,6 +169,13 @@ commit_log: Final = sa.Table(
     _text("previous_metadata_location", nullable=True),
     _text("principal"),
     _integer("committed_at_ms"),
+)
+
+transactions: Final = sa.Table(
+    "transactions",
+    metadata,
+    _id(primary_key=True),
+    _integer("committed_at_ms", index=True),
 )
 
 staged_tables: Final = sa.Table(

@@ -15,6 +15,7 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_builder import new_table_metadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.store import transactions
 from floecat.store.engine import Connection
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
@@ -54,6 +55,7 @@ class CommitService:
     def __init__(self, parts: CommitParts, staging: Staging) -> None:
         """Takes the shared parts and where staged tables are."""
         self._store = parts.store
+        self._transactions = parts.transactions
         self._clock = parts.clock
         self._entries = parts.entries
         self._files = parts.files
@@ -112,13 +114,14 @@ class CommitService:
             # folders are no objects; DuckDB writes into them before it commits, and does not make them
             self._files.prepare_table_location(call.catalog.allowed, metadata.location)
 
-            def keep(conn: Connection) -> LoadedTable:
+            def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
+                transactions.insert(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
                 answer = self._loader.loaded(staged.to_bytes(), None, staged.location)
                 finish(conn, answer)
                 return answer
 
-            return self._store.run(keep)
+            return self._transactions.run(call.catalog.id, keep)
 
         return self._mutations.run(call, self._answers.of_table(call, identifier), work)
 

@@ -1,4 +1,4 @@
-"""Removes what has a time to live and is past it: idempotency records, staged tables, metrics reports."""
+"""Removes what has a time to live and is past it: idempotency records, staged tables and the like."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
-from floecat.store import idempotency, leases, metrics, staged_tables
+from floecat.store import idempotency, leases, metrics, staged_tables, transactions
 from floecat.store.engine import Connection, Store
 
 __all__ = ["Expired", "Expiry"]
@@ -28,6 +28,7 @@ class Expired(msgspec.Struct, frozen=True):
     idempotency_records: int = 0
     staged_tables: int = 0
     metrics_reports: int = 0
+    transactions: int = 0
 
 
 class Expiry:
@@ -65,6 +66,9 @@ class Expiry:
             staged_tables=self._remove(lambda conn: staged_tables.delete_expired(conn, now_ms, _BATCH)),
             metrics_reports=self._remove(
                 lambda conn: metrics.delete_before(conn, now_ms - self._keep_reports_ms, _BATCH)
+            ),
+            transactions=self._remove(
+                lambda conn: transactions.delete_before(conn, now_ms - transactions.KEPT_MS, _BATCH)
             ),
         )
 

@@ -10,6 +10,7 @@ from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.mutations import Mutations
 from floecat.catalog.table_answers import TableAnswers
 from floecat.clock import Clock
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Store
 from floecat.transactions.pointer_swaps import PointerSwaps
 
@@ -20,6 +21,8 @@ class CommitParts(msgspec.Struct, frozen=True):
     """Parts that the services of this package share."""
 
     store: Store
+    transactions: ConfirmedTransactions
+    """Runs what changes a catalog."""
     clock: Clock
     entries: Entries
     """Look-ups by name."""

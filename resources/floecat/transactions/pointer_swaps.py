@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
 from floecat.catalog.documents import Document
@@ -24,9 +23,9 @@ from floecat.catalog.metadata_files import MetadataFiles
 from floecat.clock import Clock
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Connection, Store
-from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
-from floecat.transactions.confirmation import Confirmation
+from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.transactions.locks import EntryLocks
 from floecat.transactions.obsolete_files import deletable_files
 from floecat.transactions.prepared import AnyPrepared
@@ -56,19 +55,19 @@ class PointerSwaps:
     def __init__(
         self,
         store: Store,
+        transactions: ConfirmedTransactions,
         entries: Entries,
         files: MetadataFiles,
         clock: Clock,
         retries: Retries,
-        confirmation: Confirmation,
     ) -> None:
         """Takes the store, storage and how persistent a commit is."""
         self._store = store
+        self._transactions = transactions
         self._entries = entries
         self._files = files
         self._clock = clock
         self._retries = retries
-        self._confirmation = confirmation
         self._locks = EntryLocks()
         # threads come with the first transaction that writes more than one file
         self._writers = ThreadPoolExecutor(max_workers=16, thread_name_prefix="metadata-writer")
@@ -133,31 +132,24 @@ class PointerSwaps:
 
         # compressed here, so that the transaction holds its locks only for as long as SQL takes
         rows = [(change, compressed(change) if change.changed else None) for change in prepared]
-        transaction_id = uuids.uuid7()
 
-        def apply(conn: Connection) -> None:
+        def apply(conn: Connection, transaction_id: UUID) -> None:
             write_rows(conn, call, rows, self._clock.now_ms(), transaction_id)
             finish(conn, prepared)
 
         try:
-            self._store.run(apply)
+            self._transactions.run(call.catalog.id, apply)
         except (PointerMovedError, DuplicateKeyError, ForeignKeyError):
             self._delete_files(call, written)
             return False
-        except CommitOutcomeUnknownError:
+        except CommitStateUnknownError:
             # with nothing to change there is nothing that could be half known
             if changed:
-                self._confirm(call, transaction_id)
+                raise
         except BaseException:
             self._delete_files(call, written)
             raise
         return True
-
-    def _confirm(self, call: Call, transaction_id: UUID) -> None:
-        if not self._confirmation.was_applied(self._store, call.catalog.id, transaction_id):
-            raise CommitStateUnknownError(
-                "The store did not say whether the commit was applied; load the table before trying again"
-            )
 
     def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
         """Writes the metadata files, in parallel, and returns their locations; on a failure none stays."""

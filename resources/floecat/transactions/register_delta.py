@@ -18,7 +18,6 @@ from floecat.catalog.mutations import Finish, JsonAnswer
 from floecat.connectors.delta_log_files import LOG_FOLDER, has_delta_log
 from floecat.errors import (
     BadRequestError,
-    CommitStateUnknownError,
     ConflictError,
     FileMissingError,
     FloecatError,
@@ -30,9 +29,8 @@ from floecat.store import commit_log, delta_tables, purge_jobs, tables
 from floecat.store.delta_tables import DeltaTableRow, is_unread, unread_location
 from floecat.store.documents import compress
 from floecat.store.engine import Connection
-from floecat.store.errors import CommitOutcomeUnknownError, DuplicateKeyError, ForeignKeyError
+from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.tables import EntryRow
-from floecat.transactions.confirmation import Confirmation
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.table_changes import name_taken, namespace_row
 
@@ -82,7 +80,6 @@ class RegisterDeltaService:
         parts: CommitParts,
         files: FileIO,
         loads: DeltaLoads,
-        confirmation: Confirmation,
         *,
         compat_location: str | None,
     ) -> None:
@@ -92,17 +89,16 @@ class RegisterDeltaService:
             parts: what services of this package share.
             files: storage.
             loads: reads the log.
-            confirmation: finds out whether a registration of unknown outcome was made.
             compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
                 `metadata` of each table.
         """
         self._store = parts.store
+        self._transactions = parts.transactions
         self._clock = parts.clock
         self._entries = parts.entries
         self._mutations = parts.mutations
         self._files = files
         self._loads = loads
-        self._confirmation = confirmation
         self._compat_location = compat_location
 
     def register(
@@ -220,9 +216,8 @@ class RegisterDeltaService:
         finish: Finish[_Kept],
     ) -> bool:
         """One try; `False` when the name or the namespace was changed meanwhile."""
-        transaction_id = uuids.uuid7()
 
-        def apply(conn: Connection) -> None:
+        def apply(conn: Connection, transaction_id: UUID) -> None:
             tables.insert(conn, row, compress(_NOTHING), len(_NOTHING))
             delta_tables.insert(conn, delta)
             entry = commit_log.CommitLogEntry(
@@ -248,14 +243,9 @@ class RegisterDeltaService:
             finish(conn, _kept(row))
 
         try:
-            self._store.run(apply)
+            self._transactions.run(call.catalog.id, apply)
         except (DuplicateKeyError, ForeignKeyError):
             return False
-        except CommitOutcomeUnknownError:
-            if not self._confirmation.was_applied(self._store, call.catalog.id, transaction_id):
-                raise CommitStateUnknownError(
-                    "The store did not say whether the table was registered; look before trying again"
-                ) from None
         return True
 
     def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> DeltaRegistration:

@@ -54,7 +54,7 @@ EXPECTED = {
     "transaction over 3 tables": Cost(9, 1, 3),
     "rename": Cost(6, 1, 0),
     "drop": Cost(4, 1, 0),
-    "stage a table": Cost(3, 1, 2),
+    "stage a table": Cost(4, 1, 2),
     "register": Cost(8, 1, 1),
     "drop with purge": Cost(6, 1, 0),
     "load of a Delta table, warm": Cost(1, 0, 0),
@@ -63,11 +63,11 @@ EXPECTED = {
     "load a view": Cost(1, 0, 0),
     "commit of a view": Cost(5, 1, 1),
     "drop a view": Cost(4, 1, 0),
-    "create a namespace": Cost(2, 1, 0),
+    "create a namespace": Cost(3, 1, 0),
     "load a namespace": Cost(1, 0, 0),
     "list namespaces": Cost(1, 0, 0),
-    "set properties": Cost(2, 1, 0),
-    "drop a namespace": Cost(3, 1, 0),
+    "set properties": Cost(3, 1, 0),
+    "drop a namespace": Cost(4, 1, 0),
 }
 
 

@@ -55,7 +55,7 @@ class FileSizeLimit:
         _limit_file_size(server.pid, _FILE_BYTES)
 
     def free(self, server: CatalogServer) -> None:
-        _limit_file_size(server.pid, resource.RLIM_INFINITY)
+        _limit_file_size(server.pid, None)
 
 
 @contextmanager
@@ -89,6 +89,7 @@ def _mount(folder: Path) -> None:
     )
 
 
-def _limit_file_size(pid: int, size: int) -> None:
+def _limit_file_size(pid: int, size: int | None) -> None:
+    """Sets the soft limit, which the owner of a process may change; `None` for as much as the hard one allows."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))

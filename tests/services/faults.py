@@ -121,8 +121,10 @@ class FaultyFileIO:
     def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return self._call("read_ranges", location, lambda: self.inner.read_ranges(location, ranges))
 
-    def write_new(self, location: str, data: bytes) -> None:
-        self._call("write_new", location, lambda: self.inner.write_new(location, data))
+    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+        self._call(
+            "write_new", location, lambda: self.inner.write_new(location, data, unique_name=unique_name)
+        )
 
     def exists(self, location: str) -> bool:
         return self._call("exists", location, lambda: self.inner.exists(location))

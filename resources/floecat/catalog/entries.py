@@ -71,12 +71,6 @@ class Entries:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
         return self._find(catalog, identifier, "view", ViewMetadata)
 
-    def kind_of(self, catalog: Catalog, identifier: TableIdentifier) -> str | None:
-        """What the name stands for, or `None`; reads no metadata."""
-        with self._store.read() as conn:
-            row = tables.find(conn, catalog.id, identifier)
-        return row.kind if row is not None else None
-
     def find_many(
         self, catalog: Catalog, identifiers: Sequence[TableIdentifier]
     ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:

@@ -54,7 +54,7 @@ class MetadataFiles:
         return data
 
     def write(self, allowed: AllowedLocations, location: str, document: bytes) -> None:
-        """Writes a document to a location that does not exist yet.
+        """Writes a document to a location of its own, as `metadata_file_name` makes it.
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
@@ -64,7 +64,7 @@ class MetadataFiles:
         if location.endswith(".gz.metadata.json"):
             # mtime 0: the same document gives the same file
             document = gzip.compress(document, compresslevel=6, mtime=0)
-        self._files.write_new(location, document)
+        self._files.write_new(location, document, unique_name=True)
 
     def check_exists(self, allowed: AllowedLocations, location: str) -> None:
         """Fails when the file is gone, with the text that the reference implementation gives.

@@ -150,10 +150,16 @@ class FileIO(Protocol):
         """
         ...
 
-    def write_new(self, location: str, data: bytes) -> None:
+    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
         """Writes a file that does not exist. It is durable when this returns, and is never seen in part.
 
         After StorageUnavailableError the file may or may not be there.
+
+        Args:
+            location: of the file.
+            data: what it will hold.
+            unique_name: whether nobody else can pick this name, as it holds a random UUID. Object storage is
+                spared the look for a file of that name then: some lock the name for it.
 
         Raises:
             AlreadyExistsError: there is such a file. It was not touched.

@@ -72,24 +72,12 @@ class ObjectStoreFileIO:
         # The client can fetch several ranges itself, and crashes if one starts after the end of the file.
         return read_merged(ranges, lambda offset, length: self._read_range(found, bucket, offset, length))
 
-    def write_new(self, location: str, data: bytes) -> None:
+    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
         """See `FileIO.write_new`."""
-        found, _ = self._find(location)
-        # The client's own retries would report a file that an earlier try wrote as one that was there before.
-        bucket = self._buckets.get(found, retrying=False)
-        deadline = time.monotonic() + self._options.request_timeout_s
-        self.counters.add("writes")
-        for tries in range(self._options.max_retries + 1):
-            try:
-                obstore.put(bucket, found.key, data, mode="create", use_multipart=False)
-            except OBJECT_STORE_ERRORS as error:
-                kind = failure_kind(error)
-                if kind is FailureKind.EXISTS and tries and self._holds(found, data):
-                    break
-                if kind is not FailureKind.PASSING or not self._may_retry(tries, deadline):
-                    raise object_failure(error, found) from None
-            else:
-                break
+        if unique_name:
+            self._write(location, data)
+        else:
+            self._write_if_absent(location, data)
         self.counters.add("bytes_written", number=len(data))
 
     def exists(self, location: str) -> bool:
@@ -179,6 +167,33 @@ class ObjectStoreFileIO:
             page = _next_page(pages, folder)
             if page:
                 self.counters.add("lists")
+
+    def _write(self, location: str, data: bytes) -> None:
+        """Writes without a look; a retry of the client writes the same bytes."""
+        found, bucket = self._find(location)
+        self.counters.add("writes")
+        try:
+            obstore.put(bucket, found.key, data, use_multipart=False)
+        except OBJECT_STORE_ERRORS as error:
+            raise object_failure(error, found) from None
+
+    def _write_if_absent(self, location: str, data: bytes) -> None:
+        found, _ = self._find(location)
+        # The client's own retries would report a file that an earlier try wrote as one that was there before.
+        bucket = self._buckets.get(found, retrying=False)
+        deadline = time.monotonic() + self._options.request_timeout_s
+        self.counters.add("writes")
+        for tries in range(self._options.max_retries + 1):
+            try:
+                obstore.put(bucket, found.key, data, mode="create", use_multipart=False)
+            except OBJECT_STORE_ERRORS as error:
+                kind = failure_kind(error)
+                if kind is FailureKind.EXISTS and tries and self._holds(found, data):
+                    break
+                if kind is not FailureKind.PASSING or not self._may_retry(tries, deadline):
+                    raise object_failure(error, found) from None
+            else:
+                break
 
     def _holds(self, location: Location, data: bytes) -> bool:
         try:

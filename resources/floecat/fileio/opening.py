@@ -54,9 +54,9 @@ class StorageFileIO:
         """See `FileIO.read_ranges`."""
         return self._storage(location).read_ranges(location, ranges)
 
-    def write_new(self, location: str, data: bytes) -> None:
+    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
         """See `FileIO.write_new`."""
-        self._storage(location).write_new(location, data)
+        self._storage(location).write_new(location, data, unique_name=unique_name)
 
     def exists(self, location: str) -> bool:
         """See `FileIO.exists`."""

@@ -110,7 +110,7 @@ class ReadConnection(Connection):
             return self._run_anew(query, parameters)
         try:
             return prepared.rows(connection, parameters)
-        except DATABASE_ERRORS as error:
+        except (*DATABASE_ERRORS, self._engine.dialect.loaded_dbapi.Error) as error:
             if not self._is_dead(error, connection):
                 raise_fault(error)
         self._discard()

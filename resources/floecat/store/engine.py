@@ -22,7 +22,7 @@ import sqlalchemy as sa
 import sqlalchemy.exc as sa_exc
 
 from floecat.errors import SettingsError
-from floecat.store import postgresql, sqlite
+from floecat.store import sqlite
 from floecat.store import upgrade as upgrades
 from floecat.store.connections import Connection, ReadConnection, TransactionConnection, active_counter
 from floecat.store.errors import (
@@ -214,6 +214,9 @@ class Store:
         if self._sqlite:
             timeout_s = _UPGRADE_TIMEOUT_S if upgrading else self._timeout_s
             return sqlite.create_engine(self._url, timeout_s=timeout_s, pool=pool, foreign_keys=not upgrading)
+        # loads the driver, which a SQLite store never needs
+        from floecat.store import postgresql
+
         return postgresql.create_engine(
             self._url, timeout_s=None if upgrading else self._timeout_s, pool=pool
         )

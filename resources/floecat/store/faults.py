@@ -9,11 +9,11 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NoReturn
 
-import psycopg
 import sqlalchemy.exc as sa_exc
 
 from floecat.errors import BadRequestError
 from floecat.store.errors import (
+    WRONG_SCHEMA,
     CommitOutcomeUnknownError,
     ConnectionLostError,
     DuplicateKeyError,
@@ -28,19 +28,20 @@ __all__ = ["DATABASE_ERRORS", "commit_fault", "connection_lost", "fault", "raise
 DATABASE_ERRORS: Final = (
     sa_exc.SQLAlchemyError,
     sqlite3.Error,
-    psycopg.Error,
     UnicodeError,
     OverflowError,
 )
-"""What a statement can fail with. The last two come from the encoding of values, and nothing was sent."""
+"""What a statement can fail with. The last two come from the encoding of values, and nothing was sent.
 
-_UNAVAILABLE: Final = "The store is not available"
+What runs statements past SQLAlchemy meets the errors of psycopg as well.
+"""
+
 _SQLITE_UNAVAILABLE: Final = {
     sqlite3.SQLITE_BUSY: "The store is locked by another process",
     sqlite3.SQLITE_LOCKED: "The store is locked by another process",
     sqlite3.SQLITE_NOMEM: "The store is out of memory",
     sqlite3.SQLITE_READONLY: "The store is read-only",
-    sqlite3.SQLITE_INTERRUPT: _UNAVAILABLE,
+    sqlite3.SQLITE_INTERRUPT: "The store is not available",
     sqlite3.SQLITE_IOERR: "The store cannot read or write its file",
     sqlite3.SQLITE_FULL: "The disk of the store is full",
     sqlite3.SQLITE_CANTOPEN: "The store cannot open its file",
@@ -56,14 +57,6 @@ _SQLITE_DUPLICATES: Final = frozenset(
 _SQLITE_FOREIGN_KEYS: Final = frozenset(
     {sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER}
 )
-_POSTGRESQL_UNAVAILABLE: Final = {
-    "53100": "The disk of the store is full",
-    "53300": "The store has no free connection",
-    "55P03": "The store did not get a lock in time",
-    "57014": "The store did not answer in time",
-}
-_POSTGRESQL_UNAVAILABLE_CLASSES: Final = frozenset({"08", "25", "28", "3D", "53", "55", "57", "58"})
-_POSTGRESQL_CONFLICTS: Final = frozenset({"40001", "40P01"})
 
 
 def connection_lost(error: Exception) -> bool:
@@ -84,8 +77,11 @@ def fault(error: Exception) -> Exception:
     driver = error.orig if isinstance(error, sa_exc.StatementError) else error
     if isinstance(driver, sqlite3.Error):
         return _sqlite_fault(driver)
-    if isinstance(driver, psycopg.Error):
-        return _postgresql_fault(driver)
+    if hasattr(driver, "sqlstate"):
+        # the driver is there if it raised; a process without PostgreSQL never loads it
+        from floecat.store.postgresql_faults import postgresql_fault
+
+        return postgresql_fault(driver)
     if isinstance(driver, UnicodeError | OverflowError):
         return BadRequestError("A value cannot be stored: it is out of range or not valid text")
     return StoreFaultError("The store was used in a wrong way")
@@ -131,7 +127,7 @@ def _sqlite_fault(error: sqlite3.Error) -> Exception:
     if code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreFaultError("The file of the store is damaged, or is no SQLite database")
     if "no such table" in str(error) or "no such column" in str(error):
-        return _wrong_schema()
+        return StoreFaultError(WRONG_SCHEMA)
     return StoreFaultError("The store failed")
 
 
@@ -144,35 +140,3 @@ def _sqlite_table(error: sqlite3.Error) -> str | None:
     # "UNIQUE constraint failed: entries.namespace_id, entries.name"
     _, found, columns = str(error).partition(": ")
     return columns.partition(".")[0] if found else None
-
-
-def _postgresql_fault(error: psycopg.Error) -> Exception:
-    state = error.sqlstate
-    if state is None:
-        return _stateless_fault(error)
-    if state == "23505":
-        return DuplicateKeyError(error.diag.table_name)
-    if state in {"23503", "23001"}:
-        return ForeignKeyError(error.diag.table_name)
-    if state in _POSTGRESQL_CONFLICTS:
-        return TransactionConflictError("Another transaction was faster")
-    if state[:2] in _POSTGRESQL_UNAVAILABLE_CLASSES:
-        return StoreUnavailableError(_POSTGRESQL_UNAVAILABLE.get(state, _UNAVAILABLE))
-    if state[:2] in {"22", "54"}:
-        return BadRequestError("A value cannot be stored: it is out of range, too large or not valid text")
-    if state in {"42P01", "42703", "3F000"}:
-        return _wrong_schema()
-    return StoreFaultError("The store failed")
-
-
-def _stateless_fault(error: psycopg.Error) -> Exception:
-    """Errors that the driver made itself: it could not connect, or not encode a value."""
-    if isinstance(error, psycopg.OperationalError):
-        return StoreUnavailableError(_UNAVAILABLE)
-    if isinstance(error, psycopg.DataError):
-        return BadRequestError("A value cannot be stored: it is out of range or not valid text")
-    return StoreFaultError("The store failed")
-
-
-def _wrong_schema() -> StoreFaultError:
-    return StoreFaultError("The store lacks a table or a column: run `floecat db upgrade`")

@@ -27,6 +27,7 @@ __all__ = [
     "delete",
     "exists",
     "get",
+    "get_with_kind",
     "has_content",
     "insert",
     "set_properties",
@@ -48,6 +49,18 @@ _NAMED: Final = (
 )
 _GET: Final = _SELECT.where(*_NAMED)
 _GET_FOR_UPDATE: Final = _GET.with_for_update()
+_GET_WITH_KIND: Final = (
+    _SELECT.add_columns(_entries.c.kind)
+    .select_from(
+        _namespaces.outerjoin(
+            _entries,
+            sa.and_(
+                _entries.c.namespace_id == _namespaces.c.id, _entries.c.name == sa.bindparam("entry_name")
+            ),
+        )
+    )
+    .where(*_NAMED)
+)
 _EXISTS: Final = sa.select(sa.literal(1)).where(*_NAMED)
 _PAGE: Final = (
     _SELECT.where(
@@ -114,6 +127,19 @@ def get(
         {"catalog_id": catalog_id, "physical_name": physical_name(namespace)},
     )
     return None if row is None else _record(row)
+
+
+def get_with_kind(
+    conn: Connection, catalog_id: UUID, namespace: Namespace, name: str
+) -> tuple[NamespaceRow, str | None] | None:
+    """The namespace of this name, and what a name in it stands for: `table`, `view` or nothing."""
+    parameters = {
+        "catalog_id": catalog_id,
+        "physical_name": physical_name(namespace),
+        "entry_name": name,
+    }
+    row = conn.first(_GET_WITH_KIND, parameters)
+    return None if row is None else (_record(row[:-1]), row[-1])
 
 
 def exists(conn: Connection, catalog_id: UUID, namespace: Namespace) -> bool:

@@ -13,12 +13,11 @@ import psycopg
 import sqlalchemy as sa
 from psycopg.abc import PQGen
 
-__all__ = ["SCHEMA", "create_engine"]
+from floecat.store.schema import POSTGRESQL_SCHEMA
+
+__all__ = ["create_engine"]
 
 RV = TypeVar("RV")
-
-SCHEMA: Final = "floecat"
-"""Where all tables of the store live."""
 
 _MIN_CONNECT_TIMEOUT_S: Final = 2
 _GRACE_S: Final = 2.0
@@ -70,7 +69,9 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
 
 def _connect_args(url: sa.URL, timeout_s: float | None) -> dict[str, Any]:
     timeout_ms = 0 if timeout_s is None else math.ceil(timeout_s * 1000)
-    options = f"-c search_path={SCHEMA} -c statement_timeout={timeout_ms} -c lock_timeout={timeout_ms}"
+    options = (
+        f"-c search_path={POSTGRESQL_SCHEMA} -c statement_timeout={timeout_ms} -c lock_timeout={timeout_ms}"
+    )
     if timeout_ms:
         # a process that hangs inside a transaction must not keep its locks for ever
         options += f" -c idle_in_transaction_session_timeout={6 * timeout_ms}"

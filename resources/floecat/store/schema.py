@@ -11,6 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 __all__ = [
+    "POSTGRESQL_SCHEMA",
     "accounts",
     "catalogs",
     "commit_log",
@@ -29,6 +30,9 @@ __all__ = [
     "staged_tables",
     "transactions",
 ]
+
+POSTGRESQL_SCHEMA: Final = "floecat"
+"""Where all tables live on PostgreSQL."""
 
 metadata: Final = sa.MetaData(
     naming_convention={

@@ -20,6 +20,7 @@ __all__ = [
     "delete_all",
     "delete_many",
     "insert_many",
+    "insert_refs",
     "list_all",
     "list_refs",
     "replace_refs",
@@ -120,6 +121,16 @@ def replace_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> No
         ForeignKeyError: there is no such table.
     """
     conn.change(_DELETE_REFS, {"of_entry": entry_id})
+    insert_refs(conn, entry_id, refs)
+
+
+def insert_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> None:
+    """Inserts the refs of a table that has none of these names.
+
+    Raises:
+        DuplicateKeyError: the table has a ref of this name.
+        ForeignKeyError: there is no such table.
+    """
     conn.change_many(_INSERT_REFS, [{"entry_id": entry_id, **msgspec.structs.asdict(ref)} for ref in refs])
 
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from floecat.errors import SettingsError
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
-from floecat.store.postgresql import SCHEMA
+from floecat.store.schema import POSTGRESQL_SCHEMA
 
 __all__ = ["check_revision", "current_revision", "upgrade"]
 
@@ -57,8 +57,8 @@ def upgrade(connection: sa.Connection) -> None:
         if not sqlite:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
             # not IF NOT EXISTS, which needs the right to create one even where it exists
-            if not sa.inspect(connection).has_schema(SCHEMA):
-                connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
+            if not sa.inspect(connection).has_schema(POSTGRESQL_SCHEMA):
+                connection.exec_driver_sql(f"CREATE SCHEMA {POSTGRESQL_SCHEMA}")
         revision = current_revision(connection)
         if revision is not None and revision >= HEAD_REVISION:
             check_revision(revision)

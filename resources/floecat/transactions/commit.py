@@ -14,9 +14,10 @@ from floecat.catalog.mutations import Finish, JsonAnswer
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_builder import new_table_metadata
-from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import transactions
 from floecat.store.engine import Connection
+from floecat.transactions.free_names import namespace_for
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared
@@ -24,8 +25,6 @@ from floecat.transactions.staging import Staging
 from floecat.transactions.table_changes import (
     TableChange,
     TableChanges,
-    name_taken,
-    namespace_row,
     new_table,
 )
 
@@ -174,11 +173,7 @@ class CommitService:
     def _initial(
         self, call: Call, identifier: TableIdentifier, request: CreateTable
     ) -> tuple[UUID, TableMetadata]:
-        check_name(identifier.name, "table name")
-        namespace = namespace_row(self._store, call, identifier.namespace)
-        taken = self._entries.kind_of(call.catalog, identifier)
-        if taken is not None:
-            raise name_taken("table", taken, identifier)
+        namespace = namespace_for(self._store, call, "table", identifier)
         table_uuid = uuids.uuid7()
         location = chosen_location(
             request.location, call.catalog, namespace.properties, identifier, table_uuid

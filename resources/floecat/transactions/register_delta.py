@@ -24,15 +24,15 @@ from floecat.errors import (
     UnavailableError,
 )
 from floecat.fileio.base import FileIO
-from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import commit_log, delta_tables, purge_jobs, tables
 from floecat.store.delta_tables import DeltaTableRow, is_unread, unread_location
 from floecat.store.documents import compress
 from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.tables import EntryRow
+from floecat.transactions.free_names import namespace_for
 from floecat.transactions.parts import CommitParts
-from floecat.transactions.table_changes import name_taken, namespace_row
 
 __all__ = ["FORMATS", "DeltaRegistration", "RegisterDeltaService", "check_format"]
 
@@ -171,14 +171,10 @@ class RegisterDeltaService:
         format_version: int | None,
         connector_id: UUID | None,
     ) -> tuple[EntryRow, DeltaTableRow]:
-        check_name(identifier.name, "table name")
         if format_version not in (None, *FORMAT_VERSIONS):
             known = " or ".join(map(str, FORMAT_VERSIONS))
             raise BadRequestError(f"Invalid format-version: a Delta table reads as version {known}")
-        namespace = namespace_row(self._store, call, identifier.namespace)
-        taken = self._entries.kind_of(call.catalog, identifier)
-        if taken is not None:
-            raise name_taken("table", taken, identifier)
+        namespace = namespace_for(self._store, call, "table", identifier)
         root = self.root(call, location)
         entry_id, table_uuid, now_ms = uuids.uuid7(), str(uuid4()), self._clock.now_ms()
         row = EntryRow(

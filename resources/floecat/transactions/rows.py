@@ -89,7 +89,7 @@ def _write_row(
     else:
         entry_id = change.base.id
         _swap(conn, change.base, change, body, now_ms)
-    _write_history(conn, entry_id, change.snapshots)
+    _write_history(conn, entry_id, change.snapshots, is_new=change.base is None)
     if change.completes_staged:
         identifier = change.identifier
         staged_tables.delete(conn, call.catalog.id, physical_name(identifier.namespace), identifier.name)
@@ -106,14 +106,15 @@ def _write_row(
     )
 
 
-def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges) -> None:
+def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges, *, is_new: bool) -> None:
     if changes.removed_ids:
         snapshots.delete_many(conn, entry_id, changes.removed_ids)
     if changes.added:
         snapshots.insert_many(conn, entry_id, [snapshots.row_of(summary) for summary in changes.added])
     if changes.refs is not None:
         refs = [RefRow(name, ref.type, ref.snapshot_id) for name, ref in changes.refs.items()]
-        snapshots.replace_refs(conn, entry_id, refs)
+        write = snapshots.insert_refs if is_new else snapshots.replace_refs
+        write(conn, entry_id, refs)
 
 
 def _insert(

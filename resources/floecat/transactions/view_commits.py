@@ -22,13 +22,12 @@ from floecat.iceberg.view_builder import (
 )
 from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
 from floecat.iceberg.views import ViewMetadata
-from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store.namespaces import NamespaceRow
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.transactions.free_names import namespace_for
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared
 from floecat.transactions.register import check_metadata_location
-from floecat.transactions.table_changes import name_taken, namespace_row
 
 __all__ = ["CreateView", "ViewCommitService"]
 
@@ -70,7 +69,7 @@ class ViewCommitService:
         identifier = TableIdentifier(namespace, request.name)
 
         def prepare() -> Prepared[ViewMetadata]:
-            row = self._free_name(call, identifier)
+            row = namespace_for(self._store, call, "view", identifier)
             view_uuid = uuids.uuid7()
             location = chosen_location(request.location, call.catalog, row.properties, identifier, view_uuid)
             metadata = new_view_metadata(
@@ -151,7 +150,7 @@ class ViewCommitService:
         identifier = TableIdentifier(namespace, name)
 
         def prepare() -> Prepared[ViewMetadata]:
-            row = self._free_name(call, identifier)
+            row = namespace_for(self._store, call, "view", identifier)
             check_metadata_location(metadata_location)
             metadata = ViewMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
@@ -172,14 +171,6 @@ class ViewCommitService:
             return self._answer(prepared[0])
 
         return self._mutations.run(call, ViewAnswer(), work)
-
-    def _free_name(self, call: Call, identifier: TableIdentifier) -> NamespaceRow:
-        check_name(identifier.name, "view name")
-        row = namespace_row(self._store, call, identifier.namespace)
-        taken = self._entries.kind_of(call.catalog, identifier)
-        if taken is not None:
-            raise name_taken("view", taken, identifier)
-        return row
 
     def _answer(self, change: AnyPrepared) -> LoadedView:
         return LoadedView(

@@ -101,6 +101,16 @@ def test_a_write_never_overwrites(storage: Any) -> None:
     assert storage.keys() == {"file"}
 
 
+def test_a_file_of_a_unique_name(storage: Any) -> None:
+    location = f"{storage.root}/t/metadata/00000-0190a1b2.metadata.json"
+    storage.files.write_new(location, b"first", unique_name=True)
+    assert storage.files.read(location) == b"first"
+    with pytest.raises(AlreadyExistsError):
+        storage.files.write_new(location, b"second")
+    counts = storage.files.counters.counts
+    assert (counts.writes, counts.bytes_written) == (2, 5)
+
+
 def test_one_of_many_writers_wins(storage: Any) -> None:
     for attempt in range(2):
         location = f"{storage.root}/race-{attempt}"

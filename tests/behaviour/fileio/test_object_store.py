@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[[FileIO, str], Any]] = {
     "read_range": lambda files, location: files.read_range(location, 1, 2),
     "read_ranges": lambda files, location: files.read_ranges(location, [(1, 2)]),
     "write_new": lambda files, location: files.write_new(location, b"x"),
+    "write_new, unique": lambda files, location: files.write_new(location, b"x", unique_name=True),
     "exists": lambda files, location: files.exists(location),
     "delete": lambda files, location: files.delete(location),
     "list": lambda files, location: list(files.list(location)),
@@ -68,8 +69,9 @@ class Answers:
 
     def __init__(self, *answers: Callable[[BaseHTTPRequestHandler], None]) -> None:
         self.requests: list[str] = []
+        self.conditions: list[str | None] = []
         rest = list(answers)
-        requests = self.requests
+        requests, conditions = self.requests, self.conditions
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -77,6 +79,7 @@ class Answers:
             def answer(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 requests.append(f"{self.command} {self.path}")
+                conditions.append(self.headers.get("If-None-Match"))
                 (rest.pop(0) if len(rest) > 1 else rest[0])(self)
 
             do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer
@@ -166,6 +169,24 @@ def test_passing_failures_are_retried_a_bounded_number_of_times() -> None:
         with pytest.raises(StorageUnavailableError, match="HTTP 503"):
             files.write_new("s3://bucket/key", b"data")
         assert server.requests == ["PUT /bucket/key"] * 3
+
+
+def test_a_file_of_a_unique_name_is_one_request_without_a_condition() -> None:
+    with Answers(status(200)) as server:
+        files = ObjectStoreFileIO(options(server.endpoint))
+        files.write_new("s3://bucket/unique", b"data", unique_name=True)
+        files.write_new("s3://bucket/key", b"data")
+        assert server.requests == ["PUT /bucket/unique", "PUT /bucket/key"]
+        assert server.conditions == [None, "*"]
+
+
+@pytest.mark.parametrize("failure", ["drop", "503"])
+def test_a_file_of_a_unique_name_is_sent_again_after_a_passing_failure(failure: str) -> None:
+    with Answers(drop if failure == "drop" else status(503), status(200)) as server:
+        files = ObjectStoreFileIO(options(server.endpoint, request_timeout_s=5))
+        files.write_new("s3://bucket/key", b"data", unique_name=True)
+        assert server.requests == ["PUT /bucket/key"] * 2
+        assert files.counters.counts.writes == 1
 
 
 def test_a_write_whose_answer_was_lost_is_recognised() -> None:

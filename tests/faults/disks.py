@@ -90,6 +90,6 @@ def _mount(folder: Path) -> None:
 
 
 def _limit_file_size(pid: int, size: int | None) -> None:
-    """Sets the soft limit, which the owner of a process may change; `None` for as much as the hard one allows."""
+    """Sets the soft limit, which the owner of a process may do; `None` for all that the hard one allows."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))

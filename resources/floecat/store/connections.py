@@ -94,7 +94,7 @@ class ReadConnection(Connection):
         self._queries = queries
         try:
             self._pooled: sa.PoolProxiedConnection | None = engine.raw_connection()
-        except DATABASE_ERRORS as error:
+        except _driver_errors(engine) as error:
             raise_fault(error)
 
     def all(self, statement: Statement, parameters: Parameters = _NOTHING) -> Sequence[Row]:
@@ -110,7 +110,7 @@ class ReadConnection(Connection):
             return self._run_anew(query, parameters)
         try:
             return prepared.rows(connection, parameters)
-        except (*DATABASE_ERRORS, self._engine.dialect.loaded_dbapi.Error) as error:
+        except _driver_errors(self._engine) as error:
             if not self._is_dead(error, connection):
                 raise_fault(error)
         self._discard()
@@ -222,6 +222,11 @@ def _for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
     if isinstance(statement, PerDialect):
         return statement.sqlite if dialect.name == "sqlite" else statement.postgresql
     return statement
+
+
+def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
+    """What can be met past SQLAlchemy, which would wrap the errors of the driver."""
+    return (*DATABASE_ERRORS, engine.dialect.loaded_dbapi.Error)
 
 
 def _count_statement() -> None:

@@ -15,12 +15,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from floecat.errors import CommitStateUnknownError, FloecatError, StoreUnavailableError
 
 __all__ = [
-    "WRONG_SCHEMA",
     "CommitOutcomeUnknownError",
     "ConnectionLostError",
     "DuplicateKeyError",
@@ -29,9 +26,6 @@ __all__ = [
     "StoreUnavailableError",
     "TransactionConflictError",
 ]
-
-WRONG_SCHEMA: Final = "The store lacks a table or a column: run `floecat db upgrade`"
-"""What a `StoreFaultError` says when the schema is not that of this version."""
 
 
 class StoreFaultError(FloecatError):

@@ -13,7 +13,6 @@ import sqlalchemy.exc as sa_exc
 
 from floecat.errors import BadRequestError
 from floecat.store.errors import (
-    WRONG_SCHEMA,
     CommitOutcomeUnknownError,
     ConnectionLostError,
     DuplicateKeyError,
@@ -22,6 +21,7 @@ from floecat.store.errors import (
     StoreUnavailableError,
     TransactionConflictError,
 )
+from floecat.store.schema import WRONG_SCHEMA
 
 __all__ = ["DATABASE_ERRORS", "commit_fault", "connection_lost", "fault", "raise_fault"]
 

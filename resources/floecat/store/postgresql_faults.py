@@ -11,13 +11,13 @@ import psycopg
 
 from floecat.errors import BadRequestError
 from floecat.store.errors import (
-    WRONG_SCHEMA,
     DuplicateKeyError,
     ForeignKeyError,
     StoreFaultError,
     StoreUnavailableError,
     TransactionConflictError,
 )
+from floecat.store.schema import WRONG_SCHEMA
 
 __all__ = ["postgresql_fault"]
 

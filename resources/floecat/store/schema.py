@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 __all__ = [
     "POSTGRESQL_SCHEMA",
+    "WRONG_SCHEMA",
     "accounts",
     "catalogs",
     "commit_log",
@@ -33,6 +34,9 @@ __all__ = [
 
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Where all tables live on PostgreSQL."""
+
+WRONG_SCHEMA: Final = "The store lacks a table or a column: run `floecat db upgrade`"
+"""What an operator is told when the tables are not these."""
 
 metadata: Final = sa.MetaData(
     naming_convention={

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryRow
 
 __all__ = ["Document", "KnownLocations"]
 
@@ -20,16 +21,37 @@ V = TypeVar("V")
 
 
 class Document(Generic[V]):
-    """The bytes of a metadata document, and what they parse to once somebody asks."""
+    """The bytes of a metadata document, what they parse to once somebody asks, and the row that has it.
 
-    __slots__ = ("_lock", "_parse", "_parsed", "_refs_only", "data")
+    Attributes:
+        data: JSON.
+    """
+
+    __slots__ = ("_lock", "_named", "_parse", "_parsed", "data")
 
     def __init__(self, data: bytes, parse: Callable[[bytes], V], parsed: V | None = None) -> None:
         """Takes the JSON bytes and how to parse them; `parsed` if that is already done."""
         self.data = data
         self._parse = parse
         self._parsed = parsed
+        self._named: tuple[TableIdentifier, EntryRow] | None = None
         self._lock = Lock()
+
+    def row_of(self, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
+        """The row that had this name and this document when last seen: a hint, checked by every load."""
+        if self._named is None:
+            return None
+        name, row = self._named
+        return row if name == identifier and row.catalog_id == catalog_id else None
+
+    def seen(self, identifier: TableIdentifier, row: EntryRow) -> None:
+        """Remembers the row that has this document; one, as hardly a document has two names.
+
+        Args:
+            identifier: its name.
+            row: without the bytes of the document.
+        """
+        self._named = (identifier, row)
 
     def parsed_already(self) -> V | None:
         """The parsed document, if somebody has asked for it before."""

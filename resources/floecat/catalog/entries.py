@@ -59,13 +59,18 @@ class Entries:
         `None` says nothing about whether the table exists.
         """
         location, document = self._held(catalog, identifier)
-        if document is None or not self._store.reads_at_once:
+        conn = self._store.at_once
+        if document is None or conn is None:
             return None
-        with self._store.read() as conn:
+        row = document.row_of(catalog.id, identifier)
+        if row is None:
             row = tables.load(conn, catalog.id, identifier, location)
-        if row is None or row.kind != "table" or row.document is not None:
+            if row is None or row.document is not None:
+                return None
+            document.seen(identifier, row)
+        elif tables.version(conn, row.id) != row.version:
             return None
-        return Entry(identifier, row, document)
+        return Entry(identifier, row, document) if row.kind == "table" else None
 
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
@@ -140,9 +145,11 @@ class Entries:
         if row.document is None:
             if held is None:
                 raise RuntimeError(f"no document was read for {identifier}")
+            held.seen(identifier, row)
             return Entry(identifier, row, held)
         parse = cast(Callable[[bytes], V], model.parse)
         document = Document(stored_documents.decompress(row.document), parse)
+        document.seen(identifier, msgspec.structs.replace(row, document=None))
         self.remember(catalog, identifier, row.metadata_location, document)
         return Entry(identifier, row, document)
 

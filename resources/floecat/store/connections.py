@@ -18,6 +18,7 @@ from floecat.store.statement_counter import StatementCounter
 
 __all__ = [
     "Connection",
+    "Parameters",
     "PerDialect",
     "Query",
     "ReadConnection",
@@ -25,6 +26,9 @@ __all__ = [
     "Statement",
     "TransactionConnection",
     "active_counter",
+    "count_statement",
+    "needs_transaction",
+    "query_for",
 ]
 
 T = TypeVar("T")
@@ -99,10 +103,8 @@ class ReadConnection(Connection):
 
     def all(self, statement: Statement, parameters: Parameters = _NOTHING) -> Sequence[Row]:
         """All rows of a query."""
-        query = _for_dialect(statement, self._engine.dialect)
-        if not isinstance(query, sa.Select):
-            raise _needs_transaction()
-        _count_statement()
+        query = query_for(statement, self._engine.dialect)
+        count_statement()
         connection = None if self._pooled is None else self._pooled.dbapi_connection
         prepared = self._queries.get(query)
         if connection is None or prepared is None:
@@ -118,11 +120,11 @@ class ReadConnection(Connection):
 
     def change(self, statement: Statement, parameters: Parameters = _NOTHING) -> int:  # noqa: ARG002
         """Refuses: a change that is repeated might be made twice."""
-        raise _needs_transaction()
+        raise needs_transaction()
 
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:  # noqa: ARG002
         """Refuses, as `change`."""
-        raise _needs_transaction()
+        raise needs_transaction()
 
     def close(self) -> None:
         """Gives the connection back to the pool."""
@@ -210,7 +212,7 @@ class TransactionConnection(Connection):
     ) -> T:
         if self.failed:
             raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
-        _count_statement()
+        count_statement()
         try:
             return fetch(self._sql.execute(_for_dialect(statement, self._sql.dialect), parameters))
         except DATABASE_ERRORS as error:
@@ -218,10 +220,28 @@ class TransactionConnection(Connection):
             raise_fault(error)
 
 
-def _for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
-    if isinstance(statement, PerDialect):
-        return statement.sqlite if dialect.name == "sqlite" else statement.postgresql
-    return statement
+def query_for(statement: Statement, dialect: sa.Dialect) -> Query:
+    """The query that a statement is in a database.
+
+    Raises:
+        RuntimeError: it is a change.
+    """
+    query = _for_dialect(statement, dialect)
+    if not isinstance(query, sa.Select):
+        raise needs_transaction()
+    return query
+
+
+def count_statement() -> None:
+    """Tells the counter of this context about one statement."""
+    counter = active_counter.get()
+    if counter is not None:
+        counter.count_statement()
+
+
+def needs_transaction() -> RuntimeError:
+    """What a connection for reads says to a change."""
+    return RuntimeError("a change needs a connection of Store.write() or Store.run()")
 
 
 def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
@@ -229,11 +249,7 @@ def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
     return (*DATABASE_ERRORS, engine.dialect.loaded_dbapi.Error)
 
 
-def _count_statement() -> None:
-    counter = active_counter.get()
-    if counter is not None:
-        counter.count_statement()
-
-
-def _needs_transaction() -> RuntimeError:
-    return RuntimeError("a change needs a connection of Store.write() or Store.run()")
+def _for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
+    if isinstance(statement, PerDialect):
+        return statement.sqlite if dialect.name == "sqlite" else statement.postgresql
+    return statement

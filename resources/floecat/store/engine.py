@@ -24,6 +24,7 @@ import sqlalchemy.exc as sa_exc
 from floecat.errors import SettingsError
 from floecat.store import sqlite
 from floecat.store import upgrade as upgrades
+from floecat.store.at_once import AtOnceConnection
 from floecat.store.connections import Connection, ReadConnection, TransactionConnection, active_counter
 from floecat.store.errors import (
     ConnectionLostError,
@@ -66,7 +67,7 @@ class Store:
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
         )
         self._queries = PreparedQueries(self._engine.dialect)
-        self._inherited: list[sa.Pool] = []
+        self._inherited: list[sa.Pool | AtOnceConnection | None] = []
         self._after_fork()
         _stores.add(self)
 
@@ -99,10 +100,12 @@ class Store:
             connection.close()
 
     @property
-    def reads_at_once(self) -> bool:
-        """Whether a read by key waits for nothing: the store is a local file, and a connection is free."""
-        pool = self._engine.pool
-        return self._sqlite and isinstance(pool, sa.QueuePool) and pool.checkedout() < pool.size()
+    def at_once(self) -> Connection | None:
+        """A connection for reads by key that wait for nothing, shared by all; `None` if the store is remote.
+
+        Where it would have to wait it raises `StoreUnavailableError`.
+        """
+        return self._at_once
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -196,6 +199,8 @@ class Store:
     def close(self) -> None:
         """Closes the connections that are not in use; the others when they are given back."""
         self._engine.dispose()
+        if self._at_once is not None:
+            self._at_once.close()
 
     def _revision(self) -> str | None:
         try:
@@ -220,6 +225,10 @@ class Store:
         return postgresql.create_engine(
             self._url, timeout_s=None if upgrading else self._timeout_s, pool=pool
         )
+
+    def _open_at_once(self) -> AtOnceConnection:
+        engine = sqlite.create_engine(self._url, timeout_s=0, pool={"poolclass": sa.NullPool})
+        return AtOnceConnection(engine, self._queries)
 
     def _checkout(self) -> sa.Connection:
         try:
@@ -289,6 +298,7 @@ class Store:
     def _after_fork(self) -> None:
         self._writers = Lock()
         self._thread = local()
+        self._at_once = self._open_at_once() if self._sqlite else None
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -308,7 +318,7 @@ def _parse_url(text: str) -> sa.URL:
 def _forget_connections_of_parent() -> None:
     """Connections are of the parent: the child neither uses nor closes them."""
     for store in _stores:
-        store._inherited.append(store._engine.pool)
+        store._inherited += (store._engine.pool, store._at_once)
         store._engine.dispose(close=False)
         store._after_fork()
 

@@ -38,6 +38,7 @@ __all__ = [
     "scan",
     "shares_object_uuid",
     "swap",
+    "version",
     "with_object_uuid",
 ]
 
@@ -141,6 +142,7 @@ def _load_many_postgresql() -> sa.Executable:
 
 
 _LOAD_MANY: Final = PerDialect(_load_many_sqlite(), _load_many_postgresql())
+_VERSION: Final = sa.select(_entries.c.version).where(_entries.c.id == sa.bindparam("id"))
 _GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id"))
 _DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
 _LIST: Final = (
@@ -281,6 +283,12 @@ def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
     """The entry of this id, whatever its name is now, without its document."""
     row = conn.first(_GET, {"id": entry_id})
     return None if row is None else EntryRow(*row)
+
+
+def version(conn: Connection, entry_id: UUID) -> int | None:
+    """The version of an entry, which tells whether the row is still as it was; `None` if there is none."""
+    row = conn.first(_VERSION, {"id": entry_id})
+    return None if row is None else row[0]
 
 
 def document(conn: Connection, entry_id: UUID) -> bytes | None:

@@ -280,16 +280,21 @@ def test_a_prepared_query_gives_what_an_ordinary_one_does(store: Store, namespac
 _FORK = """
 import os, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts
+from floecat.store import accounts, tables
 from floecat.store.engine import Store
+
+def read_at_once():
+    assert store.at_once is None or tables.version(store.at_once, ours) is None
 
 store = Store.open(sys.argv[1])
 ours, theirs = uuids.uuid7(), uuids.uuid7()
 with store.write() as conn:
     accounts.ensure(conn, ours, 1)
+    read_at_once()
     child = os.fork()
     if child == 0:
         store.ping()
+        read_at_once()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 child = os.fork()

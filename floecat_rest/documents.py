@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,12 @@ OWN_COMPRESSION = {"own_compression": True}
 
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10
+_COMPRESS_AT_ONCE_BYTES = 32 << 10
 _GZIP_LEVEL = 3
 _GZIP_WINDOW = 31
 
 _Headers = list[tuple[bytes, bytes]]
+_Parts = tuple[bytes, bytes, bytes]
 
 
 class DocumentResponse:
@@ -86,30 +88,61 @@ class Documents:
             etag: tag of the representation.
             mode: which form of the document at `metadata_location` this is.
         """
-        prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(metadata_location)
-        suffix = b"}" if config is None else b',"config":%b}' % msgspec.json.encode(config)
-        headers = [_JSON, _VARY, *_etag(etag)]
-        parts: Sequence[bytes] = (prefix, metadata, suffix)
-        if len(metadata) >= _COMPRESS_FROM_BYTES and accepts_gzip(accept_encoding):
-            key = (prefix, mode, len(metadata), suffix) if metadata_location else None
-            parts = (self._compressed(key, parts),)
-            headers.append(_GZIP)
-        return DocumentResponse(200, headers, parts)
+        parts = _parts(metadata, metadata_location, config)
+        if not _compresses(metadata, accept_encoding):
+            return _found(parts, etag)
+        key = _key(parts, mode) if metadata_location else None
+        compressed = self._cache.get(key) if key is not None else None
+        if compressed is None:
+            compressed = _compress(parts)
+            if key is not None:
+                self._cache.put(key, compressed, len(compressed))
+        return _found((compressed,), etag, _GZIP)
 
-    def _compressed(self, key: object | None, parts: Sequence[bytes]) -> bytes:
-        cached = self._cache.get(key) if key is not None else None
-        if cached is not None:
-            return cached
-        compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-        compressed = b"".join([*map(compressor.compress, parts), compressor.flush()])
-        if key is not None:
-            self._cache.put(key, compressed, len(compressed))
-        return compressed
+    def answer_at_once(
+        self,
+        metadata: bytes,
+        metadata_location: str,
+        accept_encoding: str | None,
+        *,
+        config: Mapping[str, str],
+        etag: str | None,
+        mode: str,
+    ) -> DocumentResponse | None:
+        """As `answer`; None if a large document had to be compressed for it."""
+        if len(metadata) > _COMPRESS_AT_ONCE_BYTES and _compresses(metadata, accept_encoding):
+            compressed = self._cache.get(_key(_parts(metadata, metadata_location, config), mode))
+            return None if compressed is None else _found((compressed,), etag, _GZIP)
+        return self.answer(metadata, metadata_location, accept_encoding, config=config, etag=etag, mode=mode)
 
 
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"Accept-Encoding")
 _GZIP = (b"content-encoding", b"gzip")
+
+
+def _parts(metadata: bytes, location: str | None, config: Mapping[str, str] | None) -> _Parts:
+    prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(location)
+    suffix = b"}" if config is None else b',"config":%b}' % msgspec.json.encode(config)
+    return prefix, metadata, suffix
+
+
+def _key(parts: _Parts, mode: str) -> Hashable:
+    prefix, metadata, suffix = parts
+    return prefix, mode, len(metadata), suffix
+
+
+def _found(body: Sequence[bytes], etag: str | None, *headers: tuple[bytes, bytes]) -> DocumentResponse:
+    return DocumentResponse(200, [_JSON, _VARY, *_etag(etag), *headers], body)
+
+
+def _compress(parts: _Parts) -> bytes:
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    return b"".join([*map(compressor.compress, parts), compressor.flush()])
+
+
+def _compresses(metadata: bytes, accept_encoding: str | None) -> bool:
+    return len(metadata) >= _COMPRESS_FROM_BYTES and accepts_gzip(accept_encoding)
 
 
 def _etag(etag: str | None) -> _Headers:

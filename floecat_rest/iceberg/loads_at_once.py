@@ -8,6 +8,7 @@ included, goes on to the application: this wrapper only answers 200 and 304, as 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
@@ -16,7 +17,7 @@ from floecat.catalog.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
-from floecat_rest.documents import DocumentResponse, accepts_gzip
+from floecat_rest.documents import DocumentResponse
 from floecat_rest.headers import header_of, list_of
 from floecat_rest.requests import Services
 
@@ -28,8 +29,9 @@ __all__ = ["LoadsAtOnce"]
 # Names of other characters may have two readings, or none.
 _NAME = "[A-Za-z0-9_-]+"
 _LOAD = re.compile(f"/v1/({_NAME})/namespaces/({_NAME}(?:%1F{_NAME})*)/tables/({_NAME})")
+_KEPT_PATHS: Final = 4096
+_LONGEST_KEPT_PATH: Final = 512
 _QUERIES: Final[dict[bytes, SnapshotsMode]] = {b"": "all", b"snapshots=all": "all", b"snapshots=refs": "refs"}
-_LONGEST_TO_COMPRESS: Final = 32 << 10
 
 
 class LoadsAtOnce:
@@ -62,33 +64,43 @@ class LoadsAtOnce:
 
     async def _answer(self, scope: Scope) -> DocumentResponse | None:
         kernel = self._services.kernel
-        named = _LOAD.fullmatch(scope["path"]) if scope.get("method") == "GET" else None
+        named = _named(scope["path"]) if scope.get("method") == "GET" else None
         mode = _QUERIES.get(scope["query_string"])
         if named is None or kernel is None or mode is None:
             return None
+        prefix, identifier = named
         headers = scope["headers"]
         try:
             principal = await self._authenticator.authenticate(scope)
-            catalog = kernel.catalogs.remembered(principal.account_id, named[1])
+            catalog = kernel.catalogs.remembered(principal.account_id, prefix)
             if catalog is None:
                 return None
-            identifier = TableIdentifier(tuple(named[2].split("%1F")), named[3])
             tags = list_of(headers, b"if-none-match")
             table = kernel.loader.load_at_once(catalog, identifier, mode, tags)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape
-        if table is None:
+        if table is None or table.metadata_location is None:
             return None
         if table.not_modified:
             return self._services.documents.not_modified(table.etag)
-        encoding = header_of(headers, b"accept-encoding")
-        if len(table.metadata) > _LONGEST_TO_COMPRESS and accepts_gzip(encoding):
-            return None
-        return self._services.documents.answer(
+        return self._services.documents.answer_at_once(
             table.metadata,
             table.metadata_location,
-            encoding,
+            header_of(headers, b"accept-encoding"),
             config=table.config,
             etag=table.etag,
             mode=mode,
         )
+
+
+def _named(path: str) -> tuple[str, TableIdentifier] | None:
+    # long paths are few, and a thousand of them must not fill the memory
+    return _named_and_kept(path) if len(path) < _LONGEST_KEPT_PATH else _read_path(path)
+
+
+def _read_path(path: str) -> tuple[str, TableIdentifier] | None:
+    found = _LOAD.fullmatch(path)
+    return (found[1], TableIdentifier(tuple(found[2].split("%1F")), found[3])) if found else None
+
+
+_named_and_kept = lru_cache(_KEPT_PATHS)(_read_path)

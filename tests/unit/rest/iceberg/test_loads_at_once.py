@@ -11,6 +11,7 @@ import pytest
 from litestar.testing import TestClient
 
 from floecat.errors import StoreUnavailableError
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
 from floecat_rest.app import create_app
@@ -40,13 +41,13 @@ def client(kernel: Kernel) -> Iterator[TestClient]:
         yield made
 
 
-def at_once(kernel: Kernel, path: str, client: TestClient) -> bool:
+def at_once(kernel: Kernel, path: str, client: TestClient, encoding: str = "identity") -> bool:
     """Whether a request needs no thread: such a load asks `TableLoader.load_at_once` and nothing else."""
     asked = []
     load = kernel.loader.load
     kernel.loader.load = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
     try:
-        assert client.get(path).status_code in (200, 304)
+        assert client.get(path, headers={"accept-encoding": encoding}).status_code in (200, 304)
     finally:
         del kernel.loader.load
     return not asked
@@ -81,6 +82,53 @@ def test_compressed_when_asked_for(client: TestClient) -> None:
         assert answer.headers["content-encoding"] == "gzip"
         raw = b"".join(answer.iter_raw())
     assert gzip.decompress(raw) == client.get(TABLE).content
+
+
+@pytest.mark.parametrize("query", ["", "?snapshots=refs"])
+def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
+    kernel: Kernel, client: TestClient, query: str
+) -> None:
+    client.post(TABLE, json={"requirements": [], "updates": [_property("x" * 40_000)]}).raise_for_status()
+    path = TABLE + query
+    client.get(path).raise_for_status()
+    assert at_once(kernel, path, client)
+    assert not at_once(kernel, path, client, "gzip")
+    assert at_once(kernel, path, client, "gzip")
+    with client.stream("GET", path, headers={"accept-encoding": "gzip"}) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(b"".join(answer.iter_raw())) == client.get(path).content
+
+
+def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
+    client.get(TABLE).raise_for_status()
+    catalog = kernel.catalogs.by_prefix(kernel.settings.gateway.default_account_id, "floecat")
+    with kernel.store.count_statements() as counter:
+        table = kernel.loader.load_at_once(catalog, TableIdentifier(("a", "b"), "t"), "all", None)
+    assert table is not None
+    assert (counter.statements, counter.transactions) == (1, 0)
+
+
+def test_a_table_that_went_and_came_back_is_answered_at_once_again(
+    kernel: Kernel, client: TestClient
+) -> None:
+    here, there = ({"namespace": ["a", "b"], "name": name} for name in ("t", "u"))
+    client.get(TABLE).raise_for_status()
+    for source, destination in ((here, there), (there, here)):
+        body = {"source": source, "destination": destination}
+        assert client.post("/v1/tables/rename", json=body).status_code == 204
+        assert client.get(TABLE).status_code == (404 if source is here else 200)
+    assert at_once(kernel, TABLE, client)
+
+
+def test_one_document_under_two_names(kernel: Kernel, client: TestClient) -> None:
+    location = client.get(TABLE).json()["metadata-location"]
+    body = {"name": "other", "metadata-location": location}
+    client.post("/v1/namespaces/a/register", json=body).raise_for_status()
+    other = "/v1/floecat/namespaces/a/tables/other"
+    client.get(other).raise_for_status()
+    assert client.delete(other).status_code == 204
+    assert client.get(other).status_code == 404
+    assert at_once(kernel, TABLE, client)
 
 
 def test_a_commit_of_another_process_is_seen(kernel: Kernel, client: TestClient) -> None:

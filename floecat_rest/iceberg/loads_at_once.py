@@ -1,23 +1,26 @@
-"""Loads that wait for nothing, answered on the event loop.
+"""Loads of documents that are in memory, answered in front of the application.
 
-A load whose document is in memory takes one statement of a local store. Handing it to a thread and back
-costs several times that, since both compete for the interpreter. Whatever is not that simple, every error
-included, goes on to the application: this wrapper only answers 200 and 304, as `TableController` would.
+Such a load takes one statement. On a local store it runs on the event loop: handing it to a thread and back
+costs several times that, since both compete for the interpreter. A remote store is asked in a thread.
+Whatever is not that simple goes on to the application: this wrapper answers 200 and 304 as `TableController`
+would, and that a remote store is away, lest the application waits for it once more.
 """
 
 from __future__ import annotations
 
 import re
+from asyncio import get_running_loop
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from litestar import Request
 from litestar.enums import ScopeType
 
 from floecat.catalog.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
-from floecat_rest.documents import DocumentResponse
+from floecat_rest.errors import answer_error
 from floecat_rest.headers import header_of, list_of
 from floecat_rest.requests import Services
 
@@ -62,7 +65,7 @@ class LoadsAtOnce:
         scope["path_template"] = self._path_template
         await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope) -> DocumentResponse | None:
+    async def _answer(self, scope: Scope) -> ASGIApp | None:
         kernel = self._services.kernel
         named = _named(scope["path"]) if scope.get("method") == "GET" else None
         mode = _QUERIES.get(scope["query_string"])
@@ -77,8 +80,16 @@ class LoadsAtOnce:
                 return None
             tags = list_of(headers, b"if-none-match")
             table = kernel.loader.load_at_once(catalog, identifier, mode, tags)
+            seen = None if table else kernel.loader.last_seen(catalog, identifier, mode)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape
+        if seen is not None:
+            try:
+                table = await get_running_loop().run_in_executor(
+                    None, kernel.loader.load_seen, seen, mode, tags
+                )
+            except FloecatError as error:
+                return _refusal(scope, error)
         if table is None or table.metadata_location is None:
             return None
         if table.not_modified:
@@ -91,6 +102,11 @@ class LoadsAtOnce:
             etag=table.etag,
             mode=mode,
         )
+
+
+def _refusal(scope: Scope, error: FloecatError) -> ASGIApp:
+    request: Request[Any, Any, Any] = Request(scope)
+    return answer_error(request, error).to_asgi_response(None, request)
 
 
 def _named(path: str) -> tuple[str, TableIdentifier] | None:

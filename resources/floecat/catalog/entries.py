@@ -72,6 +72,24 @@ class Entries:
             return None
         return Entry(identifier, row, document) if row.kind == "table" else None
 
+    @property
+    def waits(self) -> bool:
+        """Whether every look-up waits for a remote store."""
+        return self._store.at_once is None
+
+    def last_seen(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table as it was when last seen, from memory alone; `is_current` tells whether it still is."""
+        _, document = self._held(catalog, identifier)
+        row = None if document is None else document.row_of(catalog.id, identifier)
+        if row is None or document is None or row.kind != "table":
+            return None
+        return Entry(identifier, row, document)
+
+    def is_current(self, entry: Entry[V]) -> bool:
+        """Whether an entry is still as it was seen, in one quick statement."""
+        with self._store.read() as conn:
+            return tables.version(conn, entry.row.id) == entry.row.version
+
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
         return self._find(catalog, identifier, "view", ViewMetadata)

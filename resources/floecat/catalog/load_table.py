@@ -88,6 +88,30 @@ class TableLoader:
             return None
         return self._answer(entry, mode, if_none_match)
 
+    def last_seen(
+        self, catalog: Catalog, identifier: TableIdentifier, mode: SnapshotsMode
+    ) -> Entry[TableMetadata] | None:
+        """A table as it was last seen, if only the store has to say that it still is: see `load_seen`.
+
+        `None` where the store is local, as `load_at_once` is quicker, and where there is more to be done.
+        """
+        if self._verify or not self._entries.waits:
+            return None
+        entry = self._entries.last_seen(catalog, identifier)
+        if entry is None or (mode == "refs" and not _has_refs(entry)):
+            return None
+        return None if is_delta(entry.row) and not self._delta.is_current(entry.row) else entry
+
+    def load_seen(
+        self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+    ) -> LoadedTable | None:
+        """The table of `last_seen`, after one statement; `None` if it has changed or is gone.
+
+        Raises:
+            StoreUnavailableError: the store did not answer.
+        """
+        return self._answer(entry, mode, if_none_match) if self._entries.is_current(entry) else None
+
     def _answer(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable:

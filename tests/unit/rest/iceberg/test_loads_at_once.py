@@ -13,7 +13,7 @@ from litestar.testing import TestClient
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
-from floecat.settings import Settings, StorageSettings
+from floecat.settings import Settings, StorageSettings, StoreSettings
 from floecat_rest.app import create_app
 from tests.delta_tables import writable_copy
 
@@ -21,9 +21,12 @@ SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False
 TABLE = "/v1/floecat/namespaces/a%1Fb/tables/t"
 
 
-@pytest.fixture
-def kernel(tmp_path: Path) -> Iterator[Kernel]:
-    settings = Settings(data_dir=str(tmp_path), storage=StorageSettings(fsync=False))
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Kernel]:
+    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    settings = Settings(
+        data_dir=str(tmp_path), storage=StorageSettings(fsync=False), store=StoreSettings(url=url)
+    )
     prepare_store(settings)
     opened = open_kernel(settings)
     yield opened
@@ -54,6 +57,7 @@ def at_once(kernel: Kernel, path: str, client: TestClient, encoding: str = "iden
 
 
 def test_a_load_from_memory_is_answered_at_once(kernel: Kernel, client: TestClient) -> None:
+    client.get(TABLE).raise_for_status()
     assert at_once(kernel, TABLE, client)
     assert at_once(kernel, f"{TABLE}?snapshots=all", client)
     assert not at_once(kernel, f"{TABLE}?snapshots=refs", client)
@@ -102,8 +106,13 @@ def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
 def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
     client.get(TABLE).raise_for_status()
     catalog = kernel.catalogs.by_prefix(kernel.settings.gateway.default_account_id, "floecat")
+    identifier = TableIdentifier(("a", "b"), "t")
     with kernel.store.count_statements() as counter:
-        table = kernel.loader.load_at_once(catalog, TableIdentifier(("a", "b"), "t"), "all", None)
+        table = kernel.loader.load_at_once(catalog, identifier, "all", None)
+        seen = kernel.loader.last_seen(catalog, identifier, "all")
+        if seen is not None:
+            assert table is None
+            table = kernel.loader.load_seen(seen, "all", None)
     assert table is not None
     assert (counter.statements, counter.transactions) == (1, 0)
 
@@ -128,10 +137,12 @@ def test_one_document_under_two_names(kernel: Kernel, client: TestClient) -> Non
     client.get(other).raise_for_status()
     assert client.delete(other).status_code == 204
     assert client.get(other).status_code == 404
+    client.get(TABLE).raise_for_status()
     assert at_once(kernel, TABLE, client)
 
 
 def test_a_commit_of_another_process_is_seen(kernel: Kernel, client: TestClient) -> None:
+    client.get(TABLE).raise_for_status()
     assert at_once(kernel, TABLE, client)
     other = open_kernel(kernel.settings)
     try:
@@ -173,15 +184,24 @@ def _property(value: str) -> dict[str, object]:
     return {"action": "set-properties", "updates": {"k": value}}
 
 
-def test_a_store_that_fails_is_answered_in_shape(kernel: Kernel, client: TestClient) -> None:
+def test_a_store_that_fails_is_answered_in_shape(
+    kernel: Kernel, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
     def fail(*_: object) -> None:
+        asked.append(1)
         raise StoreUnavailableError("The store is not available")
 
     client.get(TABLE).raise_for_status()
-    find, kernel.entries.find_table_at_once = kernel.entries.find_table_at_once, fail  # type: ignore[method-assign]
-    load, kernel.entries.find_table = kernel.entries.find_table, fail  # type: ignore[method-assign]
+    remote = kernel.store.at_once is None
+    for method in ("find_table", "is_current" if remote else "find_table_at_once"):
+        monkeypatch.setattr(kernel.entries, method, fail)
     answer = client.get(TABLE)
-    kernel.entries.find_table_at_once, kernel.entries.find_table = find, load  # type: ignore[method-assign]
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
+    assert answer.headers["content-type"] == "application/json"
     assert answer.json()["error"]["code"] == 503
+    assert "x-request-id" in answer.headers
+    # a remote store is waited for once; a local one gives up at once, and is waited for in a thread
+    assert len(asked) == (1 if remote else 2)

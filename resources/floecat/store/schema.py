@@ -11,6 +11,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 __all__ = [
+    "INDEXED_LOCATION",
+    "LONGEST_INDEXED_LOCATION",
     "POSTGRESQL_SCHEMA",
     "WRONG_SCHEMA",
     "accounts",
@@ -51,6 +53,14 @@ metadata: Final = sa.MetaData(
 # Names sort by bytes on both databases, whatever the locale of PostgreSQL: pages and prefixes depend on it.
 _Name: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _Integer: Final = sa.BigInteger()
+
+LONGEST_INDEXED_LOCATION: Final = 512
+"""Characters. PostgreSQL keeps at most 2,704 bytes in an entry of an index."""
+
+INDEXED_LOCATION: Final = f"length({{}}) <= {LONGEST_INDEXED_LOCATION}"
+"""Condition on a column, to be formatted in: what the index over locations in the commit log holds."""
+
+_HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
 
 
 def _id(name: str = "id", *arguments: Any, **options: Any) -> sa.Column[Any]:
@@ -177,6 +187,13 @@ commit_log: Final = sa.Table(
     _text("previous_metadata_location", nullable=True),
     _text("principal"),
     _integer("committed_at_ms"),
+    # tells who wrote a metadata file, and which entries it was ever current for
+    sa.Index(
+        None,
+        "metadata_location",
+        sqlite_where=_HAS_INDEXED_LOCATION,
+        postgresql_where=_HAS_INDEXED_LOCATION,
+    ),
 )
 
 transactions: Final = sa.Table(

@@ -36,7 +36,6 @@ __all__ = [
     "lock",
     "rename",
     "scan",
-    "shares_object_uuid",
     "swap",
     "version",
     "with_object_uuid",
@@ -198,11 +197,6 @@ _SWAP_DOCUMENT: Final = (
     )
 )
 _LOCK: Final = sa.update(_entries).where(*_EXPECTED).values(version=_entries.c.version)
-_SHARES: Final = (
-    sa.select(sa.literal(1))
-    .where(_entries.c.object_uuid == sa.bindparam("object_uuid"), _entries.c.id != sa.bindparam("entry_id"))
-    .limit(1)
-)
 _RENAME: Final = (
     sa.update(_entries)
     .where(*_EXPECTED)
@@ -335,11 +329,6 @@ def with_object_uuid(conn: Connection, catalog_id: UUID, object_uuid: str) -> li
     """Entries whose metadata has this UUID: one table that was registered under several names."""
     parameters = {"catalog_id": catalog_id, "object_uuid": object_uuid}
     return [EntryRow(*row) for row in conn.all(_WITH_OBJECT_UUID, parameters)]
-
-
-def shares_object_uuid(conn: Connection, entry_id: UUID, object_uuid: str) -> bool:
-    """Whether another entry, of any catalog, has this UUID: the same table, registered twice."""
-    return conn.first(_SHARES, {"entry_id": entry_id, "object_uuid": object_uuid}) is not None
 
 
 def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:

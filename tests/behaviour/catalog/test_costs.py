@@ -48,6 +48,7 @@ EXPECTED = {
     "create": Cost(5, 1, 3),
     "commit of properties": Cost(5, 1, 1),
     "commit of an append": Cost(8, 1, 1),
+    "commit that deletes a metadata file": Cost(6, 1, 2),
     "commit without effect": Cost(1, 0, 0),
     "commit of properties with an idempotency key": Cost(7, 2, 1),
     "replay of a commit": Cost(2, 1, 0),
@@ -103,6 +104,7 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     measure("rename", lambda: kernel.tables.rename(call, table("a"), table("z")))
     measure("drop", lambda: kernel.drops.drop(call, table("z"), purge=False))
     measured["load, cold"] = _cold_load(kernel, call)
+    _measure_deletion(kernel, call, measure)
     _measure_registrations(kernel, call, measure)
     _measure_delta_tables(kernel, call, measure)
     _measure_views(kernel, call, measure)
@@ -111,6 +113,17 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
 
 
 Measure: TypeAlias = Callable[[str, Callable[[], object]], None]
+
+
+def _measure_deletion(kernel: Kernel, call: Call, measure: Measure) -> None:
+    deleting = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    create(kernel, call, "tidy", properties=deleting)
+    kernel.commits.commit(call, set_property("tidy", "x", "1"))
+    commit = set_property("tidy", "x", "2")
+    measure("commit that deletes a metadata file", lambda: kernel.commits.commit(call, commit))
 
 
 def _measure_registrations(kernel: Kernel, call: Call, measure: Measure) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from msgspec import Raw
 
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.errors import ConflictError, NoSuchTableError
 from floecat.runtime import Kernel
-from tests.behaviour.catalog.changes import change, create, set_property, table
+from floecat.transactions.view_commits import CreateView
+from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 
 DELETING = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -56,6 +58,84 @@ def test_a_log_that_names_foreign_files_deletes_none(kernel: Kernel, call: Call)
         kernel.commits.commit(call, set_property("forged", "a", value))
     assert data.exists()
     assert path_of(victim.metadata_location).exists()
+
+
+def forged_over(
+    kernel: Kernel, call: Call, location: str, log: list[str | None], **properties: str
+) -> LoadedTable:
+    """A table of its own UUID that lives where another entry does, and whose log names the other's files."""
+    forged = document(create(kernel, call, "source", properties=DELETING | properties))
+    kernel.drops.drop(call, table("source"), purge=False)
+    forged["location"] = location
+    forged["metadata-log"] = [
+        {"timestamp-ms": number, "metadata-file": file} for number, file in enumerate(log, 1)
+    ]
+    file = path_of(location) / "metadata" / "00000-0190a1b2-0000-7000-8000-000000000001.metadata.json"
+    file.write_text(json.dumps(forged))
+    return kernel.registration.register_table(call, ("ns",), "forged", file.as_uri())
+
+
+def test_a_clone_over_a_table_deletes_none_of_its_files(kernel: Kernel, call: Call) -> None:
+    first = create(kernel, call, "victim")
+    current = kernel.commits.commit(call, set_property("victim", "a", "1"))
+    location = str(document(current)["location"])
+    registered = forged_over(kernel, call, location, [first.metadata_location, current.metadata_location])
+    commits = [kernel.commits.commit(call, set_property("forged", "a", value)) for value in "123"]
+    assert path_of(first.metadata_location).exists()
+    assert path_of(current.metadata_location).exists()
+    assert kernel.registration.register_table(
+        call, ("ns",), "victim", current.metadata_location or "", overwrite=True
+    )
+    # the file that was registered was not written by the clone either; those of its commits were
+    assert path_of(registered.metadata_location).exists()
+    assert [path_of(loaded.metadata_location).exists() for loaded in commits] == [False, True, True]
+
+
+def test_a_clone_over_a_view_leaves_its_file(kernel: Kernel, call: Call) -> None:
+    version = {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["ns"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }
+    request = CreateView("v", SCHEMA, Raw(json.dumps(version).encode()))
+    view = kernel.view_commits.create(call, ("ns",), request)
+    forged_over(kernel, call, json.loads(view.metadata)["location"], [view.metadata_location])
+    for value in "123":
+        kernel.commits.commit(call, set_property("forged", "a", value))
+    assert path_of(view.metadata_location).exists()
+
+
+def test_a_file_that_became_current_elsewhere_stays(kernel: Kernel, call: Call) -> None:
+    """The table wrote it, and an entry with another UUID was made of it."""
+    created = create(kernel, call, "t", properties=DELETING)
+    file = path_of(created.metadata_location)
+    file.write_text(json.dumps(document(created) | {"table-uuid": "0190a1b2-0000-7000-8000-000000000009"}))
+    kernel.registration.register_table(call, ("ns",), "other", created.metadata_location or "")
+    for value in "123":
+        kernel.commits.commit(call, set_property("t", "a", value))
+    assert file.exists()
+    assert kernel.tables.load(call, table("other")).metadata_location == created.metadata_location
+
+
+def test_the_files_of_another_entry_of_the_same_name_stay(kernel: Kernel, call: Call) -> None:
+    """A table that was dropped and registered again: what the old entry wrote is not looked up."""
+    created = create(kernel, call, "t", properties=DELETING)
+    kernel.drops.drop(call, table("t"), purge=False)
+    kernel.registration.register_table(call, ("ns",), "t", created.metadata_location or "")
+    commits = [kernel.commits.commit(call, set_property("t", "a", value)) for value in "12"]
+    assert path_of(created.metadata_location).exists()
+    assert [path_of(loaded.metadata_location).exists() for loaded in commits] == [True, True]
+
+
+def test_a_log_of_odd_names_stops_nothing(kernel: Kernel, call: Call) -> None:
+    location = str(document(create(kernel, call, "victim"))["location"])
+    odd = ["", "file:///\0", "x" * 100_000, "file:///etc/passwd", "'; --"]
+    forged_over(kernel, call, location, [*odd, *(f"file:///{number}" for number in range(2000))])
+    commits = [kernel.commits.commit(call, set_property("forged", "a", value)) for value in "123"]
+    assert [path_of(loaded.metadata_location).exists() for loaded in commits] == [False, True, True]
 
 
 def test_a_table_that_is_registered_twice_keeps_its_files(kernel: Kernel, call: Call) -> None:

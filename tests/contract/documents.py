@@ -26,7 +26,7 @@ __all__ = [
 Json = Any
 
 NOW_MS = time.time_ns() // 1_000_000
-"""What clients write into snapshots and versions; the catalog refuses times that run backwards."""
+"""What clients write into snapshots and versions; the catalog refuses times far in the future."""
 
 
 def column(field_id: int, name: str, kind: Json = "long", *, required: bool = False, **more: Json) -> Json:

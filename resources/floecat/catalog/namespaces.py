@@ -207,7 +207,8 @@ class NamespaceService:
                 if row is None:
                     raise missing_namespace(namespace)
                 removed = [key for key in removals if key in row.properties]
-                changed = {key: value for key, value in row.properties.items() if key not in removed}
+                gone = set(removed)
+                changed = {key: value for key, value in row.properties.items() if key not in gone}
                 changed.update(updates)
                 _check_properties(changed)
                 if changed != row.properties:

@@ -100,7 +100,7 @@ class TableMetadataBuilder:
 
         Args:
             base: None for a new table.
-            now_ms: the time; never earlier than that of the base, or that is taken.
+            now_ms: the time, by the clock of the catalog; `last-updated-ms` does not go back behind the base.
             format_version: of the base, or of the new table.
         """
         self._base = base
@@ -112,8 +112,8 @@ class TableMetadataBuilder:
         self._schemas = SchemaChanges(base)
         self._specs = PartitionSpecChanges(base)
         self._orders = SortOrderChanges(base)
-        self._snapshots = SnapshotChanges(base)
-        self._refs = RefChanges(base, self._snapshots, self._now_ms)
+        self._snapshots = SnapshotChanges(base, now_ms)
+        self._refs = RefChanges(base, self._snapshots, now_ms)
         self._statistics = StatisticsChanges(base, "statistics", StatisticsFile)
         self._partition_statistics = StatisticsChanges(base, "partition-statistics", PartitionStatisticsFile)
         self._keys = EncryptionKeyChanges(base)
@@ -216,7 +216,7 @@ class TableMetadataBuilder:
         if removed:
             self._statistics.remove(removed)
             self._partition_statistics.remove(removed)
-            self._refs.remove_dangling()
+            self._refs.remove_dangling(removed)
 
     @apply.register
     def _(self, update: u.SetLocation) -> None:
@@ -278,7 +278,7 @@ class TableMetadataBuilder:
         """
         if self._base is not None and not self._changed():
             return AppliedUpdates(self._base, changed=False)
-        # a client whose clock is ahead must not make the history run backwards
+        # the clock of a client may be somewhat ahead, and a history that was registered ends anywhere
         self._now_ms = max(self._now_ms, self._refs.last_log_ms)
         self._complete(table_uuid)
         self._check_definitions()

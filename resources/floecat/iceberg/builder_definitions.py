@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
@@ -14,7 +15,10 @@ T = TypeVar("T")
 
 
 class DefinitionList(Generic[T]):
-    """Definitions with ids. Those of the base are decoded only when one is looked at."""
+    """Definitions with ids. Those of the base are decoded only when one is looked at.
+
+    A request may hold thousands of changes: what one of them costs does not depend on how many there are.
+    """
 
     def __init__(
         self,
@@ -22,6 +26,7 @@ class DefinitionList(Generic[T]):
         name: str,
         read: Callable[[TableMetadata], Sequence[T]],
         id_of: Callable[[T], int],
+        content_of: Callable[[T], Hashable],
     ) -> None:
         """Starts from a base.
 
@@ -30,14 +35,19 @@ class DefinitionList(Generic[T]):
             name: the top-level array.
             read: decodes the definitions of the base, in the order of its array.
             id_of: the id of a definition.
+            content_of: equal for definitions that say the same, whatever their ids.
         """
         self.name = name
         self._base = base
         self._read = read
         self._id_of = id_of
+        self._content_of = content_of
         self._items: dict[int, T] | None = None
         self._added: dict[int, bytes] = {}
         self._removed: set[int] = set()
+        # both are made when first asked for, and kept up then
+        self._by_content: dict[Hashable, dict[int, T]] | None = None
+        self._heap: list[int] | None = None
 
     @property
     def items(self) -> dict[int, T]:
@@ -54,19 +64,46 @@ class DefinitionList(Generic[T]):
 
     def next_id(self, first: int = 0) -> int:
         """The id of the next one: one more than the highest."""
-        return max(first, max(self.items, default=first - 1) + 1)
+        if self._heap is None:
+            self._heap = [-item_id for item_id in self.items]
+            heapify(self._heap)
+        while self._heap and -self._heap[0] not in self.items:
+            heappop(self._heap)
+        return max(first, 1 - self._heap[0]) if self._heap else first
+
+    def find(self, item: T) -> T | None:
+        """The first definition that says the same, None without one."""
+        if self._by_content is None:
+            self._by_content = {}
+            for existing in self.items.values():
+                self._group(existing)[self._id_of(existing)] = existing
+        same = self._by_content.get(self._content_of(item))
+        return next(iter(same.values())) if same else None
 
     def add(self, item: T, raw: bytes) -> None:
         """Adds a definition."""
-        self.items[self._id_of(item)] = item
-        self._added[self._id_of(item)] = raw
+        item_id = self._id_of(item)
+        self.items[item_id] = item
+        self._added[item_id] = raw
+        self._group(item)[item_id] = item
+        if self._heap is not None:
+            heappush(self._heap, -item_id)
 
-    def remove(self, ids: Set[int]) -> None:
-        """Removes definitions; unknown ids do nothing."""
-        for removed in ids & self.items.keys():
-            del self.items[removed]
-            if self._added.pop(removed, None) is None:
-                self._removed.add(removed)
+    def remove(self, ids: Set[int]) -> list[T]:
+        """Removes definitions and answers them; unknown ids do nothing."""
+        removed = [self.items.pop(item_id) for item_id in ids & self.items.keys()]
+        for item in removed:
+            item_id = self._id_of(item)
+            self._group(item).pop(item_id, None)
+            if self._added.pop(item_id, None) is None:
+                self._removed.add(item_id)
+        return removed
+
+    def _group(self, item: T) -> dict[int, T]:
+        """The definitions that say the same as one, by id."""
+        if self._by_content is None:
+            return {}
+        return self._by_content.setdefault(self._content_of(item), {})
 
     def array(self) -> Fragment:
         """The array as it is now; what stays keeps its bytes."""

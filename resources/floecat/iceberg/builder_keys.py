@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from floecat.iceberg.encryption_keys import parse_encryption_key, parse_encryption_keys
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
+from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
 from floecat.iceberg.json_values import RawJson, take_json
+from floecat.iceberg.keyed_elements import KeyedElements
 from floecat.iceberg.metadata import TableMetadata
 
 __all__ = ["EncryptionKeyChanges"]
@@ -17,10 +18,16 @@ class EncryptionKeyChanges:
 
     def __init__(self, base: TableMetadata | None) -> None:
         self._array = EMPTY_ARRAY if base is None else base.array(_NAME)
+        self._decoded: KeyedElements[str] | None = None
         self.changed = False
 
-    def _ids(self) -> list[str]:
-        return [key.key_id for key in parse_encryption_keys(self._array)]
+    @property
+    def _keys(self) -> KeyedElements[str]:
+        if self._decoded is None:
+            ids = [key.key_id for key in parse_encryption_keys(self._array)]
+            elements = split_array(self._array, _NAME)
+            self._decoded = KeyedElements(zip(ids, (memoryview(raw) for raw in elements), strict=True))
+        return self._decoded
 
     def add(self, raw: RawJson) -> None:
         """Adds a key; one with the same id stays as it is.
@@ -29,19 +36,16 @@ class EncryptionKeyChanges:
             IllegalArgumentError: not a key.
         """
         data = take_json(raw, "encryption key")
-        if parse_encryption_key(data).key_id not in self._ids():
-            self._array = append_elements(self._array, [data])
+        key_id = parse_encryption_key(data).key_id
+        if not self._keys.get(key_id):
+            self._keys.add(key_id, data)
             self.changed = True
 
     def remove(self, key_id: str) -> None:
         """Removes a key; an unknown one does nothing."""
-        ids = self._ids()
-        if key_id in ids:
-            elements = zip(ids, split_array(self._array, _NAME), strict=True)
-            self._array = array_of([memoryview(raw) for existing, raw in elements if existing != key_id])
-            self.changed = True
+        self.changed |= self._keys.remove(key_id)
 
     def write(self, fields: dict[str, Fragment]) -> None:
         """Puts the list into the fields of the next document, if it has changed."""
         if self.changed:
-            fields[_NAME] = self._array
+            fields[_NAME] = self._keys.array()

@@ -9,6 +9,7 @@ from floecat.iceberg.builder_definitions import DefinitionList
 from floecat.iceberg.json_arrays import Fragment
 from floecat.iceberg.json_values import RawJson, encode_json
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.partition_field_index import PartitionFieldIndex
 from floecat.iceberg.partitioning import (
     FIRST_PARTITION_FIELD_ID,
     NO_PARTITION_FIELD_ID,
@@ -19,7 +20,6 @@ from floecat.iceberg.partitioning import (
     parse_partition_spec,
 )
 from floecat.iceberg.schema import Schema
-from floecat.iceberg.transforms import VOID
 from floecat.iceberg.updates import LAST_ADDED
 
 __all__ = ["PartitionSpecChanges"]
@@ -31,8 +31,13 @@ class PartitionSpecChanges:
     def __init__(self, base: TableMetadata | None) -> None:
         self._base = base
         self.definitions = DefinitionList[PartitionSpec](
-            base, "partition-specs", lambda metadata: metadata.partition_specs, lambda spec: spec.spec_id
+            base,
+            "partition-specs",
+            lambda metadata: metadata.partition_specs,
+            lambda spec: spec.spec_id,
+            lambda spec: spec.content,
         )
+        self._known: PartitionFieldIndex | None = None
         self.default_id = 0 if base is None else base.default_spec_id
         self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
         self._last_added: int | None = None
@@ -71,10 +76,10 @@ class PartitionSpecChanges:
             IllegalArgumentError: not a spec, it does not fit the schema, or its field ids are taken.
         """
         spec = parse_partition_spec(raw)
-        for existing in self.definitions.items.values():
-            if spec.compatible_with(existing):
-                self._last_added = existing.spec_id
-                return
+        existing = self.definitions.find(spec)
+        if existing is not None:
+            self._last_added = existing.spec_id
+            return
         check_new_names(spec, schema)
         check_partition_spec(spec, schema)
         fields = self._numbered(spec.fields, format_version)
@@ -82,6 +87,7 @@ class PartitionSpecChanges:
         self._check_field_ids(added, format_version)
         self.last_field_id = max(self.last_field_id, added.last_field_id)
         self.definitions.add(added, encode_json(added))
+        self._fields.add(added)
         self._last_added = added.spec_id
 
     def _numbered(
@@ -92,18 +98,20 @@ class PartitionSpecChanges:
         if format_version == 1:
             numbered = enumerate(fields, FIRST_PARTITION_FIELD_ID)
             return tuple(msgspec.structs.replace(field, field_id=field_id) for field_id, field in numbered)
-        known = {(field.sources, field.transform): field.field_id for field in self._all_fields()}
         result = []
         last = self.last_field_id
         for field in fields:
-            field_id = known.get((field.sources, field.transform))
+            field_id = self._fields.id_of(field)
             if field_id is None:
                 field_id = last = last + 1
             result.append(msgspec.structs.replace(field, field_id=field_id))
         return tuple(result)
 
-    def _all_fields(self) -> list[PartitionField]:
-        return [field for spec in self.definitions.items.values() for field in spec.fields]
+    @property
+    def _fields(self) -> PartitionFieldIndex:
+        if self._known is None:
+            self._known = PartitionFieldIndex(self.definitions.items.values())
+        return self._known
 
     def _check_field_ids(self, spec: PartitionSpec, format_version: int) -> None:
         if format_version == 1:
@@ -113,14 +121,8 @@ class PartitionSpecChanges:
         ids = [field.field_id for field in spec.fields]
         if len(set(ids)) != len(ids):
             raise IllegalArgumentError("Cannot use partition field id more than once")
-        meanings: dict[int | None, set[tuple[tuple[int, ...], str]]] = {}
-        for field in self._all_fields():
-            if field.transform != VOID:
-                meanings.setdefault(field.field_id, set()).add((field.sources, field.transform))
         for field in spec.fields:
-            # Files of all specs share one partition struct, in which an id can mean one thing only.
-            known = meanings.get(field.field_id)
-            if known and field.transform != VOID and (field.sources, field.transform) not in known:
+            if self._fields.belongs_to_another(field):
                 raise IllegalArgumentError(
                     f"Cannot use partition field id {field.field_id} for {field.name}:"
                     " it belongs to another partition field"
@@ -148,7 +150,9 @@ class PartitionSpecChanges:
         """
         if self.default_id in spec_ids:
             raise IllegalArgumentError("Cannot remove the default partition spec")
-        self.definitions.remove(spec_ids)
+        for spec in self.definitions.remove(spec_ids):
+            if self._known is not None:
+                self._known.remove(spec)
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
         """Puts what has changed into the fields of the next document."""

@@ -16,6 +16,7 @@ from floecat.iceberg.refs import MAIN_BRANCH, SnapshotRef, check_ref
 __all__ = ["RefChanges"]
 
 _CLOCK_SKEW_MS = 60_000
+"""How far the clock of a client may be ahead; readers of the reference implementation allow the same."""
 
 
 class RefChanges:
@@ -27,7 +28,7 @@ class RefChanges:
         Args:
             base: None for a new table.
             snapshots: the snapshots as they become.
-            now_ms: the time of the commit.
+            now_ms: the time of the commit, by the clock of the catalog.
         """
         self._base = base
         self._snapshots = snapshots
@@ -36,6 +37,8 @@ class RefChanges:
         self.current_id = None if base is None else base.current_snapshot_id
         self._log: list[SnapshotLogEntry] = []
         self._passed: set[int] = set()
+        # made when snapshots are first removed, and kept up then
+        self._names: dict[int, set[str]] | None = None
 
     @property
     def refs_changed(self) -> bool:
@@ -61,25 +64,53 @@ class RefChanges:
             raise IllegalArgumentError(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
         if name == MAIN_BRANCH:
             added = self._snapshots.is_added(ref.snapshot_id)
-            # A rollback to an older snapshot happens now, not when that snapshot was made.
-            time_ms = snapshot.timestamp_ms if added else self._now_ms
-            self._log.append(SnapshotLogEntry(time_ms, ref.snapshot_id))
+            made_ms = snapshot.timestamp_ms if added else None
+            self._log.append(SnapshotLogEntry(self._entry_time(made_ms), ref.snapshot_id))
             if added:
                 self._passed.add(ref.snapshot_id)
             self.current_id = ref.snapshot_id
-        self.refs[name] = ref
+        self._set(name, ref)
+
+    def _entry_time(self, made_ms: int | None) -> int:
+        """When `main` takes up a snapshot: as the client says, if that can be, so that times of both agree.
+
+        The history must not end in the future, where it would lie before everything that honest clients
+        append, and must not run backwards: readers refuse such a table, and cannot travel in it.
+
+        Args:
+            made_ms: time of a snapshot that this request adds; None for an older one, which is taken up now.
+        """
+        last_ms = self.last_log_ms
+        if made_ms is not None and last_ms <= made_ms <= self._now_ms + _CLOCK_SKEW_MS:
+            return made_ms
+        return max(last_ms, self._now_ms)
 
     def remove(self, name: str) -> None:
         """Removes a branch or tag, if there. Without `main` there is no current snapshot."""
-        self.refs.pop(name, None)
+        self._set(name, None)
         if name == MAIN_BRANCH:
             self.current_id = None
 
-    def remove_dangling(self) -> None:
-        """Removes what points at snapshots that are gone."""
-        for name in [name for name, ref in self.refs.items() if self._snapshots.get(ref.snapshot_id) is None]:
-            self.remove(name)
-        if self.current_id is not None and self._snapshots.get(self.current_id) is None:
+    def _set(self, name: str, ref: SnapshotRef | None) -> None:
+        before = self.refs.pop(name, None) if ref is None else self.refs.get(name)
+        if ref is not None:
+            self.refs[name] = ref
+        if self._names is not None:
+            if before is not None:
+                self._names[before.snapshot_id].discard(name)
+            if ref is not None:
+                self._names.setdefault(ref.snapshot_id, set()).add(name)
+
+    def remove_dangling(self, removed: Set[int]) -> None:
+        """Removes what points at snapshots that were just removed."""
+        if self._names is None:
+            self._names = {}
+            for name, ref in self.refs.items():
+                self._names.setdefault(ref.snapshot_id, set()).add(name)
+        for snapshot_id in removed:
+            for name in list(self._names.get(snapshot_id, ())):
+                self.remove(name)
+        if self.current_id in removed:
             self.current_id = None
 
     @property
@@ -91,11 +122,7 @@ class RefChanges:
         return 0 if existing is None else existing.timestamp_ms
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
-        """Puts what has changed into the fields of the next document.
-
-        Raises:
-            IllegalArgumentError: the clock of the client is more than a minute behind the history.
-        """
+        """Puts what has changed into the fields of the next document."""
         current_changed = self._base is None or self.current_id != self._base.current_snapshot_id
         upgraded = self._base is not None and self._base.format_version != format_version
         if current_changed or (upgraded and self.current_id is None):
@@ -111,22 +138,10 @@ class RefChanges:
 
     def _snapshot_log(self) -> Fragment:
         existing = EMPTY_ARRAY if self._base is None else self._base.array("snapshot-log")
-        self._check_times(last_snapshot_log_entry(existing))
         intermediate = self._passed - {self.current_id}
         if not intermediate and not self._snapshots.any_removed:
             return append_elements(existing, [encode_json(entry) for entry in self._log])
         return self._rewritten_log(existing, intermediate)
-
-    def _check_times(self, last: SnapshotLogEntry | None) -> None:
-        if not self._log:
-            return
-        for entry in self._log:
-            if last is not None and entry.timestamp_ms - last.timestamp_ms < -_CLOCK_SKEW_MS:
-                raise IllegalArgumentError(
-                    f"Invalid snapshot timestamp {entry.timestamp_ms}: before last snapshot log entry"
-                    f" at {last.timestamp_ms}"
-                )
-            last = entry
 
     def _rewritten_log(self, existing: Fragment, intermediate: Set[int]) -> Fragment:
         entries = [] if self._base is None else list(self._base.snapshot_log)

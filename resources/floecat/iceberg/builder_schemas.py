@@ -19,7 +19,11 @@ class SchemaChanges:
     def __init__(self, base: TableMetadata | None) -> None:
         self._base = base
         self.definitions = DefinitionList[Schema](
-            base, "schemas", lambda metadata: metadata.schemas, lambda schema: schema.schema_id
+            base,
+            "schemas",
+            lambda metadata: metadata.schemas,
+            lambda schema: schema.schema_id,
+            lambda schema: schema.content,
         )
         self.current_id = 0 if base is None else base.current_schema_id
         self.last_column_id = 0 if base is None else base.last_column_id
@@ -63,10 +67,10 @@ class SchemaChanges:
         schema = parse_schema(raw)
         schema.check_format_version(format_version)
         self.last_column_id = max(self.last_column_id, schema.highest_field_id)
-        for existing in self.definitions.items.values():
-            if existing.same_schema(schema):
-                self._last_added = existing.schema_id
-                return
+        existing = self.definitions.find(schema)
+        if existing is not None:
+            self._last_added = existing.schema_id
+            return
         added = schema.with_schema_id(self.definitions.next_id())
         self.definitions.add(added, added.raw)
         self._last_added = added.schema_id

@@ -14,13 +14,21 @@ __all__ = ["SnapshotChanges"]
 
 _ROW_LINEAGE_VERSION = 3
 _MAX_INT64 = 2**63 - 1
+_DAY_MS = 86_400_000
 
 
 class SnapshotChanges:
     """Snapshots that are added and removed, the last sequence number and the next row id."""
 
-    def __init__(self, base: TableMetadata | None) -> None:
+    def __init__(self, base: TableMetadata | None, now_ms: int) -> None:
+        """Starts from a base.
+
+        Args:
+            base: None for a new table.
+            now_ms: the time of the commit, by the clock of the catalog.
+        """
         self._base = base
+        self._now_ms = now_ms
         self._added: dict[int, NewSnapshot] = {}
         self._removed: set[int] = set()
         self.last_sequence_number = 0 if base is None else base.last_sequence_number
@@ -67,7 +75,8 @@ class SnapshotChanges:
         """Adds a snapshot, on whatever branch it will be.
 
         Raises:
-            IllegalArgumentError: not a snapshot, its id is taken, or its row ids are missing.
+            IllegalArgumentError: not a snapshot, its id is taken, its row ids are missing, or its time lies
+                more than a day ahead.
             CommitFailedError: its sequence number or row ids were chosen on older metadata; the client can
                 refresh and try again.
         """
@@ -79,6 +88,7 @@ class SnapshotChanges:
             raise IllegalArgumentError(
                 f"Cannot add snapshot {summary.snapshot_id}: its summary does not say the operation"
             )
+        self._check_time(summary)
         self._check_sequence_number(summary, format_version)
         if format_version >= _ROW_LINEAGE_VERSION:
             self._assign_rows(summary)
@@ -86,6 +96,13 @@ class SnapshotChanges:
         self.last_sequence_number = max(self.last_sequence_number, summary.sequence_number)
         # An id that this request removed comes back as another snapshot, at the end.
         self._added[summary.snapshot_id] = snapshot
+
+    def _check_time(self, summary: SnapshotSummary) -> None:
+        if summary.timestamp_ms - self._now_ms > _DAY_MS:
+            raise IllegalArgumentError(
+                f"Invalid snapshot timestamp {summary.timestamp_ms}: more than a day ahead of the catalog's"
+                f" clock, which is at {self._now_ms} ms; timestamps are in milliseconds"
+            )
 
     def _check_sequence_number(self, summary: SnapshotSummary, format_version: int) -> None:
         if format_version == 1:

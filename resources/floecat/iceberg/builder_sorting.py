@@ -26,7 +26,11 @@ class SortOrderChanges:
     def __init__(self, base: TableMetadata | None) -> None:
         self._base = base
         self.definitions = DefinitionList[SortOrder](
-            base, "sort-orders", lambda metadata: metadata.sort_orders, lambda order: order.order_id
+            base,
+            "sort-orders",
+            lambda metadata: metadata.sort_orders,
+            lambda order: order.order_id,
+            lambda order: order.fields,
         )
         self.default_id = UNSORTED.order_id if base is None else base.default_sort_order_id
         self._last_added: int | None = None
@@ -64,10 +68,10 @@ class SortOrderChanges:
             IllegalArgumentError: not an order, or it does not fit the schema.
         """
         order = parse_sort_order(raw)
-        for existing in self.definitions.items.values():
-            if existing.fields == order.fields:
-                self._last_added = existing.order_id
-                return
+        existing = self.definitions.find(order)
+        if existing is not None:
+            self._last_added = existing.order_id
+            return
         check_sort_order(order, schema)
         order_id = UNSORTED.order_id if order.is_unsorted else self.definitions.next_id(FIRST_SORT_ORDER_ID)
         added = SortOrder(order_id, order.fields)

@@ -6,8 +6,9 @@ from collections.abc import Set
 
 import msgspec
 
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, Piece, array_of, split_array
+from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
 from floecat.iceberg.json_values import RawJson, decode_json, take_json
+from floecat.iceberg.keyed_elements import KeyedElements
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
 
@@ -26,7 +27,7 @@ class StatisticsChanges:
         self.name = name
         self._file_type = file_type
         self._array = EMPTY_ARRAY if base is None else base.array(name)
-        self._files: list[tuple[int, Piece]] | None = None
+        self._files: KeyedElements[int] | None = None
         self.changed = False
 
     def set_file(self, raw: RawJson) -> None:
@@ -38,33 +39,31 @@ class StatisticsChanges:
         data = take_json(raw, self.name)
         snapshot_id = decode_json(data, self._file_type, self.name).snapshot_id
         files = self._decoded()
-        existing = [file for owner, file in files if owner == snapshot_id]
+        existing = files.get(snapshot_id)
         if len(existing) == 1 and msgspec.json.decode(existing[0]) == msgspec.json.decode(data):
             return
-        files[:] = [(owner, file) for owner, file in files if owner != snapshot_id]
-        files.append((snapshot_id, data))
+        files.remove(snapshot_id)
+        files.add(snapshot_id, data)
         self.changed = True
 
     def remove(self, snapshot_ids: Set[int]) -> None:
         """Removes the files of snapshots; those without a file do nothing."""
         files = self._decoded()
-        kept = [(owner, file) for owner, file in files if owner not in snapshot_ids]
-        if len(kept) != len(files):
-            files[:] = kept
-            self.changed = True
+        for snapshot_id in snapshot_ids:
+            self.changed |= files.remove(snapshot_id)
 
     def write(self, fields: dict[str, Fragment]) -> None:
         """Puts the list into the fields of the next document, if it has changed."""
         if self.changed and self._files is not None:
-            fields[self.name] = array_of(file for _, file in self._files)
+            fields[self.name] = self._files.array()
         else:
             fields.setdefault(self.name, EMPTY_ARRAY)
 
-    def _decoded(self) -> list[tuple[int, Piece]]:
+    def _decoded(self) -> KeyedElements[int]:
         if self._files is None:
             elements = split_array(self._array, self.name)
-            self._files = [
+            self._files = KeyedElements(
                 (decode_json(element, self._file_type, self.name).snapshot_id, memoryview(element))
                 for element in elements
-            ]
+            )
         return self._files

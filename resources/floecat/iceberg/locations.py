@@ -23,9 +23,8 @@ def strip_trailing_slash(location: str) -> str:
     """
     if not location:
         raise IllegalArgumentError("path must not be null or empty")
-    while location.endswith("/") and not location.endswith("://"):
-        location = location[:-1]
-    return location
+    stripped = location.rstrip("/")
+    return f"{stripped}//" if stripped.endswith(":") and location.startswith(f"{stripped}//") else stripped
 
 
 def metadata_file_name(location: str, properties: Mapping[str, str], version: int, uuid: UUID | str) -> str:

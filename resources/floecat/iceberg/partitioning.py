@@ -51,10 +51,6 @@ class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
             return (self.source_id,)
         return self.source_ids or ()
 
-    def same_field(self, other: PartitionField) -> bool:
-        """Whether both partition alike, whatever their field ids."""
-        return (self.name, self.transform, self.sources) == (other.name, other.transform, other.sources)
-
 
 class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
     """How the rows of a table are partitioned."""
@@ -78,11 +74,10 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
         expected = range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(self.fields))
         return all(field.field_id == wanted for field, wanted in zip(self.fields, expected, strict=True))
 
-    def compatible_with(self, other: PartitionSpec) -> bool:
-        """Whether both have the same fields in the same order, whatever their ids."""
-        return len(self.fields) == len(other.fields) and all(
-            mine.same_field(theirs) for mine, theirs in zip(self.fields, other.fields, strict=True)
-        )
+    @property
+    def content(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+        """Equal for specs that have the same fields in the same order, whatever their ids."""
+        return tuple((field.name, field.transform, field.sources) for field in self.fields)
 
 
 def parse_partition_spec(raw: RawJson) -> PartitionSpec:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import (
     JsonObject,
@@ -33,6 +35,8 @@ from floecat.iceberg.types import (
 __all__ = ["FreshSchema", "Schema", "assign_fresh_ids", "parse_schema"]
 
 _DEFAULTS_MIN_FORMAT_VERSION = 3
+
+_content_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,10 @@ class Schema:
         found = self.fields_by_id.get(field_id)
         return None if found is None else found.type
 
-    def same_schema(self, other: Schema) -> bool:
-        """Whether both say the same but for the schema id: docs, defaults and identifier fields included."""
-        return self.struct == other.struct and self.identifier_field_ids == other.identifier_field_ids
+    @cached_property
+    def content(self) -> bytes:
+        """Equal for schemas that say the same but for their ids; docs and defaults count."""
+        return _content_encoder.encode((self.struct, sorted(self.identifier_field_ids)))
 
     def with_schema_id(self, schema_id: int) -> Schema:
         """The same schema under another id."""

@@ -14,6 +14,7 @@ import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.locations import metadata_file_name, strip_trailing_slash
+from floecat.iceberg.view_definitions import ViewSchemas, ViewVersions
 from floecat.iceberg.view_updates import (
     LAST_ADDED,
     AddViewSchema,
@@ -27,14 +28,7 @@ from floecat.iceberg.view_updates import (
     ViewRequirement,
     ViewUpdate,
 )
-from floecat.iceberg.view_versions import (
-    add_schema,
-    added_version,
-    check_dialects_kept,
-    check_new_version,
-    expired_log_entries,
-    retained_versions,
-)
+from floecat.iceberg.view_versions import check_dialects_kept, expired_log_entries, retained_versions
 from floecat.iceberg.views import (
     SUPPORTED_VIEW_FORMAT_VERSION,
     VersionLogEntry,
@@ -90,9 +84,8 @@ def new_view_metadata(
     version = ViewVersion.parse(bytes(view_version))
     _check_representations_known(version)
     change = _Change.blank(location=location, view_uuid=view_uuid, properties=properties)
-    change.last_added_schema_id = add_schema(change.schemas, bytes(schema))
-    version = version.with_ids(version_id=version.version_id, schema_id=change.last_added_schema_id)
-    change.set_current(change.add_version(version), version.timestamp_ms)
+    version = version.with_ids(version_id=version.version_id, schema_id=change.schemas.add(bytes(schema)))
+    change.set_current(change.versions.add(version, change.schemas), version.timestamp_ms)
     return change.build(previous=None)
 
 
@@ -157,21 +150,18 @@ class _Change:
         view_uuid: str,
         location: str,
         properties: dict[str, str],
-        schemas: dict[int, ViewSchema],
-        versions: dict[int, ViewVersion],
+        schemas: Mapping[int, ViewSchema],
+        versions: Mapping[int, ViewVersion],
         current_version_id: int,
     ) -> None:
         self.fields = fields
         self.view_uuid = view_uuid
         self.location = location
         self.properties = properties
-        self.schemas = schemas
-        self.versions = versions
+        self.schemas = ViewSchemas(schemas)
+        self.versions = ViewVersions(versions)
         self.current_version_id = current_version_id
         self.current_since_ms = 0
-        self.added_version_ids: set[int] = set()
-        self.last_added_schema_id: int | None = None
-        self.last_added_version_id: int | None = None
 
     @classmethod
     def blank(cls, *, location: str, view_uuid: str, properties: Mapping[str, str]) -> _Change:
@@ -192,8 +182,8 @@ class _Change:
             view_uuid=base.view_uuid,
             location=base.location,
             properties=dict(base.properties),
-            schemas=dict(base.schemas),
-            versions=dict(base.versions),
+            schemas=base.schemas,
+            versions=base.versions,
             current_version_id=base.current_version_id,
         )
 
@@ -214,32 +204,24 @@ class _Change:
                 for name in update.names:
                     self.properties.pop(name, None)
             case AddViewSchema(schema=schema):
-                self.last_added_schema_id = add_schema(self.schemas, bytes(schema))
+                self.schemas.add(bytes(schema))
             case AddViewVersion(view_version=encoded):
-                self.add_version(ViewVersion.parse(bytes(encoded)))
+                self.versions.add(ViewVersion.parse(bytes(encoded)), self.schemas)
             case SetCurrentViewVersion(view_version_id=version_id):
                 self.select_version(version_id, now_ms)
 
-    def add_version(self, sent: ViewVersion) -> int:
-        """Adds a version or finds the one that behaves the same, and returns its id."""
-        version = added_version(sent, self.versions, self.last_added_schema_id)
-        if version.version_id not in self.versions:
-            check_new_version(version, self.schemas)
-            self.versions[version.version_id] = version
-            self.added_version_ids.add(version.version_id)
-        self.last_added_version_id = version.version_id
-        return version.version_id
-
     def select_version(self, version_id: int, now_ms: int) -> None:
         if version_id == LAST_ADDED:
-            if self.last_added_version_id is None:
+            if self.versions.last_added_id is None:
                 raise IllegalArgumentError("Cannot set last version id: no current version id has been set")
-            version_id = self.last_added_version_id
-        version = self.versions.get(version_id)
+            version_id = self.versions.last_added_id
+        version = self.versions.items.get(version_id)
         if version is None:
             raise IllegalArgumentError(f"Cannot set current version to unknown version: {version_id}")
         # a version that is taken up again was made long before it became the current one
-        self.set_current(version_id, version.timestamp_ms if version_id in self.added_version_ids else now_ms)
+        self.set_current(
+            version_id, version.timestamp_ms if version_id in self.versions.added_ids else now_ms
+        )
 
     def set_current(self, version_id: int, since_ms: int) -> None:
         self.current_version_id = version_id
@@ -250,15 +232,15 @@ class _Change:
             self.current_version_id != base.current_version_id
             or self.location != base.location
             or self.properties != base.properties
-            or len(self.schemas) != len(base.schemas)
-            or len(self.versions) != len(base.versions)
+            or len(self.schemas.items) != len(base.schemas)
+            or len(self.versions.items) != len(base.versions)
         )
 
     def build(self, *, previous: ViewMetadata | None) -> ViewMetadata:
-        current = self.versions[self.current_version_id]
+        current = self.versions.items[self.current_version_id]
         check_dialects_kept(previous.current_version if previous else None, current, self.properties)
         versions = retained_versions(
-            self.versions, current, added_ids=self.added_version_ids, properties=self.properties
+            self.versions.items, current, added_ids=self.versions.added_ids, properties=self.properties
         )
         log = list(previous.version_log) if previous else []
         encoded_log = previous.encoded_version_log() if previous else []
@@ -268,7 +250,7 @@ class _Change:
         expired = expired_log_entries(log, {version.version_id for version in versions})
         self.fields |= {
             "location": self.location,
-            "schemas": [msgspec.Raw(schema.encoded) for schema in self.schemas.values()],
+            "schemas": [msgspec.Raw(schema.encoded) for schema in self.schemas.items.values()],
             "current-version-id": current.version_id,
             "versions": [msgspec.Raw(version.encoded) for version in versions],
             "version-log": encoded_log[expired:],

@@ -1,19 +1,15 @@
-"""Rules for versions and schemas of views: which ids they get, what a new one must have, which stay."""
+"""Rules for versions of views: what a new one must have, and which stay."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.schema import parse_schema
-from floecat.iceberg.view_updates import LAST_ADDED
 from floecat.iceberg.views import VersionLogEntry, ViewSchema, ViewVersion
 
 __all__ = [
     "DROP_DIALECT_ALLOWED",
     "VERSION_HISTORY_SIZE",
-    "add_schema",
-    "added_version",
     "check_dialects_kept",
     "check_new_version",
     "expired_log_entries",
@@ -28,54 +24,6 @@ DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
 
 _APPEND_DIALECT_ALLOWED = "replace.append-dialect.allowed"
 _DEFAULT_HISTORY_SIZE = 10
-_FIRST_SCHEMA_ID = 0
-_MAX_VERSION_ID = 2**31 - 1
-
-
-def add_schema(schemas: dict[int, ViewSchema], encoded: bytes) -> int:
-    """Adds a schema under the next free id, or finds the equal one, and returns its id.
-
-    Raises:
-        IllegalArgumentError: the schema breaks a rule of the specification.
-    """
-    added = parse_schema(encoded)
-    for known in schemas.values():
-        if parse_schema(known.encoded).same_schema(added):
-            return known.schema_id
-    schema_id = max(schemas, default=_FIRST_SCHEMA_ID - 1) + 1
-    schemas[schema_id] = ViewSchema(schema_id, added.with_schema_id(schema_id).raw)
-    return schema_id
-
-
-def added_version(
-    sent: ViewVersion, versions: Mapping[int, ViewVersion], last_added_schema_id: int | None
-) -> ViewVersion:
-    """What a version that a client sends is to the view: a known one that behaves the same, or a new one.
-
-    A new one keeps its id if that is higher than all ids of the view, and else gets the next free one.
-
-    Args:
-        sent: the version; its `schema-id` may be `LAST_ADDED`.
-        versions: versions of the view by id.
-        last_added_schema_id: what `LAST_ADDED` stands for.
-
-    Raises:
-        IllegalArgumentError: `schema-id` is `LAST_ADDED` and no schema was added, or the version id is out of
-            range.
-    """
-    schema_id = sent.schema_id
-    if schema_id == LAST_ADDED:
-        if last_added_schema_id is None:
-            raise IllegalArgumentError("Cannot set last added schema: no schema has been added")
-        schema_id = last_added_schema_id
-    resolved = sent.with_ids(version_id=sent.version_id, schema_id=schema_id)
-    for version in versions.values():
-        if version.behaves_like(resolved):
-            return version
-    version_id = max([sent.version_id, *(known + 1 for known in versions)])
-    if not 0 <= version_id <= _MAX_VERSION_ID:
-        raise IllegalArgumentError(f"Invalid view version: version id {version_id} is out of range")
-    return resolved.with_ids(version_id=version_id, schema_id=schema_id)
 
 
 def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:

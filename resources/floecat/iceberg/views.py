@@ -28,6 +28,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+_behaviour_encoder = msgspec.json.Encoder(order="deterministic")
+
 SUPPORTED_VIEW_FORMAT_VERSION = 1
 """The only format version of views that the specification has."""
 
@@ -121,17 +123,16 @@ class ViewVersion(msgspec.Struct, frozen=True):
         fields |= {"version-id": version_id, "schema-id": schema_id}
         return ViewVersion.parse(msgspec.json.encode(fields))
 
-    def behaves_like(self, other: ViewVersion) -> bool:
-        """Whether both differ in nothing but their ids and their time of creation.
+    def behaviour(self) -> bytes:
+        """Equal for versions that differ in nothing but their ids and their time of creation.
 
         Fields that the specification does not name count too. An absent field equals `null`.
         """
-        return self._behaviour() == other._behaviour()
-
-    def _behaviour(self) -> dict[str, object]:
         fields: dict[str, object] = msgspec.json.decode(self.encoded)
         ignored = {"version-id", "timestamp-ms"}
-        return {name: value for name, value in fields.items() if name not in ignored and value is not None}
+        return _behaviour_encoder.encode(
+            {name: value for name, value in fields.items() if name not in ignored and value is not None}
+        )
 
 
 class _SchemaId(msgspec.Struct, frozen=True, rename="kebab"):

@@ -10,6 +10,7 @@ from tests.unit.iceberg.table_documents import (
     append,
     commit,
     document,
+    empty,
     parse,
     read,
     set_ref,
@@ -117,25 +118,76 @@ def test_refuses(table: TableMetadata, updates: list[dict], message: str) -> Non
         commit(table, *updates)
 
 
-@pytest.mark.parametrize("skew_ms", [0, 30_000, 60_000])
-def test_small_clock_skew_is_fine(table: TableMetadata, skew_ms: int) -> None:
-    behind = commit(table, *append(14, 4, 13, **{"timestamp-ms": BASE_MS + 3000 - skew_ms})).metadata
-    assert behind.current_snapshot_id == 14
-    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + skew_ms})).metadata
-    assert ahead.current_snapshot_id == 14
+LAST_MS = BASE_MS + 3000
 
 
-def test_larger_clock_skew_is_not(table: TableMetadata) -> None:
-    with pytest.raises(IllegalArgumentError, match="before last snapshot log entry"):
-        commit(table, *append(14, 4, 13, **{"timestamp-ms": BASE_MS + 3000 - 60_001}))
+@pytest.mark.parametrize(
+    ("made_ms", "entry_ms"),
+    [
+        (LAST_MS, LAST_MS),
+        (NOW_MS - 1, NOW_MS - 1),
+        (NOW_MS + 60_000, NOW_MS + 60_000),
+        (NOW_MS + 60_001, NOW_MS),
+        (NOW_MS + 86_400_000, NOW_MS),
+        (LAST_MS - 1, NOW_MS),
+        (LAST_MS - 600_000, NOW_MS),
+        (0, NOW_MS),
+        (-(2**63), NOW_MS),
+    ],
+)
+def test_the_log_takes_the_time_of_a_client_where_that_can_be(
+    table: TableMetadata, made_ms: int, entry_ms: int
+) -> None:
+    metadata = commit(table, *append(14, 4, 13, **{"timestamp-ms": made_ms})).metadata
+    assert log(metadata) == [*BEFORE, (entry_ms, 14)]
+    assert metadata.last_updated_ms == max(NOW_MS, entry_ms)
+    assert metadata.snapshots[-1].timestamp_ms == made_ms
 
 
-def test_a_client_whose_clock_is_ahead_takes_the_time_of_the_table_with_it(table: TableMetadata) -> None:
-    ahead_ms = NOW_MS + 600_000
-    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": ahead_ms})).metadata
-    assert ahead.last_updated_ms == ahead_ms
-    after = commit(ahead, update("set-properties", updates={"a": "b"})).metadata
-    assert after.last_updated_ms == ahead_ms
+def test_a_client_whose_clock_is_ahead_stops_nobody(table: TableMetadata) -> None:
+    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + 3_600_000})).metadata
+    honest = commit(ahead, *append(15, 5, 14, **{"timestamp-ms": NOW_MS + 5}), now_ms=NOW_MS + 9).metadata
+    assert log(honest) == [*BEFORE, (NOW_MS, 14), (NOW_MS + 5, 15)]
+    assert honest.last_updated_ms == NOW_MS + 9
+
+
+def test_what_follows_a_clock_that_is_a_little_ahead_is_no_earlier(table: TableMetadata) -> None:
+    ahead = commit(table, *append(14, 4, 13, **{"timestamp-ms": NOW_MS + 60_000})).metadata
+    appended = commit(ahead, *append(15, 5, 14), now_ms=NOW_MS + 1).metadata
+    assert log(appended) == [*BEFORE, (NOW_MS + 60_000, 14), (NOW_MS + 60_000, 15)]
+    rolled_back = commit(ahead, set_ref("main", 11), now_ms=NOW_MS + 1).metadata
+    assert log(rolled_back) == [*BEFORE, (NOW_MS + 60_000, 14), (NOW_MS + 60_000, 11)]
+    renamed = commit(ahead, update("set-properties", updates={"a": "b"}), now_ms=NOW_MS + 1).metadata
+    assert renamed.last_updated_ms == NOW_MS + 60_000
+
+
+def test_the_first_snapshot_of_a_table_has_any_time_before(table: TableMetadata) -> None:
+    empty_table = parse(empty())
+    metadata = commit(empty_table, *append(1, 1, None, **{"timestamp-ms": 1})).metadata
+    assert log(metadata) == [(1, 1)]
+    # what a reader subtracts from it must fit 64 bits
+    metadata = commit(empty_table, *append(1, 1, None, **{"timestamp-ms": -1})).metadata
+    assert log(metadata) == [(NOW_MS, 1)]
+
+
+@pytest.mark.parametrize("made_ms", [NOW_MS + 86_400_001, NOW_MS * 1000, 2**63 - 1])
+@pytest.mark.parametrize("branch", ["main", "other"])
+def test_a_time_that_is_more_than_a_day_ahead_is_an_error(
+    table: TableMetadata, made_ms: int, branch: str
+) -> None:
+    sent = append(14, 4, 13, **{"timestamp-ms": made_ms})
+    with pytest.raises(IllegalArgumentError, match=f"timestamp {made_ms}: more than a day ahead"):
+        commit(table, sent[0], set_ref(branch, 14))
+
+
+@pytest.mark.parametrize("future_ms", [NOW_MS + 3_600_000, NOW_MS * 1000, 2**63 - 1])
+def test_a_registered_history_that_ends_in_the_future_takes_appends(future_ms: int) -> None:
+    entry = {"timestamp-ms": future_ms, "snapshot-id": 13}
+    base = parse(document(**{"snapshot-log": [entry], "last-updated-ms": future_ms}))
+    metadata = commit(base, *append(14, 4, 13)).metadata
+    assert log(metadata) == [(future_ms, 13), (future_ms, 14)]
+    assert metadata.last_updated_ms == future_ms
+    assert [entry.timestamp_ms for entry in metadata.metadata_log][-1] == future_ms
 
 
 def test_entries_of_a_log_that_hold_more_are_kept() -> None:

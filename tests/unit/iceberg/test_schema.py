@@ -83,13 +83,13 @@ def test_types_are_written_in_lower_case_and_nulls_of_optional_parts_dropped() -
 def test_same_schema_ignores_the_id_only() -> None:
     one = parsed(ID, TEXT)
 
-    assert one.same_schema(parsed(ID, TEXT, schema_id=7))
-    assert not one.same_schema(parsed(TEXT, ID))
-    assert not one.same_schema(parsed(ID, TEXT | {"doc": "x"}))
-    assert not one.same_schema(parsed(ID, TEXT | {"required": True}))
-    assert not one.same_schema(parsed(ID, TEXT, **{"identifier-field-ids": [1]}))
-    assert not one.same_schema(parsed(ID, TEXT | {"write-default": "a"}))
-    assert parsed(ID | {"initial-default": 3}).same_schema(parsed(ID | {"initial-default": 3}))
+    assert one.content == parsed(ID, TEXT, schema_id=7).content
+    assert one.content != parsed(TEXT, ID).content
+    assert one.content != parsed(ID, TEXT | {"doc": "x"}).content
+    assert one.content != parsed(ID, TEXT | {"required": True}).content
+    assert one.content != parsed(ID, TEXT, **{"identifier-field-ids": [1]}).content
+    assert one.content != parsed(ID, TEXT | {"write-default": "a"}).content
+    assert parsed(ID | {"initial-default": 3}).content == parsed(ID | {"initial-default": 3}).content
 
 
 def test_with_schema_id_rewrites_the_id() -> None:

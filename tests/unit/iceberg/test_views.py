@@ -176,7 +176,7 @@ def test_refuses_invalid_utf8_in_a_field_that_is_only_carried() -> None:
 def test_versions_compare_by_what_they_do() -> None:
     version = parse().current_version
     later = json.loads(version.encoded) | {"version-id": 7, "timestamp-ms": 1}
-    assert ViewVersion.parse(json.dumps(later).encode()).behaves_like(version)
+    assert ViewVersion.parse(json.dumps(later).encode()).behaviour() == version.behaviour()
     for change in (
         {"schema-id": 2},
         {"summary": {}},
@@ -185,11 +185,13 @@ def test_versions_compare_by_what_they_do() -> None:
         {"representations": [{"type": "sql", "sql": "SELECT 2", "dialect": "Spark"}]},
         {"storage-table": None},
     ):
-        assert not ViewVersion.parse(json.dumps(later | change).encode()).behaves_like(version)
+        changed = ViewVersion.parse(json.dumps(later | change).encode())
+        assert changed.behaviour() != version.behaviour()
 
 
 def test_an_absent_default_catalog_equals_null() -> None:
     fields = json.loads(parse().current_version.encoded)
     del fields["default-catalog"]
     absent = ViewVersion.parse(json.dumps(fields).encode())
-    assert absent.behaves_like(ViewVersion.parse(json.dumps(fields | {"default-catalog": None}).encode()))
+    null = ViewVersion.parse(json.dumps(fields | {"default-catalog": None}).encode())
+    assert absent.behaviour() == null.behaviour()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +28,7 @@ _COMPRESS_FROM_BYTES = 1 << 10
 _COMPRESS_AT_ONCE_BYTES = 32 << 10
 _GZIP_LEVEL = 3
 _GZIP_WINDOW = 31
+_WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
 _Parts = tuple[bytes, bytes, bytes]
@@ -156,8 +158,6 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
     for part in (accept_encoding or "").split(","):
         coding, _, parameter = part.partition(";")
         name, _, value = parameter.strip().partition("=")
-        try:
-            weights[coding.strip().lower()] = float(value) if name.strip().lower() == "q" else 1.0
-        except ValueError:
-            weights[coding.strip().lower()] = 0.0
+        weight = "1" if name.strip().lower() != "q" else value.strip()
+        weights[coding.strip().lower()] = float(weight) if _WEIGHT.fullmatch(weight) else 0.0
     return weights.get("gzip", weights.get("*", 0.0)) > 0

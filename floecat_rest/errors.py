@@ -69,6 +69,12 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
 
 _LONGEST_MESSAGE = 1000
 
+_EXPECTED: Mapping[str, str] = {
+    "pageSize": "must be a whole number, at least 1",
+    "purgeRequested": "must be true or false",
+}
+"""What parameters must be that are not plain text."""
+
 _INTERNAL = ErrorKind(500, "InternalServerError")
 
 _FRAMEWORK_TYPES: Mapping[int, str] = {
@@ -154,12 +160,15 @@ def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[Er
 
 
 def _validation_message(error: ValidationException) -> str:
-    if not isinstance(error.extra, list) or not error.extra:
+    """Which parameter is wrong, and what it must be; the framework's words are about its own types.
+
+    It goes through all arguments of a handler again, and reports some of the path that were never wrong.
+    """
+    faults = error.extra if isinstance(error.extra, list) else []
+    wrong = [_wire_name(fault["key"]) for fault in faults if "key" in fault and fault.get("source") != "path"]
+    if not wrong:
         return "Invalid request"
-    faults = [
-        f"parameter {_wire_name(fault.get('key', ''))}: {fault.get('message')}" for fault in error.extra
-    ]
-    return f"Invalid request: {'; '.join(faults)}"
+    return "; ".join(f"Invalid parameter {name}: {_EXPECTED.get(name, 'cannot be read')}" for name in wrong)
 
 
 def _wire_name(field: str) -> str:

@@ -143,7 +143,7 @@ def _mode(snapshots: str) -> SnapshotsMode:
         return "all"
     if snapshots == "refs":
         return "refs"
-    raise BadRequestError(f"Invalid snapshots parameter: {snapshots[:32]!r}, expected all or refs")
+    raise BadRequestError("Invalid parameter snapshots: must be all or refs")
 
 
 def _has_refs(entry: Entry[TableMetadata]) -> bool:

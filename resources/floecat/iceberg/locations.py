@@ -12,7 +12,7 @@ from floecat.iceberg.properties import METADATA_COMPRESSION, METADATA_PATH
 __all__ = ["metadata_file_name", "metadata_version", "strip_trailing_slash"]
 
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
-_VERSION = re.compile(r"(\d{1,9})-")
+_VERSION = re.compile(r"([0-9]{1,9})-")
 
 
 def strip_trailing_slash(location: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.integers import int32_of
 from floecat.iceberg.schema import Schema
 
 __all__ = [
@@ -31,7 +31,6 @@ METADATA_PATH = "write.metadata.path"
 METADATA_COMPRESSION = "write.metadata.compression-codec"
 
 _PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _COLUMN_METRICS = "write.metadata.metrics.column."
 _PARQUET_COMPRESSION = "write.parquet.compression-codec"
@@ -75,9 +74,10 @@ def requested_format_version(properties: Mapping[str, str]) -> int | None:
     value = properties.get(FORMAT_VERSION)
     if value is None:
         return None
-    if not value.strip().isdecimal():
+    version = int32_of(value)
+    if version is None:
         raise IllegalArgumentError(f"Table property {FORMAT_VERSION} must have integer value")
-    return int(value)
+    return version
 
 
 def check_format_version(format_version: int) -> int:
@@ -107,7 +107,8 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
                 f"Invalid metrics config, could not find column {column} from table prop {key}"
             )
     for key in _COMMIT_PROPERTIES:
-        if key in properties and not properties[key].isdecimal():
+        value = int32_of(properties.get(key, "0"))
+        if value is None or value < 0:
             raise IllegalArgumentError(f"Table property {key} must have non negative integer value")
     too_new = [key for key in _ENCRYPTION_PROPERTIES if key in properties]
     if too_new and format_version < 3:
@@ -116,8 +117,8 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
 
 def previous_versions_max(properties: Mapping[str, str]) -> int:
     """How many entries `metadata-log` keeps: 100 unless the table says otherwise, at least 1."""
-    value = properties.get(_PREVIOUS_VERSIONS_MAX, "")
-    return max(1, int(value)) if _INTEGER.fullmatch(value) else 100
+    value = int32_of(properties.get(_PREVIOUS_VERSIONS_MAX, ""))
+    return 100 if value is None else max(1, value)
 
 
 def deletes_old_metadata(properties: Mapping[str, str]) -> bool:

@@ -22,7 +22,7 @@ _SOURCES = {
     "bucket": _DATES | {"int", "long", "time", "string", "binary", "fixed", "decimal", "uuid"},
     "truncate": frozenset({"int", "long", "string", "binary", "decimal"}),
 }
-_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?\d{1,10})\]", re.IGNORECASE)
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]{1,10})\]", re.IGNORECASE)
 
 
 def normalize_transform(text: str) -> str:

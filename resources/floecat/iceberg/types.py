@@ -58,8 +58,8 @@ _PLAIN = frozenset(
         "variant",
     }
 )
-_FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
+_FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 _GEOMETRY = re.compile(r"geometry\s*(?:\(\s*([^)]*?)\s*\))?", re.IGNORECASE)
 _GEOGRAPHY = re.compile(r"geography\s*(?:\(\s*([^,)]*?)\s*(?:,\s*(\w*)\s*)?\))?", re.IGNORECASE)
 

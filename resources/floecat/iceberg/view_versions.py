@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.integers import int32_of
 from floecat.iceberg.views import VersionLogEntry, ViewSchema, ViewVersion
 
 __all__ = [
@@ -98,11 +99,9 @@ def expired_log_entries(log: Sequence[VersionLogEntry], version_ids: Collection[
 
 
 def _history_size(properties: Mapping[str, str]) -> int:
-    text = properties.get(VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE))
-    try:
-        size = int(text)
-    except ValueError:
-        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be an integer") from None
+    size = int32_of(properties.get(VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE)))
+    if size is None:
+        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be an integer")
     if size < 1:
         raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be positive but was {size}")
     return size

@@ -62,8 +62,21 @@ def test_every_error_has_the_shape_of_the_specification(client, method, path, bo
 
 
 def test_a_fault_in_a_parameter_names_the_parameter(client):
-    _, message = error_of(client.get("/v1/floecat/namespaces?pageSize=-1"))
-    assert "pageSize" in message
+    for value in ("-1", "0", "abc", "1.5", "%D9%A3", "1_0", "%203%20", "9" * 5000):
+        for path in ("/v1/namespaces/n/tables", "/v1/floecat/namespaces/n/views", "/v1/floecat/namespaces"):
+            answer = error_of(client.get(f"{path}?pageSize={value}"))
+            assert answer == (
+                "BadRequestException",
+                "Invalid parameter pageSize: must be a whole number, at least 1",
+            )
+    answer = error_of(client.delete("/v1/floecat/namespaces/n/tables/t?purgeRequested=perhaps"))
+    assert answer == ("BadRequestException", "Invalid parameter purgeRequested: must be true or false")
+
+
+@pytest.mark.parametrize("value", ["", "%00", "some", "%F0%9F%98%80", "refs&snapshots=x", "x" * 5000])
+def test_a_fault_in_the_choice_of_snapshots_says_what_can_be_chosen(client, value):
+    answer = error_of(client.get(f"/v1/floecat/namespaces/n/tables/t?snapshots={value}"))
+    assert answer == ("BadRequestException", "Invalid parameter snapshots: must be all or refs")
 
 
 @pytest.mark.parametrize("content_type", ["text/xml", "application/x-www-form-urlencoded"])

@@ -122,6 +122,10 @@ def test_304_has_no_body(documents):
         ("identity", False),
         ("br", False),
         ("gzip;q=x", False),
+        ("gzip;q=0.001", True),
+        ("gzip;q=1_0", False),
+        ("gzip;q=inf", False),
+        ("gzip;q=٣", False),
     ],
 )
 def test_accept_encoding(header, accepted):

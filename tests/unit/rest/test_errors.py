@@ -4,7 +4,12 @@ import inspect
 import json
 
 import pytest
-from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.exceptions import (
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+    ValidationException,
+)
 
 from floecat import errors
 from floecat_rest.errors import (
@@ -96,3 +101,31 @@ def test_text_that_json_cannot_carry_is_replaced():
 
 def test_a_message_that_repeats_a_long_name_is_cut():
     assert len(encode_error(ErrorModel("x" * 100_000, "BadRequestException", 400))) < 1200
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        (
+            [
+                {"key": "page_size", "message": "Expected `int | null`, got `str`", "source": "query"},
+                {"key": "prefix", "message": "'prefix'", "source": "path"},
+                {"key": "namespace", "message": "'namespace'", "source": "path"},
+            ],
+            "Invalid parameter pageSize: must be a whole number, at least 1",
+        ),
+        (
+            [
+                {"key": "page_size", "message": "Expected `int` >= 1"},
+                {"key": "page_token", "message": "Expected `str | null`, got `array`"},
+            ],
+            "Invalid parameter pageSize: must be a whole number, at least 1;"
+            " Invalid parameter pageToken: cannot be read",
+        ),
+        ([{"message": "Expected `int`"}], "Invalid request"),
+        ({}, "Invalid request"),
+    ],
+)
+def test_a_wrong_parameter_is_named_in_plain_words(faults, message):
+    described, _ = describe_error(ValidationException("Validation failed for GET /x", extra=faults), "id-1")
+    assert described == ErrorModel(message, "BadRequestException", 400)

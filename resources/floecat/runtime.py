@@ -112,7 +112,11 @@ class Kernel:
             s3_region=settings.storage.aws.region,
             s3_path_style=s3.path_style_access,
         )
-        self.metadata_files = MetadataFiles(self.files, max_bytes=gateway.max_metadata_file_bytes)
+        self.metadata_files = MetadataFiles(
+            self.files,
+            max_bytes=gateway.max_metadata_file_bytes,
+            gzip_above_bytes=gateway.gzip_metadata_above_bytes,
+        )
         compat, compat_location = gateway.delta_compat, _compat_location(settings)
         # artifacts of Delta tables are read like what the catalogs hold, and written by the engine alone
         readable = (*settings.storage.allowed_locations, *([compat_location] if compat_location else []))

@@ -6,13 +6,18 @@ file naming").
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Sequence
 
+import uuid_utils.compat as uuids
+
+from floecat.compression.gzip_members import gzip_member
 from floecat.errors import FileMissingError, InvalidMetadataError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.locations import metadata_version
+from floecat.iceberg.metadata import TableMetadata, metadata_file_location
+from floecat.iceberg.views import ViewMetadata
 
 __all__ = ["MetadataFiles"]
 
@@ -22,15 +27,17 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class MetadataFiles:
     """Reads and writes metadata files inside the allowed locations of a catalog."""
 
-    def __init__(self, files: FileIO, *, max_bytes: int) -> None:
-        """Takes storage and the largest document that is read.
+    def __init__(self, files: FileIO, *, max_bytes: int, gzip_above_bytes: int = 0) -> None:
+        """Takes storage, the largest document that is read, and which are compressed.
 
         Args:
             files: object storage.
             max_bytes: bound on the size of a document, before and after decompression.
+            gzip_above_bytes: larger documents of tables that name no codec are compressed; 0 for none.
         """
         self._files = files
         self._max_bytes = max_bytes
+        self._gzip_above_bytes = gzip_above_bytes
 
     def read(self, allowed: AllowedLocations, location: str, files: FileIO | None = None) -> bytes:
         """The JSON document at a location, decompressed.
@@ -53,7 +60,22 @@ class MetadataFiles:
             return self._inflate(location, data)
         return data
 
-    def write(self, allowed: AllowedLocations, location: str, document: bytes) -> None:
+    def next_location(self, metadata: TableMetadata, current: str | None) -> str:
+        """Where the next metadata file of a table goes: one number up, under a name that nobody else picks.
+
+        Args:
+            metadata: what will be written.
+            current: the file before; None for the first.
+
+        Raises:
+            IllegalArgumentError: the table names a codec that there is not.
+        """
+        version = metadata_version(current) + 1
+        return metadata_file_location(
+            metadata, version, uuids.uuid7(), gzip_above_bytes=self._gzip_above_bytes
+        )
+
+    def write(self, allowed: AllowedLocations, location: str, metadata: TableMetadata | ViewMetadata) -> None:
         """Writes a document to a location of its own, as `metadata_file_name` makes it.
 
         Raises:
@@ -61,10 +83,9 @@ class MetadataFiles:
             StorageUnavailableError: storage fails, or does not say whether it wrote.
         """
         allowed.check(location)
-        if location.endswith(".gz.metadata.json"):
-            # mtime 0: the same document gives the same file
-            document = gzip.compress(document, compresslevel=6, mtime=0)
-        self._files.write_new(location, document, unique_name=True)
+        compressed = location.endswith(".gz.metadata.json")
+        data = gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
+        self._files.write_new(location, data, unique_name=True)
 
     def check_exists(self, allowed: AllowedLocations, location: str) -> None:
         """Fails when the file is gone, with the text that the reference implementation gives.

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from floecat.compression.pieces import Piece
 from floecat.errors import InvalidMetadataError
 
 __all__ = [
@@ -25,9 +26,6 @@ __all__ = [
     "is_empty_array",
     "split_array",
 ]
-
-Piece: TypeAlias = bytes | memoryview
-"""A run of bytes; views keep the document they point into alive."""
 
 Fragment: TypeAlias = tuple[Piece, ...]
 """One encoded JSON value."""

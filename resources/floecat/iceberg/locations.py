@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.properties import METADATA_COMPRESSION, METADATA_PATH
 
-__all__ = ["metadata_file_name", "metadata_version", "strip_trailing_slash"]
+__all__ = ["Codec", "metadata_file_name", "metadata_version", "strip_trailing_slash"]
+
+Codec: TypeAlias = Literal["none", "gzip"]
+"""How a metadata file is compressed."""
 
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _VERSION = re.compile(r"([0-9]{1,9})-")
@@ -27,7 +31,14 @@ def strip_trailing_slash(location: str) -> str:
     return f"{stripped}//" if stripped.endswith(":") and location.startswith(f"{stripped}//") else stripped
 
 
-def metadata_file_name(location: str, properties: Mapping[str, str], version: int, uuid: UUID | str) -> str:
+def metadata_file_name(
+    location: str,
+    properties: Mapping[str, str],
+    version: int,
+    uuid: UUID | str,
+    *,
+    default_codec: Codec = "none",
+) -> str:
     """Where a metadata file of a table or view goes.
 
     Args:
@@ -35,11 +46,12 @@ def metadata_file_name(location: str, properties: Mapping[str, str], version: in
         properties: `write.metadata.path` and `write.metadata.compression-codec` are looked at.
         version: one more than the version of the file before, 0 for the first.
         uuid: makes the name unique, so that racing commits never write the same file.
+        default_codec: what is done where the properties name no codec.
 
     Raises:
         IllegalArgumentError: the compression codec is neither `none` nor `gzip`.
     """
-    codec = properties.get(METADATA_COMPRESSION, "none")
+    codec = properties.get(METADATA_COMPRESSION, default_codec)
     suffix = _SUFFIXES.get(codec.lower())
     if suffix is None:
         raise IllegalArgumentError(f"Invalid codec name: {codec[:80]}")

@@ -27,7 +27,7 @@ from floecat.iceberg.json_arrays import (
     split_array,
 )
 from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
-from floecat.iceberg.locations import metadata_file_name
+from floecat.iceberg.locations import Codec, metadata_file_name
 from floecat.iceberg.metadata_header import MetadataHeader, read_header
 from floecat.iceberg.metadata_logs import (
     MetadataLogEntry,
@@ -159,8 +159,9 @@ class TableMetadata:
 
     def pieces(self) -> list[Piece]:
         """The document in pieces. The large ones are the very objects that the document before had."""
+        document = self.to_bytes()
         if self._as_parsed:
-            return [self.to_bytes()]
+            return [document]
         return list(_join(self._fields))
 
     def _relocated(self, document: bytes) -> dict[str, Fragment]:
@@ -388,7 +389,9 @@ def _read_v1_spec(raw: RawJson) -> PartitionSpec:
     return PartitionSpec(0, tuple(numbered))
 
 
-def metadata_file_location(metadata: TableMetadata, version: int, uuid: UUID | str) -> str:
+def metadata_file_location(
+    metadata: TableMetadata, version: int, uuid: UUID | str, *, gzip_above_bytes: int = 0
+) -> str:
     """Where a metadata file of a table goes.
 
     In `write.metadata.path`, or else in `metadata` under the location of the table.
@@ -397,8 +400,10 @@ def metadata_file_location(metadata: TableMetadata, version: int, uuid: UUID | s
         metadata: what will be written.
         version: one more than that of the file before, 0 for the first; see `locations.metadata_version`.
         uuid: makes the name unique.
+        gzip_above_bytes: a larger document is compressed, unless the table says what is done; 0 for none.
 
     Raises:
         IllegalArgumentError: `write.metadata.compression-codec` is neither `none` nor `gzip`.
     """
-    return metadata_file_name(metadata.location, metadata.properties, version, uuid)
+    default: Codec = "gzip" if 0 < gzip_above_bytes < metadata.size_bytes else "none"
+    return metadata_file_name(metadata.location, metadata.properties, version, uuid, default_codec=default)

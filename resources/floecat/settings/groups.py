@@ -207,6 +207,10 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     max_metadata_file_bytes: Annotated[int, size()] = 2 * _GIB
     """Larger metadata files are not read."""
 
+    gzip_metadata_above_bytes: Annotated[int, size()] = _MIB
+    """Metadata files of tables are compressed with gzip, as `….gz.metadata.json`, when they would be larger
+    than this. 0 compresses none. A table that sets `write.metadata.compression-codec` decides for itself."""
+
     plan_task_ttl: Annotated[Duration, duration(floor=_MINUTE)] = Duration(600_000)
     """How long a scan plan is kept. Less than a minute counts as a minute. Planning is not served yet."""
 

@@ -25,7 +25,6 @@ from floecat.transactions.staging import Staging
 from floecat.transactions.table_changes import (
     TableChange,
     TableChanges,
-    new_table,
 )
 
 __all__ = ["CommitService", "CreateTable"]
@@ -63,7 +62,7 @@ class CommitService:
         self._mutations = parts.mutations
         self._swaps = parts.swaps
         self._staging = staging
-        self._changes = TableChanges(parts.store, parts.clock, staging)
+        self._changes = TableChanges(parts.store, parts.clock, staging, parts.files)
 
     def create_table(self, call: Call, namespace: Namespace, request: CreateTable) -> LoadedTable:
         """Creates a table and its first metadata file.
@@ -80,7 +79,7 @@ class CommitService:
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
             def prepare() -> Sequence[Prepared[TableMetadata]]:
                 namespace_id, metadata = self._initial(call, identifier, request)
-                made = new_table(call, identifier, metadata, namespace_id)
+                made = self._changes.new_table(call, identifier, metadata, namespace_id)
                 self._files.prepare_table_location(call.catalog.allowed, metadata.location)
                 return [made]
 

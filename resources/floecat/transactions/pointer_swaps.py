@@ -157,7 +157,7 @@ class PointerSwaps:
         allowed = call.catalog.allowed
 
         def write(change: AnyPrepared) -> None:
-            self._files.write(allowed, change.metadata_location, change.metadata.to_bytes())
+            self._files.write(allowed, change.metadata_location, change.metadata)
 
         locations = [change.metadata_location for change in writes]
         if len(writes) == 1:

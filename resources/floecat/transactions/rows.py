@@ -9,7 +9,6 @@ import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
 from floecat.errors import ConflictError
-from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.store import commit_log, purge_jobs, snapshots, staged_tables, tables
 from floecat.store.documents import compress_pieces
@@ -72,9 +71,7 @@ def _check_not_purged(conn: Connection, change: AnyPrepared) -> None:
 
 def compressed(change: AnyPrepared) -> bytes:
     """The document of a change as the store keeps it."""
-    metadata = change.metadata
-    pieces = metadata.pieces() if isinstance(metadata, TableMetadata) else [metadata.to_bytes()]
-    return compress_pieces(pieces)
+    return compress_pieces(change.metadata.pieces())
 
 
 def _lock_order(change: AnyPrepared) -> tuple[bytes, str]:

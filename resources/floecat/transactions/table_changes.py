@@ -12,6 +12,7 @@ from floecat.catalog.calls import Call, EntryKind
 from floecat.catalog.delta_loads import is_delta, read_only_table
 from floecat.catalog.entries import Entry
 from floecat.catalog.load_table import missing_table
+from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.namespaces import missing_namespace
 from floecat.clock import Clock
 from floecat.errors import (
@@ -21,8 +22,7 @@ from floecat.errors import (
     FloecatError,
     NoSuchTableError,
 )
-from floecat.iceberg.locations import metadata_version
-from floecat.iceberg.metadata import TableMetadata, metadata_file_location
+from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_builder import apply_updates
 from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_requirements
 from floecat.iceberg.updates import SetLocation, TableUpdate
@@ -36,7 +36,7 @@ from floecat.transactions.locations import check_locations, default_location
 from floecat.transactions.prepared import Prepared, SnapshotChanges
 from floecat.transactions.staging import Staging
 
-__all__ = ["TableChange", "TableChanges", "name_taken", "namespace_row", "new_table", "next_location"]
+__all__ = ["TableChange", "TableChanges", "name_taken", "namespace_row"]
 
 
 class TableChange(msgspec.Struct, frozen=True):
@@ -55,11 +55,12 @@ class TableChange(msgspec.Struct, frozen=True):
 class TableChanges:
     """Turns table changes into prepared entries, on the newest metadata."""
 
-    def __init__(self, store: Store, clock: Clock, staging: Staging) -> None:
-        """Takes the store, the clock and where staged tables are."""
+    def __init__(self, store: Store, clock: Clock, staging: Staging, files: MetadataFiles) -> None:
+        """Takes the store, the clock, where staged tables are and what names metadata files."""
         self._store = store
         self._clock = clock
         self._staging = staging
+        self._files = files
 
     def prepare(
         self,
@@ -94,6 +95,30 @@ class TableChanges:
             raise _over_view(change)
         return self._update(call, change, entry.row, base)
 
+    def new_table(
+        self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, namespace_id: UUID
+    ) -> Prepared[TableMetadata]:
+        """A table that does not exist yet, with its first metadata file.
+
+        Raises:
+            LocationNotAllowedError: it would live or write outside the allowed locations.
+        """
+        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        return Prepared(
+            identifier=identifier,
+            kind="table",
+            operation="create",
+            metadata=metadata,
+            metadata_location=self._files.next_location(metadata, None),
+            object_uuid=metadata.table_uuid,
+            location=metadata.location,
+            format_version=metadata.format_version,
+            base=None,
+            namespace_id=namespace_id,
+            snapshot_id=metadata.current_snapshot_id,
+            snapshots=SnapshotChanges(added=metadata.snapshots, refs=metadata.refs),
+        )
+
     def _update(
         self, call: Call, change: TableChange, row: EntryRow, base: TableMetadata
     ) -> Prepared[TableMetadata]:
@@ -109,7 +134,7 @@ class TableChanges:
             check_locations(
                 call.catalog.allowed, metadata.location, metadata.properties, base.properties, base.location
             )
-            location = next_location(metadata, row.metadata_location)
+            location = self._files.next_location(metadata, row.metadata_location)
         else:
             location = row.metadata_location
         return Prepared(
@@ -148,44 +173,13 @@ class TableChanges:
             base_metadata_location=None,
             table_uuid=str(table_uuid),
         )
-        made = new_table(call, change.identifier, applied.metadata, namespace.id)
+        made = self.new_table(call, change.identifier, applied.metadata, namespace.id)
         return msgspec.structs.replace(made, completes_staged=True)
 
     def _namespace_of(self, call: Call, change: TableChange) -> NamespaceRow:
         if not change.creates:
             raise missing_table(change.identifier)
         return namespace_row(self._store, call, change.identifier.namespace)
-
-
-def new_table(
-    call: Call, identifier: TableIdentifier, metadata: TableMetadata, namespace_id: UUID
-) -> Prepared[TableMetadata]:
-    """A table that does not exist yet, with its first metadata file.
-
-    Raises:
-        LocationNotAllowedError: it would live or write outside the allowed locations.
-    """
-    check_locations(call.catalog.allowed, metadata.location, metadata.properties)
-    return Prepared(
-        identifier=identifier,
-        kind="table",
-        operation="create",
-        metadata=metadata,
-        metadata_location=next_location(metadata, None),
-        object_uuid=metadata.table_uuid,
-        location=metadata.location,
-        format_version=metadata.format_version,
-        base=None,
-        namespace_id=namespace_id,
-        snapshot_id=metadata.current_snapshot_id,
-        snapshots=SnapshotChanges(added=metadata.snapshots, refs=metadata.refs),
-    )
-
-
-def next_location(metadata: TableMetadata, current: str | None) -> str:
-    """Where the next metadata file of a table goes: one number up, under a name that nobody else picks."""
-    version = metadata_version(current) + 1
-    return metadata_file_location(metadata, version, uuids.uuid7())
 
 
 def namespace_row(store: Store, call: Call, namespace: Namespace) -> NamespaceRow:

@@ -1,0 +1,74 @@
+"""Documents in pieces, of which those that were seen before are not compressed again.
+
+A commit leaves most of a large document as it was, the very objects included. What a piece was compressed to
+is kept, so that the next document costs as much as its new pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from floecat.lru_cache import LruCache
+
+__all__ = ["Piece", "PieceCompressor"]
+
+C = TypeVar("C")
+
+Piece: TypeAlias = bytes | memoryview
+"""A part of a document; what it refers to must not change."""
+
+_MIN_BYTES: Final = 64 * 1024
+"""Smaller pieces go together: apart they would compress badly."""
+
+_SHARE_OF_LARGEST: Final = 4
+
+
+class PieceCompressor(Generic[C]):
+    """Compresses documents piece by piece, and keeps what came of large pieces. Thread-safe."""
+
+    def __init__(
+        self, compress: Callable[[Piece], C], size_of: Callable[[C], int], *, budget_bytes: int
+    ) -> None:
+        """Takes how a piece is compressed.
+
+        Args:
+            compress: makes a part of the result that stands for itself.
+            size_of: length of such a part, in bytes.
+            budget_bytes: of all pieces that are kept, together with what they were compressed to.
+        """
+        self._compress = compress
+        self._size_of = size_of
+        self._largest_bytes = budget_bytes // _SHARE_OF_LARGEST
+        self._kept: LruCache[tuple[bytes, C]] = LruCache(budget_bytes)
+
+    def parts(self, pieces: Iterable[Piece]) -> Iterator[C]:
+        """The compressed parts of a document, in order.
+
+        Args:
+            pieces: what the document is when joined; the same objects again for parts that did not change.
+        """
+        small: list[Piece] = []
+        for piece in pieces:
+            if len(piece) < _MIN_BYTES:
+                small.append(piece)
+                continue
+            if small:
+                yield self._compress(b"".join(small))
+                small.clear()
+            # the largest are whole documents that were not cut, and will not come again
+            yield self._part(piece) if len(piece) <= self._largest_bytes else self._compress(piece)
+        if small:
+            yield self._compress(b"".join(small))
+
+    def _part(self, piece: Piece) -> C:
+        """The part of a large piece, which is found by identity, else by its content."""
+        key = (hash(piece), len(piece))
+        held = self._kept.get(key)
+        if held is not None and held[0] is piece:
+            return held[1]
+        # a view would keep all of what it is a part of, and is compared byte by byte and slowly
+        content = bytes(piece)
+        part = held[1] if held is not None and held[0] == content else self._compress(content)
+        self._kept.put(key, (content, part), len(content) + self._size_of(part))
+        return part

@@ -1,7 +1,7 @@
 """Gzip of documents that come in pieces: one member, put together from deflated blocks (RFC 1951, RFC 1952).
 
-Each block is deflated for itself and ends on a byte, so that it fits between any others. They are in one member,
-since some readers stop after the first.
+Each block is deflated for itself and ends on a byte, so that it fits between any others. All are in one
+member, since some readers stop after the first.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from floecat.compression.gzip_members import gzip_member
+from floecat.compression.pieces import Piece
 from floecat.lru_cache import LruCache
 
 if TYPE_CHECKING:
@@ -26,12 +27,9 @@ OWN_COMPRESSION = {"own_compression": True}
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10
 _COMPRESS_AT_ONCE_BYTES = 32 << 10
-_GZIP_LEVEL = 3
-_GZIP_WINDOW = 31
 _WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
-_Parts = tuple[bytes, bytes, bytes]
 
 
 class DocumentResponse:
@@ -39,7 +37,7 @@ class DocumentResponse:
 
     __slots__ = ("_headers", "_parts", "_status")
 
-    def __init__(self, status: int, headers: _Headers, parts: Sequence[bytes]) -> None:
+    def __init__(self, status: int, headers: _Headers, parts: Sequence[Piece]) -> None:
         """Take the status, headers without `content-length`, and the parts of the body."""
         self._status = status
         self._headers = headers
@@ -55,8 +53,8 @@ class DocumentResponse:
         if size < _JOIN_BELOW_BYTES:
             parts = (b"".join(parts),)
         for part in parts[:-1]:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": parts[-1], "more_body": False})
+            await send({"type": "http.response.body", "body": bytes(part), "more_body": True})
+        await send({"type": "http.response.body", "body": bytes(parts[-1]), "more_body": False})
 
 
 class Documents:
@@ -72,7 +70,7 @@ class Documents:
 
     def answer(
         self,
-        metadata: bytes,
+        pieces: Sequence[Piece],
         metadata_location: str | None,
         accept_encoding: str | None,
         *,
@@ -83,27 +81,27 @@ class Documents:
         """200 with a document.
 
         Args:
-            metadata: the document, JSON.
+            pieces: the document, JSON.
             metadata_location: its file; None for a staged table.
             accept_encoding: header of the request.
             config: client settings; None leaves the field out.
             etag: tag of the representation.
             mode: which form of the document at `metadata_location` this is.
         """
-        parts = _parts(metadata, metadata_location, config)
-        if not _compresses(metadata, accept_encoding):
+        parts = _parts(pieces, metadata_location, config)
+        if not _compresses(pieces, accept_encoding):
             return _found(parts, etag)
         key = _key(parts, mode) if metadata_location else None
         compressed = self._cache.get(key) if key is not None else None
         if compressed is None:
-            compressed = _compress(parts)
+            compressed = gzip_member(parts)
             if key is not None:
                 self._cache.put(key, compressed, len(compressed))
         return _found((compressed,), etag, _GZIP)
 
     def answer_at_once(
         self,
-        metadata: bytes,
+        pieces: Sequence[Piece],
         metadata_location: str,
         accept_encoding: str | None,
         *,
@@ -112,10 +110,10 @@ class Documents:
         mode: str,
     ) -> DocumentResponse | None:
         """As `answer`; None if a large document had to be compressed for it."""
-        if len(metadata) > _COMPRESS_AT_ONCE_BYTES and _compresses(metadata, accept_encoding):
-            compressed = self._cache.get(_key(_parts(metadata, metadata_location, config), mode))
+        if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
+            compressed = self._cache.get(_key(_parts(pieces, metadata_location, config), mode))
             return None if compressed is None else _found((compressed,), etag, _GZIP)
-        return self.answer(metadata, metadata_location, accept_encoding, config=config, etag=etag, mode=mode)
+        return self.answer(pieces, metadata_location, accept_encoding, config=config, etag=etag, mode=mode)
 
 
 _JSON = (b"content-type", b"application/json")
@@ -123,28 +121,28 @@ _VARY = (b"vary", b"Accept-Encoding")
 _GZIP = (b"content-encoding", b"gzip")
 
 
-def _parts(metadata: bytes, location: str | None, config: Mapping[str, str] | None) -> _Parts:
+def _parts(
+    pieces: Sequence[Piece], location: str | None, config: Mapping[str, str] | None
+) -> Sequence[Piece]:
     prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(location)
     suffix = b"}" if config is None else b',"config":%b}' % msgspec.json.encode(config)
-    return prefix, metadata, suffix
+    return (prefix, *pieces, suffix)
 
 
-def _key(parts: _Parts, mode: str) -> Hashable:
-    prefix, metadata, suffix = parts
-    return prefix, mode, len(metadata), suffix
+def _key(parts: Sequence[Piece], mode: str) -> Hashable:
+    return parts[0], mode, _size(parts[1:-1]), parts[-1]
 
 
-def _found(body: Sequence[bytes], etag: str | None, *headers: tuple[bytes, bytes]) -> DocumentResponse:
+def _found(body: Sequence[Piece], etag: str | None, *headers: tuple[bytes, bytes]) -> DocumentResponse:
     return DocumentResponse(200, [_JSON, _VARY, *_etag(etag), *headers], body)
 
 
-def _compress(parts: _Parts) -> bytes:
-    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-    return b"".join([*map(compressor.compress, parts), compressor.flush()])
+def _size(pieces: Sequence[Piece]) -> int:
+    return sum(map(len, pieces))
 
 
-def _compresses(metadata: bytes, accept_encoding: str | None) -> bool:
-    return len(metadata) >= _COMPRESS_FROM_BYTES and accepts_gzip(accept_encoding)
+def _compresses(pieces: Sequence[Piece], accept_encoding: str | None) -> bool:
+    return _size(pieces) >= _COMPRESS_FROM_BYTES and accepts_gzip(accept_encoding)
 
 
 def _etag(etag: str | None) -> _Headers:

@@ -159,7 +159,7 @@ class CatalogRequest(Request[Principal, None, Any]):
         if table.not_modified:
             return documents.not_modified(table.etag)
         return documents.answer(
-            table.metadata,
+            table.pieces,
             table.metadata_location,
             self.header(b"accept-encoding"),
             config=table.config if with_config else None,
@@ -170,7 +170,7 @@ class CatalogRequest(Request[Principal, None, Any]):
     def view_answer(self, view: LoadedView) -> DocumentResponse:
         """Renders a view: `LoadViewResult`."""
         return self.services.documents.answer(
-            view.metadata, view.metadata_location, self.header(b"accept-encoding"), config=view.config
+            (view.metadata,), view.metadata_location, self.header(b"accept-encoding"), config=view.config
         )
 
     def _namespaces(self) -> list[Namespace]:

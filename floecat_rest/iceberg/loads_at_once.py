@@ -95,7 +95,7 @@ class LoadsAtOnce:
         if table.not_modified:
             return self._services.documents.not_modified(table.etag)
         return self._services.documents.answer_at_once(
-            table.metadata,
+            table.pieces,
             table.metadata_location,
             header_of(headers, b"accept-encoding"),
             config=table.config,

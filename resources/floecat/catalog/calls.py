@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from floecat.auth.principals import Principal
+from floecat.compression.pieces import Piece
 from floecat.fileio.locations import AllowedLocations
 
 __all__ = ["Call", "Catalog", "EntryKind", "LoadedTable", "LoadedView", "Page", "PageRequest", "RequestKey"]
@@ -72,8 +73,8 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 class LoadedTable(msgspec.Struct, frozen=True):
     """A table as a front end renders it."""
 
-    metadata: bytes
-    """The metadata document, JSON. Empty when `not_modified`."""
+    pieces: Sequence[Piece]
+    """The metadata document, JSON, in pieces that need not be joined. None when `not_modified`."""
     metadata_location: str | None
     """`None` for a staged table: no file exists yet."""
     etag: str | None = None
@@ -81,6 +82,16 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """Client-safe settings of the storage that the table lives in."""
     not_modified: bool = False
     """The caller's copy is current."""
+
+    @property
+    def metadata(self) -> bytes:
+        """The metadata document in one piece."""
+        return b"".join(self.pieces)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the metadata document."""
+        return sum(map(len, self.pieces))
 
 
 class LoadedView(msgspec.Struct, frozen=True):

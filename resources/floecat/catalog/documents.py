@@ -7,35 +7,52 @@ bounds it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 from uuid import UUID
 
+from floecat.compression.pieces import Piece
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
 __all__ = ["Document", "KnownLocations"]
 
-V = TypeVar("V")
+V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
 
 class Document(Generic[V]):
-    """The bytes of a metadata document, what they parse to once somebody asks, and the row that has it.
+    """A metadata document, what it parses to once somebody asks, and the row that has it."""
 
-    Attributes:
-        data: JSON.
-    """
+    __slots__ = ("_data", "_lock", "_named", "_parse", "_parsed")
 
-    __slots__ = ("_lock", "_named", "_parse", "_parsed", "data")
-
-    def __init__(self, data: bytes, parse: Callable[[bytes], V], parsed: V | None = None) -> None:
-        """Takes the JSON bytes and how to parse them; `parsed` if that is already done."""
-        self.data = data
+    def __init__(self, data: bytes, parse: Callable[[bytes], V]) -> None:
+        """Takes the JSON bytes and how to parse them."""
+        self._data = data
         self._parse = parse
-        self._parsed = parsed
+        self._parsed: V | None = None
         self._named: tuple[TableIdentifier, EntryRow] | None = None
         self._lock = Lock()
+
+    @classmethod
+    def of(cls, parsed: V) -> Document[V]:
+        """The document of metadata that was made here; it is not joined to one run of bytes."""
+        document: Document[V] = cls(b"", cast("Callable[[bytes], V]", type(parsed).parse))
+        document._parsed = parsed
+        return document
+
+    @property
+    def data(self) -> bytes:
+        """The JSON bytes."""
+        return b"".join(self.pieces)
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The JSON bytes in pieces, to be sent or compressed without being joined."""
+        parsed = self._parsed
+        return (self._data,) if parsed is None else parsed.pieces()
 
     def row_of(self, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
         """The row that had this name and this document when last seen: a hint, checked by every load."""
@@ -66,7 +83,7 @@ class Document(Generic[V]):
         if self._parsed is None:
             with self._lock:
                 if self._parsed is None:
-                    self._parsed = self._parse(self.data)
+                    self._parsed = self._parse(self._data)
         return self._parsed
 
 

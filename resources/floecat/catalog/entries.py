@@ -13,6 +13,7 @@ import msgspec
 
 from floecat.catalog.calls import Catalog
 from floecat.catalog.documents import Document, KnownLocations
+from floecat.iceberg.json_arrays import fragment_size
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
@@ -177,4 +178,4 @@ _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
 
 def _weight(document: Document[V]) -> int:
     # the parsed form has blocks and an index of the snapshots beside the bytes
-    return 2 * len(document.data) + 2048
+    return 2 * fragment_size(document.pieces) + 2048

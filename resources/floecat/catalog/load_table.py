@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from floecat.catalog.calls import Call, Catalog, LoadedTable
 from floecat.catalog.delta_loads import DeltaLoads, is_delta
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.etags import SnapshotsMode, etag_of, matches
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.storage_config import StorageConfig
+from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError, NoSuchTableError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
@@ -118,19 +121,19 @@ class TableLoader:
         location = entry.row.metadata_location
         etag = etag_of(location, mode)
         if if_none_match is not None and matches(if_none_match, etag):
-            return LoadedTable(b"", location, etag, not_modified=True)
-        return LoadedTable(_body(entry, mode), location, etag, self._config.of(entry.row.location))
+            return LoadedTable((), location, etag, not_modified=True)
+        return LoadedTable(_pieces(entry, mode), location, etag, self._config.of(entry.row.location))
 
-    def loaded(self, metadata: bytes, metadata_location: str | None, location: str) -> LoadedTable:
+    def loaded(self, pieces: Sequence[Piece], metadata_location: str | None, location: str) -> LoadedTable:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
-            metadata: the document.
+            pieces: the document.
             metadata_location: its file; `None` for a staged table, which has no tag either.
             location: where the table lives.
         """
         etag = etag_of(metadata_location) if metadata_location else None
-        return LoadedTable(metadata, metadata_location, etag, self._config.of(location))
+        return LoadedTable(pieces, metadata_location, etag, self._config.of(location))
 
 
 def missing_table(identifier: TableIdentifier) -> NoSuchTableError:
@@ -151,5 +154,5 @@ def _has_refs(entry: Entry[TableMetadata]) -> bool:
     return parsed is not None and parsed.has_refs_only_bytes
 
 
-def _body(entry: Entry[TableMetadata], mode: SnapshotsMode) -> bytes:
-    return entry.document.data if mode == "all" else entry.document.parsed().refs_only_bytes()
+def _pieces(entry: Entry[TableMetadata], mode: SnapshotsMode) -> Sequence[Piece]:
+    return entry.document.pieces if mode == "all" else (entry.document.parsed().refs_only_bytes(),)

@@ -82,7 +82,7 @@ class TableAnswer:
         """The answer, with the document only where it is small or has no file that stays."""
         about = (answer.metadata_location, answer.etag, answer.config)
         location = answer.metadata_location
-        if location is None or len(answer.metadata) <= _INLINE_BYTES or _is_derived(location):
+        if location is None or answer.size_bytes <= _INLINE_BYTES or _is_derived(location):
             return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata)))
         return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer)))
 
@@ -90,13 +90,13 @@ class TableAnswer:
         """The answer of `encode`."""
         kept = msgspec.json.decode(data, type=_KeptWhole | _KeptByLocation)
         if isinstance(kept, _KeptWhole):
-            return LoadedTable(bytes(kept.metadata), kept.metadata_location, kept.etag, kept.config)
+            return LoadedTable((bytes(kept.metadata),), kept.metadata_location, kept.etag, kept.config)
         location = kept.metadata_location or ""
         try:
             document = self._answers.document(self._call, location)
         except FileMissingError:
             return self._current(kept.table_uuid)
-        return LoadedTable(document, location, kept.etag, kept.config)
+        return LoadedTable((document,), location, kept.etag, kept.config)
 
     def _current(self, table_uuid: str) -> LoadedTable:
         """The table as it is now, if it is still the one that was answered."""

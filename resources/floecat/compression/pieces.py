@@ -6,12 +6,12 @@ is kept, so that the next document costs as much as its new pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from floecat.lru_cache import LruCache
 
-__all__ = ["Piece", "PieceCompressor"]
+__all__ = ["Piece", "PieceCompressor", "runs"]
 
 C = TypeVar("C")
 
@@ -22,6 +22,19 @@ _MIN_BYTES: Final = 64 * 1024
 """Smaller pieces go together: apart they would compress badly."""
 
 _SHARE_OF_LARGEST: Final = 4
+
+
+def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The large pieces as they are, and what lies between them joined; nothing is empty."""
+    small: list[Piece] = []
+    for piece in pieces:
+        if len(piece) < _MIN_BYTES:
+            small.append(piece)
+            continue
+        yield from _joined(small)
+        small.clear()
+        yield piece
+    yield from _joined(small)
 
 
 class PieceCompressor(Generic[C]):
@@ -48,18 +61,10 @@ class PieceCompressor(Generic[C]):
         Args:
             pieces: what the document is when joined; the same objects again for parts that did not change.
         """
-        small: list[Piece] = []
-        for piece in pieces:
-            if len(piece) < _MIN_BYTES:
-                small.append(piece)
-                continue
-            if small:
-                yield self._compress(b"".join(small))
-                small.clear()
-            # the largest are whole documents that were not cut, and will not come again
-            yield self._part(piece) if len(piece) <= self._largest_bytes else self._compress(piece)
-        if small:
-            yield self._compress(b"".join(small))
+        for run in runs(pieces):
+            # what is small changes every time; the largest are whole documents that were not cut
+            kept = _MIN_BYTES <= len(run) <= self._largest_bytes
+            yield self._part(run) if kept else self._compress(run)
 
     def _part(self, piece: Piece) -> C:
         """The part of a large piece, which is found by identity, else by its content."""
@@ -72,3 +77,8 @@ class PieceCompressor(Generic[C]):
         part = held[1] if held is not None and held[0] == content else self._compress(content)
         self._kept.put(key, (content, part), len(content) + self._size_of(part))
         return part
+
+
+def _joined(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    joined = b"".join(pieces)
+    return (joined,) if joined else ()

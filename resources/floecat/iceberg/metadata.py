@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.compression.pieces import runs
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.encryption_keys import EncryptedKey
 from floecat.iceberg.json_arrays import (
@@ -102,10 +103,9 @@ class TableMetadata:
             snapshot_index: index of `snapshots`, if it is already known.
             document: all of it, encoded, if it is already known.
         """
-        self._fields = dict(fields)
-        self._document = document
+        self._fields = dict(fields) if document is not None else _settled(fields)
         # what stands between the fields of a parsed document is not ours to change
-        self._as_parsed = document is not None
+        self._pieces = (document,) if document is not None else tuple(runs(_join(self._fields)))
         self.header = header
         self.format_version = header.format_version
         self.table_uuid = header.table_uuid
@@ -149,36 +149,20 @@ class TableMetadata:
 
     def to_bytes(self) -> bytes:
         """The JSON document: the very bytes it was parsed from, or the pieces joined, once."""
-        document = self._document
-        if document is None:
-            document = b"".join(_join(self._fields))
-            # The pieces may point into the document before; let go of it.
-            self._fields = self._relocated(document)
-            self._document = document
-        return document
+        return self._document
 
-    def pieces(self) -> list[Piece]:
+    @cached_property
+    def _document(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def pieces(self) -> Sequence[Piece]:
         """The document in pieces. The large ones are the very objects that the document before had."""
-        document = self.to_bytes()
-        if self._as_parsed:
-            return [document]
-        return list(_join(self._fields))
-
-    def _relocated(self, document: bytes) -> dict[str, Fragment]:
-        view = memoryview(document)
-        fields: dict[str, Fragment] = {}
-        end = 0
-        for name, fragment in self._fields.items():
-            start = end + len(_label(name)) + 1
-            end = start + fragment_size(fragment)
-            blocks = blocks_of(fragment) if name in _GROWING else None
-            fields[name] = blocks or (view[start:end],)
-        return fields
+        return self._pieces
 
     @property
     def size_bytes(self) -> int:
         """Length of the document."""
-        return len(self.to_bytes())
+        return fragment_size(self._pieces)
 
     def refs_only_bytes(self) -> bytes:
         """The document with only the snapshots that a branch or tag points at directly (`snapshots=refs`)."""
@@ -191,13 +175,11 @@ class TableMetadata:
 
     @cached_property
     def _refs_only(self) -> bytes:
-        # Once encoded, the array is one piece, out of which the index can cut.
-        document = self.to_bytes()
         array = fragment_bytes(self.array("snapshots"))
         wanted = {ref.snapshot_id for ref in self.refs.values()}
         selected = self.snapshot_index.select(array, wanted)
         if len(selected) == len(self.snapshot_index):
-            return document
+            return self.to_bytes()
         return b"".join(_join(self._fields | {"snapshots": array_of(selected)}))
 
     @property
@@ -348,6 +330,14 @@ def _split(data: bytes) -> dict[str, Fragment]:
     except IllegalArgumentError as error:
         raise InvalidMetadataError(error.message) from None
     return {name: (memoryview(value),) for name, value in fields.items()}
+
+
+def _settled(fields: Mapping[str, Fragment]) -> dict[str, Fragment]:
+    """The fields without views, which would keep the document before alive; the growing ones in blocks."""
+    return {
+        name: (name in _GROWING and blocks_of(fragment)) or (bytes(fragment_bytes(fragment)),)
+        for name, fragment in fields.items()
+    }
 
 
 def _check_arrays(fields: Mapping[str, Fragment]) -> None:

@@ -213,9 +213,9 @@ class ViewMetadata:
         """The entries of the version log, encoded; a new list each time."""
         return msgspec.json.decode(self.fields()["version-log"], type=list[msgspec.Raw])
 
-    def pieces(self) -> list[bytes]:
+    def pieces(self) -> Sequence[bytes]:
         """The document in pieces: one, as views are small."""
-        return [self.to_bytes()]
+        return (self.to_bytes(),)
 
     @property
     def size_bytes(self) -> int:

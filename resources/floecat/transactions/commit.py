@@ -115,7 +115,7 @@ class CommitService:
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
                 transactions.insert(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
-                answer = self._loader.loaded(staged.to_bytes(), None, staged.location)
+                answer = self._loader.loaded(staged.pieces(), None, staged.location)
                 finish(conn, answer)
                 return answer
 
@@ -189,7 +189,7 @@ class CommitService:
         return namespace.id, metadata
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(change.metadata.to_bytes(), change.metadata_location, change.location)
+        return self._loader.loaded(change.metadata.pieces(), change.metadata_location, change.location)
 
 
 def _check_changes(changes: Sequence[TableChange]) -> None:

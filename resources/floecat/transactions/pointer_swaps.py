@@ -180,7 +180,7 @@ class PointerSwaps:
 
     def _remember(self, call: Call, change: AnyPrepared) -> None:
         metadata = change.metadata
-        document: Document[Any] = Document(metadata.to_bytes(), type(metadata).parse, metadata)
+        document: Document[Any] = Document.of(metadata)
         self._entries.remember(call.catalog, change.identifier, change.metadata_location, document)
 
     def _delete_obsolete(self, call: Call, change: AnyPrepared) -> None:

@@ -30,7 +30,7 @@ def documents(cache):
 
 
 def test_the_stored_bytes_are_sent_untouched(documents):
-    answer = send(documents.answer(SMALL, LOCATION, None, config={"s3.region": "x"}, etag='W/"1"'))
+    answer = send(documents.answer((SMALL,), LOCATION, None, config={"s3.region": "x"}, etag='W/"1"'))
     assert answer.body == b'{"metadata-location":"%b","metadata":%b,"config":{"s3.region":"x"}}' % (
         LOCATION.encode(),
         SMALL,
@@ -44,28 +44,28 @@ def test_the_stored_bytes_are_sent_untouched(documents):
 
 
 def test_a_commit_answers_without_config(documents):
-    assert json.loads(send(documents.answer(SMALL, LOCATION, None)).body) == {
+    assert json.loads(send(documents.answer((SMALL,), LOCATION, None)).body) == {
         "metadata-location": LOCATION,
         "metadata": json.loads(SMALL),
     }
 
 
 def test_a_staged_table_has_no_location_and_no_tag(documents):
-    answer = send(documents.answer(SMALL, None, None, config={}))
+    answer = send(documents.answer((SMALL,), None, None, config={}))
     assert json.loads(answer.body)["metadata-location"] is None
     assert "etag" not in answer.headers
 
 
 def test_a_small_answer_is_one_message_and_a_large_one_is_not_copied(documents):
-    assert len(send(documents.answer(SMALL, LOCATION, None)).bodies) == 1
-    prefix, document, suffix = send(documents.answer(LARGE, LOCATION, None)).bodies
+    assert len(send(documents.answer((SMALL,), LOCATION, None)).bodies) == 1
+    prefix, document, suffix = send(documents.answer((LARGE,), LOCATION, None)).bodies
     assert document is LARGE
     assert len(prefix) + len(suffix) < 100
 
 
 def test_gzip_when_asked_for(documents):
-    plain = send(documents.answer(LARGE, LOCATION, None, config={}))
-    packed = send(documents.answer(LARGE, LOCATION, "br, gzip", config={}))
+    plain = send(documents.answer((LARGE,), LOCATION, None, config={}))
+    packed = send(documents.answer((LARGE,), LOCATION, "br, gzip", config={}))
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.headers["vary"] == "Accept-Encoding"
     assert int(packed.headers["content-length"]) == len(packed.body) < len(plain.body) / 4
@@ -73,11 +73,11 @@ def test_gzip_when_asked_for(documents):
 
 
 def test_a_tiny_document_is_not_compressed(documents):
-    assert "content-encoding" not in send(documents.answer(SMALL, LOCATION, "gzip")).headers
+    assert "content-encoding" not in send(documents.answer((SMALL,), LOCATION, "gzip")).headers
 
 
 def test_a_document_is_compressed_once(documents):
-    first, second = (send(documents.answer(LARGE, LOCATION, "gzip")).bodies[0] for _ in range(2))
+    first, second = (send(documents.answer((LARGE,), LOCATION, "gzip")).bodies[0] for _ in range(2))
     assert first is second
 
 
@@ -99,7 +99,7 @@ def test_compressed_answers_are_not_mixed_up(documents, other):
 
 
 def test_a_staged_table_is_not_kept(documents):
-    one, two = (send(documents.answer(LARGE, None, "gzip")) for _ in range(2))
+    one, two = (send(documents.answer((LARGE,), None, "gzip")) for _ in range(2))
     assert one.bodies[0] is not two.bodies[0]
 
 

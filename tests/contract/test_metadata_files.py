@@ -12,7 +12,14 @@ import pytest
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, Namespace, Table
 from tests.contract.files import files_below, path_of
-from tests.contract.updates import append, assert_current_schema_id, set_properties, set_ref, update
+from tests.contract.updates import (
+    append,
+    assert_current_schema_id,
+    remove_properties,
+    set_properties,
+    set_ref,
+    update,
+)
 
 NAME = re.compile(r"(\d{5})-([0-9a-f-]{36})(\.gz)?\.metadata\.json")
 
@@ -143,6 +150,49 @@ def test_gzip_metadata(local_catalog: Catalog, local_namespace: Namespace):
         data = path_of(body["metadata-location"]).read_bytes()
         assert json.loads(gzip.decompress(data)) == body["metadata"]
         table.committed([set_properties(n=str(number))])
+
+
+MORE_THAN_A_MEBIBYTE = {"text": "x" * (1 << 20)}
+
+
+def test_large_metadata_is_compressed(local_table: Table):
+    assert not _file(local_table).endswith(".gz.metadata.json")
+    local_table.committed([update("set-properties", updates=MORE_THAN_A_MEBIBYTE)])
+    body = local_table.get()
+    assert NAME.fullmatch(_file(local_table))[3] == ".gz"  # type: ignore[index]
+    data = path_of(body["metadata-location"]).read_bytes()
+    assert len(data) < 100_000
+    assert json.loads(gzip.decompress(data)) == body["metadata"]
+    local_table.committed([remove_properties("text")])
+    assert not _file(local_table).endswith(".gz.metadata.json")
+    assert [entry["metadata-file"] for entry in local_table.metadata()["metadata-log"]][-1] == body[
+        "metadata-location"
+    ]
+
+
+def test_a_table_that_wants_plain_metadata_gets_it(local_catalog: Catalog, local_namespace: Namespace):
+    properties = {"write.metadata.compression-codec": "none", **MORE_THAN_A_MEBIBYTE}
+    table = local_catalog.create_table(local_namespace, properties=properties)
+    body = table.get()
+    assert json.loads(path_of(body["metadata-location"]).read_bytes()) == body["metadata"]
+    table.committed([remove_properties("write.metadata.compression-codec")])
+    assert _file(table).endswith(".gz.metadata.json")
+
+
+def test_old_files_that_are_compressed_are_deleted_like_others(
+    local_catalog: Catalog, local_namespace: Namespace
+):
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+        **MORE_THAN_A_MEBIBYTE,
+    }
+    table = local_catalog.create_table(local_namespace, properties=properties)
+    for number in range(4):
+        table.committed([set_properties(n=str(number))])
+    left = files_below(table.metadata()["location"])
+    assert len(left) == 3
+    assert all(name.endswith(".gz.metadata.json") for name in left)
 
 
 def test_codec_can_be_changed(local_table: Table):

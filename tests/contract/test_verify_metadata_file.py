@@ -21,9 +21,10 @@ def verifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
         client.close()
 
 
-def test_lost_file_is_404_in_the_words_of_the_reference(verifying: Catalog):
+@pytest.mark.parametrize("text", ["small", "x" * (1 << 20)], ids=["plain", "compressed"])
+def test_lost_file_is_404_in_the_words_of_the_reference(verifying: Catalog, text: str):
     namespace = verifying.create_namespace((unique("ns"),))
-    table = verifying.create_table(namespace)
+    table = verifying.create_table(namespace, properties={"text": text})
     location = table.get()["metadata-location"]
     path_of(location).rename(path_of(location).with_suffix(".moved"))
     for headers in ({}, {"if-none-match": etag_of(table.created)}):

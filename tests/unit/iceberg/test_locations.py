@@ -29,6 +29,34 @@ def test_names_of_metadata_files(properties: dict[str, str], expected: str) -> N
     assert metadata_file_location(metadata, 7, ID) == expected
 
 
+@pytest.mark.parametrize(
+    ("properties", "threshold", "suffix"),
+    [
+        ({}, 1, ".gz.metadata.json"),
+        ({}, 0, ".metadata.json"),
+        ({}, 1 << 20, ".metadata.json"),
+        ({"write.metadata.compression-codec": "none"}, 1, ".metadata.json"),
+        ({"write.metadata.compression-codec": "gzip"}, 0, ".gz.metadata.json"),
+    ],
+)
+def test_large_documents_are_compressed_unless_the_table_says(
+    properties: dict[str, str], threshold: int, suffix: str
+) -> None:
+    metadata = parse(document(properties=properties, location="s3://lake/db/t"))
+    named = metadata_file_location(metadata, 7, ID, gzip_above_bytes=threshold)
+    assert named == f"s3://lake/db/t/metadata/00007-{ID}{suffix}"
+
+
+def test_a_document_of_just_the_size_is_not_above_it() -> None:
+    metadata = parse(document())
+    at, above = (
+        metadata_file_location(metadata, 1, ID, gzip_above_bytes=metadata.size_bytes - less)
+        for less in (0, 1)
+    )
+    assert not at.endswith(".gz.metadata.json")
+    assert above.endswith(".gz.metadata.json")
+
+
 def test_refuses_other_codecs() -> None:
     metadata = parse(document(properties={"write.metadata.compression-codec": "lz4"}))
     with pytest.raises(IllegalArgumentError, match="Invalid codec name: lz4"):

@@ -87,7 +87,7 @@ def test_an_unchanged_document_is_the_bytes_it_was() -> None:
     metadata = TableMetadata.parse(raw)
 
     assert metadata.to_bytes() is raw
-    assert metadata.pieces() == [raw]
+    assert metadata.pieces() == (raw,)
     assert metadata.size_bytes == len(raw)
 
 
@@ -115,6 +115,19 @@ def test_a_document_written_once_is_the_same_ever_after() -> None:
     assert json.loads(bytes(metadata.snapshot_bytes(14)))["snapshot-id"] == 14
     later = commit(metadata, *append(15, 5, 14)).metadata
     assert [item["snapshot-id"] for item in read(later)["snapshots"]] == [11, 12, 13, 14, 15]
+
+
+def test_large_pieces_stay_the_same_objects_and_let_go_of_the_document_before() -> None:
+    snapshots = [snapshot(number, number) for number in range(1, 6000)]
+    base = parse(document(snapshots=snapshots, **{"current-snapshot-id": 1, "refs": ...}))
+    first = commit(base, *append(6000, 6000, 1)).metadata
+    second = commit(first, *append(6001, 6001, 6000)).metadata
+
+    large = [piece for piece in second.pieces() if len(piece) >= 64 * 1024]
+    shared = [piece for piece in large if any(piece is other for other in first.pieces())]
+    assert len(shared) >= len(large) - 1 > 2
+    assert all(isinstance(piece, bytes) for piece in second.pieces())
+    assert json.loads(b"".join(second.pieces()))["snapshots"][:5999] == snapshots
 
 
 def test_commits_can_fork_from_one_base() -> None:

@@ -90,12 +90,19 @@ def test_a_document_is_compressed_once(documents):
     ],
 )
 def test_compressed_answers_are_not_mixed_up(documents, other):
-    same = {"metadata": LARGE, "metadata_location": LOCATION, "accept_encoding": "gzip", "config": {}}
+    same = {"pieces": (LARGE,), "metadata_location": LOCATION, "accept_encoding": "gzip", "config": {}}
     one, two = send(documents.answer(**same)), send(documents.answer(**same | other))
     assert one.bodies[0] is not two.bodies[0]
     assert (
         gzip.decompress(two.body) == send(documents.answer(**same | other | {"accept_encoding": None})).body
     )
+
+
+def test_pieces_are_sent_as_they_are(documents):
+    pieces = (b'{"snapshots":[', LARGE, LARGE, b"]}")
+    plain = send(documents.answer(pieces, LOCATION, None))
+    assert plain.bodies[1:-1] == list(pieces)
+    assert gzip.decompress(send(documents.answer(pieces, LOCATION, "gzip")).body) == plain.body
 
 
 def test_a_staged_table_is_not_kept(documents):

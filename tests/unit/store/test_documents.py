@@ -9,7 +9,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floecat.store import documents
 from floecat.store.documents import compress, compress_pieces, decompress, is_compressed
 
 LARGE = 100_000
@@ -44,44 +43,6 @@ def test_standard_tools_read_a_body() -> None:
     body = compress_pieces([first, b"small", second])
     reader = zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True)
     assert reader.read() == first + b"small" + second
-
-
-def test_a_piece_that_was_seen_is_not_compressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces = [os.urandom(LARGE), os.urandom(LARGE)]
-    compressed: list[int] = []
-    original = documents.compress
-
-    def counting(document: documents.Piece) -> bytes:
-        compressed.append(len(document))
-        return original(document)
-
-    monkeypatch.setattr(documents, "compress", counting)
-    compress_pieces([*pieces, b"tail"])
-    assert compressed == [LARGE, LARGE, 4]
-    compressed.clear()
-    body = compress_pieces([bytes(bytearray(pieces[0])), pieces[1], b"another tail"])
-    assert compressed == [12]
-    assert decompress(body) == b"".join([*pieces, b"another tail"])
-
-
-def test_the_cache_keeps_its_budget() -> None:
-    frames = documents._Frames(5 * LARGE)
-    pieces = [os.urandom(LARGE) for _ in range(10)]
-    for piece in [*pieces, *pieces, pieces[-1]]:
-        frames.frame(piece)
-    held = list(frames._frames.values())
-    assert frames._size_bytes == sum(len(piece) + len(frame) for piece, frame in held) <= 5 * LARGE
-    assert held[-1][0] is pieces[-1]
-    frames.frame(os.urandom(6 * LARGE))
-    assert frames._size_bytes <= 5 * LARGE
-
-
-def test_a_view_counts_for_all_that_it_keeps() -> None:
-    frames = documents._Frames(11 * LARGE)
-    frames.frame(memoryview(os.urandom(9 * LARGE))[:LARGE])
-    assert frames._size_bytes >= 9 * LARGE
-    frames.frame(memoryview(os.urandom(9 * LARGE))[:LARGE])
-    assert len(frames._frames) == 1
 
 
 def test_threads_share_nothing_but_the_cache() -> None:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+
+from floecat.compression.pieces import Piece, PieceCompressor, runs
+
+LARGE = 100_000
+
+
+class Counting:
+    """Compresses nothing, and tells what it was given."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.seen: list[int] = []
+        self.compressor = PieceCompressor(self._compress, len, budget_bytes=budget_bytes)
+
+    def _compress(self, piece: Piece) -> bytes:
+        self.seen.append(len(piece))
+        return bytes(piece)
+
+    def parts(self, *pieces: Piece) -> list[bytes]:
+        """What comes of a document."""
+        self.seen.clear()
+        return list(self.compressor.parts(pieces))
+
+
+def test_runs_join_what_is_small_and_leave_what_is_large() -> None:
+    large = os.urandom(LARGE)
+    made = list(runs([b"a", b"", memoryview(b"b"), large, large, b"c"]))
+    assert made == [b"ab", large, large, b"c"]
+    assert made[1] is large
+    assert list(runs([])) == list(runs([b"", b""])) == []
+
+
+def test_a_large_piece_that_was_seen_is_not_compressed_again() -> None:
+    counting = Counting(10 * LARGE)
+    first, second = os.urandom(LARGE), os.urandom(LARGE)
+    assert counting.parts(first, second, b"tail") == [first, second, b"tail"]
+    assert counting.seen == [LARGE, LARGE, 4]
+    copy, view = bytes(bytearray(first)), memoryview(second)
+    for _ in range(2):
+        assert counting.parts(copy, view, b"another tail") == [first, second, b"another tail"]
+        assert counting.seen == [12]
+
+
+def test_pieces_of_one_length_are_not_mixed_up() -> None:
+    counting = Counting(10 * LARGE)
+    pieces = [os.urandom(LARGE) for _ in range(3)]
+    counting.parts(*pieces)
+    assert counting.parts(*reversed(pieces)) == pieces[::-1]
+
+
+def test_the_budget_holds_pieces_and_what_came_of_them() -> None:
+    counting = Counting(4 * LARGE)
+    pieces = [os.urandom(LARGE) for _ in range(3)]
+    counting.parts(*pieces)
+    counting.parts(pieces[2], pieces[1])
+    assert counting.seen == []
+    counting.parts(pieces[0])
+    assert counting.seen == [LARGE]
+
+
+def test_a_whole_document_takes_the_place_of_no_pieces() -> None:
+    counting = Counting(10 * LARGE)
+    piece, document = os.urandom(LARGE), os.urandom(3 * LARGE)
+    counting.parts(piece)
+    for _ in range(2):
+        assert counting.parts(document) == [document]
+        assert counting.seen == [3 * LARGE]
+    counting.parts(piece)
+    assert counting.seen == []
+
+
+def test_a_view_keeps_only_what_it_shows() -> None:
+    counting = Counting(10 * LARGE)
+    document = os.urandom(9 * LARGE)
+    counting.parts(memoryview(document)[:LARGE], memoryview(document)[LARGE : 2 * LARGE])
+    counting.parts(document[:LARGE], document[LARGE : 2 * LARGE])
+    assert counting.seen == []

@@ -48,7 +48,8 @@ def read_with_clickhouse(
     table = connections.clickhouse(warehouse).select(f"SELECT {', '.join(columns)} FROM lake.`{name}`")
     without_zone = samples.SCHEMA.field("seen_at")
     index = table.schema.get_field_index("seen_at")
-    table = table.set_column(index, without_zone, table["seen_at"].cast(without_zone.type))
+    if index >= 0:
+        table = table.set_column(index, without_zone, table["seen_at"].cast(without_zone.type))
     return _rows(table.to_pydict(), columns)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from hashlib import sha256
@@ -29,6 +30,9 @@ ALGORITHMS: Final = (
 
 _REMEMBERED_TOKENS = 4096
 _REMEMBERED_FOR_MS = 60_000
+_LONGEST_NAME = 512
+"""UTF-8 bytes of the name of a principal, which is part of keys in the store."""
+_NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class TokenVerifier:
@@ -122,6 +126,10 @@ class TokenVerifier:
         name, account = claims.get(self._principal_claim), claims.get(self._account_claim)
         if not isinstance(name, str) or not name:
             raise NotAuthorizedError(f"The bearer token lacks the claim {self._principal_claim!r}")
+        if _NO_NAME.search(name) or len(name.encode()) > _LONGEST_NAME:
+            raise NotAuthorizedError(
+                f"The claim {self._principal_claim!r} of the bearer token is too long or no plain text"
+            )
         try:
             account_id = UUID(account) if isinstance(account, str) else None
         except ValueError:

@@ -34,6 +34,7 @@ from floecat.iceberg.properties import (
 from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.iceberg.sorting import UNSORTED, check_sort_order
 from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
+from floecat.iceberg.stored_texts import check_stored_text
 
 __all__ = ["AppliedUpdates", "TableMetadataBuilder"]
 
@@ -137,6 +138,7 @@ class TableMetadataBuilder:
             uuid.UUID(update.uuid)
         except ValueError:
             raise IllegalArgumentError("Invalid table uuid: not a UUID") from None
+        check_stored_text(update.uuid, "table uuid")
         if self._uuid is not None and self._uuid.lower() != update.uuid.lower():
             raise IllegalArgumentError("Cannot reassign uuid of a table")
         self._uuid = self._uuid or update.uuid

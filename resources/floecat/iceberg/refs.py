@@ -6,6 +6,7 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import Int32, Int64
+from floecat.iceberg.stored_texts import check_stored_text
 
 __all__ = ["MAIN_BRANCH", "SnapshotRef", "check_ref"]
 
@@ -39,11 +40,12 @@ def check_ref(name: str, ref: SnapshotRef) -> None:
     """Refuses a reference that breaks the rules for its type.
 
     Raises:
-        IllegalArgumentError: neither branch nor tag, `main` as a tag, retention of snapshots on a tag, or
-            limits that are not positive.
+        IllegalArgumentError: a name that is empty, too long or holds NUL; neither branch nor tag, `main` as a
+            tag, retention of snapshots on a tag, or limits that are not positive.
     """
     if not name:
         raise IllegalArgumentError("Invalid reference name: must not be empty")
+    check_stored_text(name, "reference name")
     if ref.type not in ("branch", "tag"):
         raise IllegalArgumentError(f"Invalid snapshot ref type: {ref.type[:80]}")
     if name == MAIN_BRANCH and not ref.is_branch:

@@ -31,8 +31,9 @@ from floecat.iceberg.json_values import (
     is_null,
     take_json,
 )
+from floecat.iceberg.stored_texts import check_stored_text
 
-__all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "read_new_snapshot"]
+__all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
 
 
 class _Summary(msgspec.Struct, frozen=True, gc=False):
@@ -230,6 +231,16 @@ def read_new_snapshot(raw: RawJson) -> NewSnapshot:
     return NewSnapshot(summary, data)
 
 
+def check_stored_texts(summary: SnapshotSummary) -> None:
+    """Refuses texts of a snapshot that not every store can keep.
+
+    Raises:
+        IllegalArgumentError: the operation or the manifest list holds the character NUL.
+    """
+    check_stored_text(summary.operation, f"operation of snapshot {summary.snapshot_id}", None)
+    check_stored_text(summary.manifest_list, f"manifest-list of snapshot {summary.snapshot_id}", None)
+
+
 def _check(summary: SnapshotSummary) -> None:
     if summary.snapshot_id == -1:
         raise IllegalArgumentError("Invalid snapshot id -1: it stands for no snapshot")
@@ -237,6 +248,7 @@ def _check(summary: SnapshotSummary) -> None:
         raise IllegalArgumentError(
             f"Cannot parse missing string: manifest-list of snapshot {summary.snapshot_id}"
         )
+    check_stored_texts(summary)
     if summary.first_row_id is not None:
         if summary.first_row_id < 0:
             raise IllegalArgumentError(f"Invalid first-row-id (cannot be negative): {summary.first_row_id}")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from floecat.store.connections import Connection, Row
 from floecat.store.errors import ForeignKeyError
 from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
+from floecat.store.names import can_exist
 from floecat.store.schema import catalogs as _catalogs
 
 __all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "next_commit_versions"]
@@ -78,6 +79,8 @@ def get(conn: Connection, catalog_id: UUID) -> CatalogRow | None:
 
 def by_name(conn: Connection, account_id: UUID, name: str) -> CatalogRow | None:
     """The catalog of this name."""
+    if not can_exist(name):
+        return None
     row = conn.first(_BY_NAME, {"account_id": account_id, "name": name})
     return None if row is None else _record(row)
 

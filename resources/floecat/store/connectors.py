@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from floecat.identifiers.namespace import Namespace
 from floecat.store.connections import Connection
 from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
+from floecat.store.names import can_exist
 from floecat.store.schema import connectors as _connectors
 from floecat.store.statements import LIMIT, NO_LIMIT
 
@@ -137,6 +138,8 @@ def get(conn: Connection, connector_id: UUID) -> ConnectorRow | None:
 
 def find(conn: Connection, catalog_id: UUID, name: str) -> ConnectorRow | None:
     """The connector of this name."""
+    if not can_exist(name):
+        return None
     row = conn.first(_FIND, {"catalog_id": catalog_id, "name": name})
     return None if row is None else _record(row)
 

@@ -49,7 +49,8 @@ def decode(token: str, scope: str) -> str:
         last = key.decode()
     except (binascii.Error, UnicodeError):
         raise _invalid() from None
-    if digest != _digest(key, scope) or encode(last, scope) != token:
+    # no key has a NUL, and PostgreSQL takes none in a parameter
+    if "\0" in last or digest != _digest(key, scope) or encode(last, scope) != token:
         raise _invalid()
     return last
 

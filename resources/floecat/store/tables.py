@@ -18,6 +18,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.connections import Connection, PerDialect
 from floecat.store.documents import is_compressed
 from floecat.store.json_columns import encode_rows
+from floecat.store.names import can_exist
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -239,6 +240,8 @@ class EntryRow(msgspec.Struct, frozen=True):
 
 def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
     """The entry of this name, of either kind, without its document."""
+    if not can_exist(identifier.name):
+        return None
     row = conn.first(_FIND, _name_parameters(catalog_id, identifier))
     return None if row is None else EntryRow(*row)
 
@@ -255,6 +258,8 @@ def load(
         known_location: metadata location of a document that the caller holds. While that is the current one,
             `document` is `None`.
     """
+    if not can_exist(identifier.name):
+        return None
     parameters = _name_parameters(catalog_id, identifier)
     parameters["known_location"] = known_location
     row = conn.first(_LOAD, parameters)
@@ -265,12 +270,13 @@ def load_many(
     conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, str | None]]
 ) -> dict[TableIdentifier, EntryRow]:
     """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
+    asked = [each for each in wanted if can_exist(each[0].name)]
     names = [
         (catalog_id.hex, physical_name(identifier.namespace), identifier.name, known)
-        for identifier, known in wanted
+        for identifier, known in asked
     ]
     parameters = {"wanted": encode_rows(names)}
-    return {wanted[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
+    return {asked[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
 
 
 def get(conn: Connection, entry_id: UUID) -> EntryRow | None:

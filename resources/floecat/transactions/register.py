@@ -13,6 +13,8 @@ from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.snapshots import check_stored_texts
+from floecat.iceberg.stored_texts import check_stored_text
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
@@ -104,6 +106,7 @@ class RegisterService:
             _check_unchanged(entry, data)
         metadata = TableMetadata.parse(data)
         check_integrity(metadata)
+        _check_stored_texts(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
         return Prepared(
             identifier=identifier,
@@ -131,6 +134,14 @@ def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: by
             f"Cannot register {entry.identifier}: the file at {entry.row.metadata_location} is not the one"
             " that the table was read from; metadata files never change, write a new one"
         )
+
+
+def _check_stored_texts(metadata: TableMetadata) -> None:
+    check_stored_text(metadata.table_uuid, "table-uuid")
+    for name in metadata.refs:
+        check_stored_text(name, "reference name")
+    for snapshot in metadata.snapshots:
+        check_stored_texts(snapshot)
 
 
 def check_metadata_location(location: str) -> None:

@@ -24,6 +24,7 @@ from floecat.errors import (
     UnavailableError,
 )
 from floecat.fileio.base import FileIO
+from floecat.iceberg.stored_texts import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import commit_log, delta_tables, purge_jobs, tables
 from floecat.store.delta_tables import DeltaTableRow, is_unread, unread_location
@@ -45,6 +46,7 @@ FORMAT_VERSIONS = (2, 3)
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+_LONGEST_LOCATION = 2000
 _DEFAULT_FORMAT_VERSION = 2
 _NOTHING = b"{}"
 
@@ -159,6 +161,7 @@ class RegisterDeltaService:
         """
         self._loads.check_enabled()
         root = str(call.catalog.allowed.check(location))
+        check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
         if not has_delta_log(self._files, root):
             raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
         return root

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 
 import uuid_utils.compat as uuids
 
@@ -28,6 +29,7 @@ _SECRET = re.compile(
     "|serviceaccountkey|connectionstring|sas"
 )
 _SEPARATORS = re.compile("[-_.]")
+_LONGEST_KEY = 128
 
 
 class Staging:
@@ -99,8 +101,9 @@ class Staging:
 
 
 def _key(call: Call, stage_id: str) -> str:
-    """Stage ids are names that clients choose: each caller has its own."""
-    return f"{call.principal.name}/{stage_id}"
+    """Stage ids are names that clients choose, of any length: each caller has its own."""
+    key = f"{call.principal.name}/{stage_id}"
+    return key if len(key.encode()) <= _LONGEST_KEY else sha256(key.encode()).hexdigest()
 
 
 def _holds_secret(key: str) -> bool:

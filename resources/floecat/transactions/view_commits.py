@@ -14,6 +14,7 @@ from floecat.catalog.mutations import Finish
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
 from floecat.iceberg.locations import metadata_version
+from floecat.iceberg.stored_texts import check_stored_text
 from floecat.iceberg.view_builder import (
     apply_view_updates,
     check_view_requirements,
@@ -153,6 +154,7 @@ class ViewCommitService:
             row = namespace_for(self._store, call, "view", identifier)
             check_metadata_location(metadata_location)
             metadata = ViewMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+            check_stored_text(metadata.view_uuid, "view-uuid")
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
             return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
 

@@ -36,8 +36,11 @@ def check_default(value: object, type: Type, column: str) -> object:
     """
     if not isinstance(type, PrimitiveType) or type.name in _ALWAYS_NULL:
         raise IllegalArgumentError(f"Invalid default value for {column}: {type} (must be null)")
-    if type.name in ("float", "double") and _is_integer(value):
-        return float(value)  # type: ignore[arg-type]
+    if type.name in ("float", "double") and isinstance(value, int) and _is_integer(value):
+        try:
+            return float(value)
+        except OverflowError:
+            raise IllegalArgumentError(f"Cannot parse default of {column} as a {type} value") from None
     if not _CHECKS[type.name](value, type):
         raise IllegalArgumentError(f"Cannot parse default of {column} as a {type} value")
     return value

@@ -88,3 +88,8 @@ def test_a_whole_number_becomes_a_float_for_floating_point_columns() -> None:
     value = check_default(3, parse_primitive("double"), "c")
     assert isinstance(value, float)
     assert value == 3
+
+
+def test_a_whole_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(IllegalArgumentError, match="Cannot parse default of c as a double value"):
+        check_default(10**400, parse_primitive("double"), "c")

@@ -21,7 +21,7 @@ from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment
 from floecat.iceberg.json_values import encode_json, is_null
 from floecat.iceberg.locations import strip_trailing_slash
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_header import MetadataHeader
+from floecat.iceberg.metadata_header import read_header
 from floecat.iceberg.partitioning import PartitionSpec, check_column_names, check_partition_spec
 from floecat.iceberg.properties import (
     MAX_FORMAT_VERSION,
@@ -277,6 +277,7 @@ class TableMetadataBuilder:
 
         Raises:
             IllegalArgumentError: the changes do not make a valid table together.
+            InvalidMetadataError: the document would not be readable.
         """
         if self._base is not None and not self._changed():
             return AppliedUpdates(self._base, changed=False)
@@ -295,9 +296,11 @@ class TableMetadataBuilder:
         self._partition_statistics.write(fields)
         self._keys.write(fields)
         dropped = self._write_metadata_log(fields, base_metadata_location)
+        ordered = self._ordered(fields)
         metadata = TableMetadata(
-            self._ordered(fields),
-            self._header(),
+            ordered,
+            # Read back, so that no document is written that the catalog could not read again.
+            read_header({name: value for name, value in ordered.items() if not is_null(value[0])}),
             properties=self._properties,
             refs=self._refs.refs,
             snapshot_index=index,
@@ -398,19 +401,3 @@ class TableMetadataBuilder:
         if self._base is not None:
             return fields
         return {name: fields[name] for name in _FIELD_ORDER if name in fields}
-
-    def _header(self) -> MetadataHeader:
-        return MetadataHeader(
-            format_version=self._format_version,
-            table_uuid=self._uuid or "",
-            location=self._location or "",
-            last_sequence_number=self._snapshots.last_sequence_number,
-            last_updated_ms=self._now_ms,
-            last_column_id=self._schemas.last_column_id,
-            current_schema_id=self._schemas.current_id,
-            default_spec_id=self._specs.default_id,
-            last_partition_id=self._specs.last_field_id,
-            default_sort_order_id=self._orders.default_id,
-            next_row_id=self._snapshots.next_row_id,
-            current_snapshot_id=self._refs.current_id,
-        )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Hashable, Sequence, Set
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
+from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
+from floecat.iceberg.json_values import MAX_INT32
 from floecat.iceberg.metadata import TableMetadata
 
 __all__ = ["DefinitionList"]
@@ -63,13 +65,20 @@ class DefinitionList(Generic[T]):
         return bool(self._added or self._removed)
 
     def next_id(self, first: int = 0) -> int:
-        """The id of the next one: one more than the highest."""
+        """The id of the next one: one more than the highest.
+
+        Raises:
+            IllegalArgumentError: the highest id is taken.
+        """
         if self._heap is None:
             self._heap = [-item_id for item_id in self.items]
             heapify(self._heap)
         while self._heap and -self._heap[0] not in self.items:
             heappop(self._heap)
-        return max(first, 1 - self._heap[0]) if self._heap else first
+        next_id = max(first, 1 - self._heap[0]) if self._heap else first
+        if next_id > MAX_INT32:
+            raise IllegalArgumentError(f"Cannot add to {self.name}: the highest id {MAX_INT32} is taken")
+        return next_id
 
     def find(self, item: T) -> T | None:
         """The first definition that says the same, None without one."""

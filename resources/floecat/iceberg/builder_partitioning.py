@@ -7,7 +7,7 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder_definitions import DefinitionList
 from floecat.iceberg.json_arrays import Fragment
-from floecat.iceberg.json_values import RawJson, encode_json
+from floecat.iceberg.json_values import MAX_INT32, RawJson, encode_json
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.partition_field_index import PartitionFieldIndex
 from floecat.iceberg.partitioning import (
@@ -99,18 +99,26 @@ class PartitionSpecChanges:
             numbered = enumerate(fields, FIRST_PARTITION_FIELD_ID)
             return tuple(msgspec.structs.replace(field, field_id=field_id) for field_id, field in numbered)
         result = []
+        known = self._fields
         last = self.last_field_id
         for field in fields:
-            field_id = self._fields.id_of(field)
+            field_id = known.id_of(field)
             if field_id is None:
                 field_id = last = last + 1
             result.append(msgspec.structs.replace(field, field_id=field_id))
+        if last > MAX_INT32:
+            raise IllegalArgumentError(
+                f"Cannot add partition spec: the highest partition field id {MAX_INT32} is taken"
+            )
         return tuple(result)
 
     @property
     def _fields(self) -> PartitionFieldIndex:
         if self._known is None:
-            self._known = PartitionFieldIndex(self.definitions.items.values())
+            specs = self.definitions.items.values()
+            self._known = PartitionFieldIndex(specs)
+            # A registered document may say less than its specs do.
+            self.last_field_id = max([self.last_field_id, *(spec.last_field_id for spec in specs)])
         return self._known
 
     def _check_field_ids(self, spec: PartitionSpec, format_version: int) -> None:

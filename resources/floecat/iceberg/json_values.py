@@ -9,6 +9,7 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 
 __all__ = [
+    "MAX_INT32",
     "Int32",
     "Int64",
     "JsonObject",
@@ -23,7 +24,10 @@ __all__ = [
     "take_json",
 ]
 
-Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+MAX_INT32 = 2**31 - 1
+"""The highest id that a Java `int` holds."""
+
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=MAX_INT32)]
 """Ids of fields, schemas, specs and orders: what a Java `int` holds."""
 
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.json_values import MAX_INT32
 from floecat.iceberg.schema import parse_schema
 from floecat.iceberg.view_updates import LAST_ADDED
 from floecat.iceberg.view_versions import check_new_version
 from floecat.iceberg.views import ViewSchema, ViewVersion
 
 __all__ = ["ViewSchemas", "ViewVersions"]
-
-_MAX_VERSION_ID = 2**31 - 1
 
 
 class ViewSchemas:
@@ -39,8 +38,12 @@ class ViewSchemas:
             self._ids = {}
             for known in self.items.values():
                 self._ids.setdefault(parse_schema(known.encoded).content, known.schema_id)
-        schema_id = self._ids.setdefault(added.content, self._next_id)
-        if schema_id == self._next_id:
+        schema_id = self._ids.get(added.content)
+        if schema_id is None:
+            schema_id = self._next_id
+            if schema_id > MAX_INT32:
+                raise IllegalArgumentError(f"Cannot add schema: the highest schema id {MAX_INT32} is taken")
+            self._ids[added.content] = schema_id
             self.items[schema_id] = ViewSchema(schema_id, added.with_schema_id(schema_id).raw)
             self._next_id += 1
         self.last_added_id = schema_id
@@ -92,7 +95,7 @@ class ViewVersions:
 
     def _insert(self, version: ViewVersion, schemas: ViewSchemas) -> int:
         version_id = max(version.version_id, self._next_id) if self.items else version.version_id
-        if not 0 <= version_id <= _MAX_VERSION_ID:
+        if not 0 <= version_id <= MAX_INT32:
             raise IllegalArgumentError(f"Invalid view version: version id {version_id} is out of range")
         added = version.with_ids(version_id=version_id, schema_id=version.schema_id)
         check_new_version(added, schemas.items)

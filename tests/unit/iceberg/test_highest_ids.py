@@ -1,0 +1,115 @@
+"""Ids at the end of what a Java `int` holds: refused before a document is written that nobody can read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.view_builder import apply_view_updates
+from floecat.iceberg.view_updates import decode_view_updates
+from floecat.iceberg.views import ViewMetadata
+from tests.unit.iceberg.table_documents import (
+    ID,
+    TEXT,
+    TS,
+    column,
+    commit,
+    document,
+    encode,
+    order,
+    parse,
+    partition_field,
+    schema,
+    sort_field,
+    spec,
+    update,
+)
+
+LAST = 2**31 - 1
+DAY = {"name": "d", "transform": "day", "source-id": 3}
+
+
+def test_no_partition_field_id_is_left() -> None:
+    table = parse(document())
+    taken = partition_field(LAST, 1, "id_bucket", "bucket[4]")
+    full = commit(table, update("add-spec", spec=spec(taken))).metadata
+    assert parse(json.loads(full.to_bytes())).last_partition_id == LAST
+
+    with pytest.raises(IllegalArgumentError, match=f"the highest partition field id {LAST} is taken"):
+        commit(full, update("add-spec", spec=spec(DAY)))
+
+    known = commit(full, update("add-spec", spec=spec({**taken, "name": "other"} | {"field-id": LAST})))
+    assert known.metadata.last_partition_id == LAST
+
+
+def test_no_spec_id_is_left() -> None:
+    table = parse(document(**{"partition-specs": [spec(spec_id=LAST)], "default-spec-id": LAST}))
+    with pytest.raises(IllegalArgumentError, match=f"partition-specs: the highest id {LAST} is taken"):
+        commit(table, update("add-spec", spec=spec(DAY)))
+
+
+def test_no_schema_id_is_left() -> None:
+    last = schema(ID, TEXT, TS, schema_id=LAST)
+    table = parse(document(**{"schemas": [last], "current-schema-id": LAST}))
+    with pytest.raises(IllegalArgumentError, match=f"schemas: the highest id {LAST} is taken"):
+        commit(table, update("add-schema", schema=schema(ID, TEXT)))
+    same = commit(table, update("add-schema", schema=last), update("set-properties", updates={"a": "b"}))
+    assert same.metadata.current_schema_id == LAST
+
+
+def test_no_sort_order_id_is_left() -> None:
+    orders = [order(order_id=0), order(sort_field(1), order_id=LAST)]
+    table = parse(document(**{"sort-orders": orders}))
+    with pytest.raises(IllegalArgumentError, match=f"sort-orders: the highest id {LAST} is taken"):
+        commit(table, update("add-sort-order", sort_order=order(sort_field(2))))
+
+
+def test_the_last_column_id_can_be_used() -> None:
+    grown = commit(parse(document()), update("add-schema", schema=schema(ID, column(LAST, "z")))).metadata
+    assert parse(json.loads(grown.to_bytes())).last_column_id == LAST
+
+    with pytest.raises(IllegalArgumentError, match="integer value: id of field z"):
+        commit(grown, update("add-schema", schema=schema(ID, column(LAST + 1, "z"))))
+
+
+def _view(schema_id: int, version_id: int) -> ViewMetadata:
+    version = {
+        "version-id": version_id,
+        "timestamp-ms": 1,
+        "schema-id": schema_id,
+        "summary": {},
+        "default-namespace": [],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+    }
+    body = {
+        "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
+        "format-version": 1,
+        "location": "s3://lake/v",
+        "current-version-id": version_id,
+        "schemas": [schema(ID, schema_id=schema_id)],
+        "versions": [version],
+        "version-log": [{"timestamp-ms": 1, "version-id": version_id}],
+    }
+    return ViewMetadata.parse(encode(body))
+
+
+@pytest.mark.parametrize(
+    ("view", "change", "words"),
+    [
+        (_view(LAST, 1), update("add-schema", schema=schema(TEXT)), f"highest schema id {LAST} is taken"),
+        (
+            _view(0, LAST),
+            update(
+                "add-view-version",
+                view_version=json.loads(_view(0, 1).current_version.encoded)
+                | {"default-namespace": ["elsewhere"]},
+            ),
+            f"version id {LAST + 1} is out of range",
+        ),
+    ],
+)
+def test_no_id_of_a_view_is_left(view: ViewMetadata, change: dict, words: str) -> None:
+    with pytest.raises(IllegalArgumentError, match=words):
+        apply_view_updates(view, decode_view_updates(encode([change])), now_ms=2)

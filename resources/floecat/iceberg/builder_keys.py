@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from floecat.iceberg.encryption_keys import parse_encryption_key, parse_encryption_keys
+from floecat.iceberg.encryption_keys import (
+    check_encryption_key,
+    parse_encryption_key,
+    parse_encryption_keys,
+)
 from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
 from floecat.iceberg.json_values import RawJson, take_json
 from floecat.iceberg.keyed_elements import KeyedElements
@@ -37,6 +41,7 @@ class EncryptionKeyChanges:
         """
         data = take_json(raw, "encryption key")
         key_id = parse_encryption_key(data).key_id
+        check_encryption_key(data)
         if not self._keys.get(key_id):
             self._keys.add(key_id, data)
             self.changed = True

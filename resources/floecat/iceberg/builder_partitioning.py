@@ -75,7 +75,7 @@ class PartitionSpecChanges:
         Raises:
             IllegalArgumentError: not a spec, it does not fit the schema, or its field ids are taken.
         """
-        spec = parse_partition_spec(raw)
+        spec = parse_partition_spec(raw).with_single_sources()
         existing = self.definitions.find(spec)
         if existing is not None:
             self._last_added = existing.spec_id

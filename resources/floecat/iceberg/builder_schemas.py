@@ -7,6 +7,8 @@ from floecat.iceberg.builder_definitions import DefinitionList
 from floecat.iceberg.json_arrays import Fragment
 from floecat.iceberg.json_values import RawJson, encode_json
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.new_columns import check_new_columns
+from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.schema import Schema, parse_schema
 from floecat.iceberg.updates import LAST_ADDED
 
@@ -62,7 +64,7 @@ class SchemaChanges:
         Column ids are never given back: the highest one stays although its column is dropped.
 
         Raises:
-            IllegalArgumentError: not a schema, or it needs a later format version.
+            IllegalArgumentError: not a schema, it needs a later format version, or not all clients read it.
         """
         schema = parse_schema(raw)
         schema.check_format_version(format_version)
@@ -71,6 +73,8 @@ class SchemaChanges:
         if existing is not None:
             self._last_added = existing.schema_id
             return
+        check_numbers(schema.raw, "schema")
+        check_new_columns(schema, self.definitions.items.get(self.current_id))
         added = schema.with_schema_id(self.definitions.next_id())
         self.definitions.add(added, added.raw)
         self._last_added = added.schema_id

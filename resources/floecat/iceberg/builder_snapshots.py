@@ -75,8 +75,8 @@ class SnapshotChanges:
         """Adds a snapshot, on whatever branch it will be.
 
         Raises:
-            IllegalArgumentError: not a snapshot, its id is taken, its row ids are missing, or its time lies
-                more than a day ahead.
+            IllegalArgumentError: not a snapshot, its id is taken, its manifest list or row ids are missing,
+                or its time lies more than a day ahead.
             CommitFailedError: its sequence number or row ids were chosen on older metadata; the client can
                 refresh and try again.
         """
@@ -87,6 +87,10 @@ class SnapshotChanges:
         if format_version > 1 and summary.operation is None:
             raise IllegalArgumentError(
                 f"Cannot add snapshot {summary.snapshot_id}: its summary does not say the operation"
+            )
+        if format_version > 1 and summary.manifest_list is None:
+            raise IllegalArgumentError(
+                f"Cannot add snapshot {summary.snapshot_id}: manifest-list is required in v{format_version}"
             )
         self._check_time(summary)
         self._check_sequence_number(summary, format_version)

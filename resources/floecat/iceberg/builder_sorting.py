@@ -67,7 +67,7 @@ class SortOrderChanges:
         Raises:
             IllegalArgumentError: not an order, or it does not fit the schema.
         """
-        order = parse_sort_order(raw)
+        order = parse_sort_order(raw).with_single_sources()
         existing = self.definitions.find(order)
         if existing is not None:
             self._last_added = existing.order_id

@@ -10,7 +10,7 @@ from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
 from floecat.iceberg.json_values import RawJson, decode_json, take_json
 from floecat.iceberg.keyed_elements import KeyedElements
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
+from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile, check_statistics_file
 
 __all__ = ["StatisticsChanges"]
 
@@ -38,6 +38,7 @@ class StatisticsChanges:
         """
         data = take_json(raw, self.name)
         snapshot_id = decode_json(data, self._file_type, self.name).snapshot_id
+        check_statistics_file(data, self.name)
         files = self._decoded()
         existing = files.get(snapshot_id)
         if len(existing) == 1 and msgspec.json.decode(existing[0]) == msgspec.json.decode(data):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable
-from datetime import date, time
-from decimal import Decimal, InvalidOperation
+from datetime import date, datetime, time
+from decimal import Decimal
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.types import PrimitiveType, Type
@@ -14,9 +13,16 @@ from floecat.iceberg.types import PrimitiveType, Type
 __all__ = ["check_default"]
 
 _ALWAYS_NULL = frozenset({"unknown", "variant", "geometry", "geography"})
-_CLOCK = re.compile(r"(\d{2}:\d{2}(?::\d{2})?)(?:\.(\d{1,9}))?")
-_TIMESTAMP = re.compile(r"([+-]?\d{4,9}-\d{2}-\d{2})T(\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,9})?)(.*)")
+_CLOCK = re.compile(r"([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?")
+_DAY = re.compile(r"([0-9]{4}|[+-][0-9]{4,9})(-[0-9]{2}-[0-9]{2})")
+_TIMESTAMP = re.compile(r"([+-]?[0-9]{4,9}-[0-9]{2}-[0-9]{2})T([0-9:.]*)(.*)")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[Ee][+-]?[0-9]{1,9})?")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _UTC_OFFSETS = frozenset({"+00:00", "-00:00", "Z"})
+
+_EPOCH = datetime(1970, 1, 1)
+_MAX_MICROS_YEAR = 292_000
+"""In every year up to this, before and after the epoch, microseconds fit into 64 bits."""
 
 
 def check_default(value: object, type: Type, column: str) -> object:
@@ -59,45 +65,37 @@ def _is_long(value: object, _type: PrimitiveType) -> bool:
 
 
 def _is_decimal(value: object, type: PrimitiveType) -> bool:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or _DECIMAL.fullmatch(value) is None:
         return False
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        return False
-    if not number.is_finite():
-        return False
-    _, digits, exponent = number.as_tuple()
+    _, digits, exponent = Decimal(value).as_tuple()
     precision, scale = type.parameters
     return exponent == -int(scale) and len(digits) <= int(precision)
 
 
 def _is_uuid(value: object, _type: PrimitiveType) -> bool:
-    if not isinstance(value, str) or len(value) != 36:
-        return False
-    try:
-        uuid.UUID(value)
-    except ValueError:
-        return False
-    return True
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def _is_date(value: object, _type: PrimitiveType) -> bool:
-    return isinstance(value, str) and _is_day(value)
+    return isinstance(value, str) and _year_of(value) is not None
 
 
-def _is_day(text: str) -> bool:
+def _year_of(day: str) -> int | None:
+    match = _DAY.fullmatch(day)
+    if match is None:
+        return None
+    year = int(match[1])
     try:
-        date.fromisoformat(text)
+        # Years beyond four digits are legal in Iceberg and unknown to `datetime`; leap years come back.
+        date.fromisoformat(f"{2000 + year % 400}{match[2]}")
     except ValueError:
-        # Years beyond four digits are legal in Iceberg and unknown to `datetime`.
-        return re.fullmatch(r"[+-]\d{5,9}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text) is not None
-    return len(text) == 10
+        return None
+    return year
 
 
 def _is_clock(value: object, _type: PrimitiveType) -> bool:
     match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    if match is None or (match[2] and len(match[1]) < len("00:00:00")):
         return False
     try:
         time.fromisoformat(match[1])
@@ -108,10 +106,24 @@ def _is_clock(value: object, _type: PrimitiveType) -> bool:
 
 def _is_timestamp(value: object, type: PrimitiveType) -> bool:
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not _is_day(match[1]) or not _is_clock(match[2], type):
+    if match is None or not _is_clock(match[2], type):
         return False
     offset = match[3]
-    return offset in _UTC_OFFSETS if type.name.startswith("timestamptz") else offset == ""
+    if not (offset in _UTC_OFFSETS if type.name.startswith("timestamptz") else offset == ""):
+        return False
+    year = _year_of(match[1])
+    if year is None:
+        return False
+    if not type.name.endswith("_ns"):
+        return abs(year) <= _MAX_MICROS_YEAR
+    return 1600 < year < 2300 and _fits_nanos(match[1].lstrip("+"), match[2])
+
+
+def _fits_nanos(day: str, clock: str) -> bool:
+    seconds, _, fraction = clock.partition(".")
+    since_epoch = datetime.fromisoformat(f"{day}T{seconds}") - _EPOCH
+    nanos = (since_epoch.days * 86_400 + since_epoch.seconds) * 10**9 + int(fraction.ljust(9, "0"))
+    return -(2**63) <= nanos < 2**63
 
 
 def _is_hex(value: object, type: PrimitiveType) -> bool:

@@ -128,37 +128,25 @@ def _fresh_spec(raw: RawJson | None, old_to_new: Mapping[int, int]) -> Partition
     if raw is None or is_null(raw):
         return PartitionSpec()
     fields = []
-    for field_id, field in enumerate(parse_partition_spec(raw).fields, FIRST_PARTITION_FIELD_ID):
-        sources = _fresh_sources(field.sources, old_to_new, f"partition field: {field.name}")
-        fields.append(
-            msgspec.structs.replace(
-                field,
-                field_id=field_id,
-                source_id=None if field.source_id is None else sources[0],
-                source_ids=None if field.source_ids is None else sources,
-            )
-        )
+    sent = parse_partition_spec(raw).with_single_sources()
+    for field_id, field in enumerate(sent.fields, FIRST_PARTITION_FIELD_ID):
+        source_id = _fresh_source(field.sources, old_to_new, f"partition field: {field.name}")
+        fields.append(msgspec.structs.replace(field, field_id=field_id, source_id=source_id))
     return PartitionSpec(0, tuple(fields))
 
 
 def _fresh_order(raw: RawJson | None, old_to_new: Mapping[int, int]) -> SortOrder:
     if raw is None or is_null(raw):
         return UNSORTED
-    fields = []
-    for field in parse_sort_order(raw).fields:
-        sources = _fresh_sources(field.sources, old_to_new, "sort field")
-        fields.append(
-            msgspec.structs.replace(
-                field,
-                source_id=None if field.source_id is None else sources[0],
-                source_ids=None if field.source_ids is None else sources,
-            )
-        )
+    fields = [
+        msgspec.structs.replace(field, source_id=_fresh_source(field.sources, old_to_new, "sort field"))
+        for field in parse_sort_order(raw).with_single_sources().fields
+    ]
     return SortOrder(0, tuple(fields))
 
 
-def _fresh_sources(sources: tuple[int, ...], old_to_new: Mapping[int, int], what: str) -> tuple[int, ...]:
-    for source_id in sources:
-        if source_id not in old_to_new:
-            raise IllegalArgumentError(f"Cannot find source column for {what} (source id {source_id})")
-    return tuple(old_to_new[source_id] for source_id in sources)
+def _fresh_source(sources: tuple[int, ...], old_to_new: Mapping[int, int], what: str) -> int:
+    (source_id,) = sources
+    if source_id not in old_to_new:
+        raise IllegalArgumentError(f"Cannot find source column for {what} (source id {source_id})")
+    return old_to_new[source_id]

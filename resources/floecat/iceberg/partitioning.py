@@ -9,7 +9,7 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import Int32, RawJson, WithFields, decode_json, take_json
 from floecat.iceberg.schema import Schema
-from floecat.iceberg.transforms import IDENTITY, VOID, can_transform, normalize_transform
+from floecat.iceberg.transforms import IDENTITY, VOID, can_transform, normalize_transform, only_source
 from floecat.iceberg.types import PrimitiveType, StructType
 
 __all__ = [
@@ -74,6 +74,14 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
         expected = range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(self.fields))
         return all(field.field_id == wanted for field, wanted in zip(self.fields, expected, strict=True))
 
+    def with_single_sources(self) -> PartitionSpec:
+        """The same spec as it is written: each field names its one column in `source-id`.
+
+        Raises:
+            IllegalArgumentError: a field has several.
+        """
+        return PartitionSpec(self.spec_id, tuple(_with_single_source(field) for field in self.fields))
+
     @property
     def content(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
         """Equal for specs that have the same fields in the same order, whatever their ids."""
@@ -101,6 +109,13 @@ def _normalize(field: PartitionField) -> PartitionField:
     if field.source_id is None and not field.source_ids:
         raise IllegalArgumentError(f"Cannot parse missing int: source-id of partition field {field.name}")
     return msgspec.structs.replace(field, transform=normalize_transform(field.transform))
+
+
+def _with_single_source(field: PartitionField) -> PartitionField:
+    if field.source_ids is None:
+        return field
+    source_id = only_source(field.source_id, field.source_ids, f"partition field {field.name}")
+    return msgspec.structs.replace(field, source_id=source_id, source_ids=None)
 
 
 def check_partition_spec(spec: PartitionSpec, schema: Schema) -> None:

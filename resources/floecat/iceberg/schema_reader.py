@@ -1,4 +1,4 @@
-"""Reads a schema out of JSON: shapes, ids and defaults are checked, type names brought into one spelling.
+"""Reads a schema out of JSON: shapes, ids and defaults are checked, types brought into one spelling.
 
 Works on the decoded JSON objects and changes them in place, so that fields it does not know survive.
 """
@@ -83,7 +83,8 @@ def _read_type(json: JsonObject, key: str, owner: str, depth: int) -> Type:
     if isinstance(value, str):
         primitive = parse_primitive(value)
         if primitive.name not in ("geometry", "geography"):
-            json[key] = value.lower()
+            # Not every reader takes blanks that the form of the reference implementation does not have.
+            json[key] = str(primitive)
         return primitive
     if not isinstance(value, dict):
         raise IllegalArgumentError(f"Cannot parse type of field {owner}: missing {key}")

@@ -31,6 +31,7 @@ from floecat.iceberg.json_values import (
     is_null,
     take_json,
 )
+from floecat.iceberg.reader_limits import check_names, check_numbers
 from floecat.iceberg.stored_texts import check_stored_text
 
 __all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
@@ -81,6 +82,8 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     start: int
     end: int
 
+
+_OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
 
 _OPTIONAL = frozenset(
     field.encode_name for field in msgspec.structs.fields(SnapshotSummary) if not field.required
@@ -216,12 +219,15 @@ def read_new_snapshot(raw: RawJson) -> NewSnapshot:
     """Reads a snapshot that a client sends; nulls for optional parts are dropped, the rest keeps its bytes.
 
     Raises:
-        IllegalArgumentError: a required field is missing or of another type, or row ids are negative.
+        IllegalArgumentError: a required field is missing or of another type, row ids are negative, the
+            operation is none of the four that there are, or a number or name is longer than readers take.
     """
     data = take_json(raw, "snapshot")
     fields = decode_fields(data, "snapshot")
+    check_numbers(data, "snapshot")
+    check_names(fields, "snapshot")
     if "summary" in fields and not is_null(fields["summary"]):
-        decode_json(fields["summary"], dict[str, str], "snapshot summary")
+        check_names(decode_json(fields["summary"], dict[str, str], "snapshot summary"), "snapshot summary")
     nulls = [name for name in _OPTIONAL if name in fields and is_null(fields[name])]
     if nulls:
         # Readers of the reference implementation fail on a null parent id.
@@ -249,6 +255,8 @@ def _check(summary: SnapshotSummary) -> None:
             f"Cannot parse missing string: manifest-list of snapshot {summary.snapshot_id}"
         )
     check_stored_texts(summary)
+    if summary.operation is not None and summary.operation not in _OPERATIONS:
+        raise IllegalArgumentError(f"Invalid operation of snapshot {summary.snapshot_id}: unknown")
     if summary.first_row_id is not None:
         if summary.first_row_id < 0:
             raise IllegalArgumentError(f"Invalid first-row-id (cannot be negative): {summary.first_row_id}")

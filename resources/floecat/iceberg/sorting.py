@@ -7,7 +7,7 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import Int32, RawJson, WithFields, decode_json, take_json
 from floecat.iceberg.schema import Schema
-from floecat.iceberg.transforms import can_transform, normalize_transform
+from floecat.iceberg.transforms import can_transform, normalize_transform, only_source
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = [
@@ -54,6 +54,14 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab"):
         """Whether it orders nothing."""
         return not self.fields
 
+    def with_single_sources(self) -> SortOrder:
+        """The same order as it is written: each field names its one column in `source-id`.
+
+        Raises:
+            IllegalArgumentError: a field has several.
+        """
+        return SortOrder(self.order_id, tuple(_with_single_source(field) for field in self.fields))
+
 
 UNSORTED = SortOrder()
 """The order of a table that asks for none."""
@@ -86,6 +94,13 @@ def _normalize(field: SortField) -> SortField:
         source_id=field.source_id,
         source_ids=field.source_ids,
     )
+
+
+def _with_single_source(field: SortField) -> SortField:
+    if field.source_ids is None:
+        return field
+    source_id = only_source(field.source_id, field.source_ids, "sort field")
+    return msgspec.structs.replace(field, source_id=source_id, source_ids=None)
 
 
 def check_sort_order(order: SortOrder, schema: Schema) -> None:

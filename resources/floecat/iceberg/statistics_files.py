@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from floecat.iceberg.json_values import Int64
+from floecat.iceberg.json_values import Int32, Int64, RawJson, decode_json
+from floecat.iceberg.reader_limits import check_numbers
 
-__all__ = ["PartitionStatisticsFile", "StatisticsFile"]
+__all__ = ["PartitionStatisticsFile", "StatisticsFile", "check_statistics_file"]
 
 
 class PartitionStatisticsFile(msgspec.Struct, frozen=True, rename="kebab"):
@@ -33,3 +34,24 @@ class StatisticsFile(msgspec.Struct, frozen=True, rename="kebab"):
     file_size_in_bytes: Int64
     file_footer_size_in_bytes: Int64
     blob_metadata: tuple[_Blob, ...]
+
+
+class _ReadableBlob(msgspec.Struct, frozen=True, rename="kebab"):
+    fields: tuple[Int32, ...]
+    properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _ReadableFile(msgspec.Struct, frozen=True, rename="kebab"):
+    blob_metadata: tuple[_ReadableBlob, ...] = ()
+
+
+def check_statistics_file(raw: RawJson, what: str) -> None:
+    """Refuses a statistics file, of either kind, that readers cannot read although its shape is right.
+
+    The reference implementation takes no null for `properties`, and column ids of 32 bits only.
+
+    Raises:
+        IllegalArgumentError: see above; or a number is longer than readers take.
+    """
+    check_numbers(bytes(raw), what)
+    decode_json(raw, _ReadableFile, what)

@@ -7,7 +7,7 @@ import re
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.types import PrimitiveType
 
-__all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform"]
+__all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source"]
 
 IDENTITY = "identity"
 VOID = "void"
@@ -50,3 +50,24 @@ def can_transform(transform: str, source: PrimitiveType) -> bool:
         return source.name not in _NO_VALUES
     accepted = _SOURCES.get(transform.partition("[")[0])
     return accepted is None or source.name in accepted
+
+
+def only_source(source_id: int | None, source_ids: tuple[int, ...] | None, owner: str) -> int:
+    """The one column of a transform that is written anew, whichever way it is named.
+
+    Clients read `source-id` alone, and no transform with several columns.
+
+    Args:
+        source_id: `source-id`.
+        source_ids: `source-ids`.
+        owner: what has the transform, for messages.
+
+    Raises:
+        IllegalArgumentError: there is no column, there are several, or the two differ.
+    """
+    sources = source_ids if source_ids is not None else () if source_id is None else (source_id,)
+    if len(sources) != 1 or source_id not in (None, sources[0]):
+        raise IllegalArgumentError(
+            f"Cannot use source-ids of {owner}: transforms of several columns are not supported"
+        )
+    return sources[0]

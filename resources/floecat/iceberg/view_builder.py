@@ -14,6 +14,7 @@ import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.locations import metadata_file_name, strip_trailing_slash
+from floecat.iceberg.reader_limits import check_names
 from floecat.iceberg.view_definitions import ViewSchemas, ViewVersions
 from floecat.iceberg.view_updates import (
     LAST_ADDED,
@@ -28,7 +29,12 @@ from floecat.iceberg.view_updates import (
     ViewRequirement,
     ViewUpdate,
 )
-from floecat.iceberg.view_versions import check_dialects_kept, expired_log_entries, retained_versions
+from floecat.iceberg.view_versions import (
+    check_dialects_kept,
+    expired_log_entries,
+    read_new_version,
+    retained_versions,
+)
 from floecat.iceberg.views import (
     SUPPORTED_VIEW_FORMAT_VERSION,
     VersionLogEntry,
@@ -81,8 +87,9 @@ def new_view_metadata(
         IllegalArgumentError: the schema or the version breaks a rule of the specification.
     """
     del now_ms  # the version was made at the time that it says
-    version = ViewVersion.parse(bytes(view_version))
+    version = read_new_version(bytes(view_version))
     _check_representations_known(version)
+    check_names(properties, "view properties")
     change = _Change.blank(location=location, view_uuid=view_uuid, properties=properties)
     version = version.with_ids(version_id=version.version_id, schema_id=change.schemas.add(bytes(schema)))
     change.set_current(change.versions.add(version, change.schemas), version.timestamp_ms)
@@ -199,6 +206,7 @@ class _Change:
                     raise IllegalArgumentError("Invalid location: must not be empty")
                 self.location = location
             case SetViewProperties():
+                check_names(update.properties, "view properties")
                 self.properties |= update.properties
             case RemoveViewProperties():
                 for name in update.names:
@@ -206,7 +214,7 @@ class _Change:
             case AddViewSchema(schema=schema):
                 self.schemas.add(bytes(schema))
             case AddViewVersion(view_version=encoded):
-                self.versions.add(ViewVersion.parse(bytes(encoded)), self.schemas)
+                self.versions.add(read_new_version(bytes(encoded)), self.schemas)
             case SetCurrentViewVersion(view_version_id=version_id):
                 self.select_version(version_id, now_ms)
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import MAX_INT32
+from floecat.iceberg.new_columns import check_new_columns
+from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.schema import parse_schema
 from floecat.iceberg.view_updates import LAST_ADDED
 from floecat.iceberg.view_versions import check_new_version
@@ -40,6 +42,8 @@ class ViewSchemas:
                 self._ids.setdefault(parse_schema(known.encoded).content, known.schema_id)
         schema_id = self._ids.get(added.content)
         if schema_id is None:
+            check_numbers(encoded, "schema")
+            check_new_columns(added, None)
             schema_id = self._next_id
             if schema_id > MAX_INT32:
                 raise IllegalArgumentError(f"Cannot add schema: the highest schema id {MAX_INT32} is taken")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.integers import int32_of
+from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.views import VersionLogEntry, ViewSchema, ViewVersion
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "check_dialects_kept",
     "check_new_version",
     "expired_log_entries",
+    "read_new_version",
     "retained_versions",
 ]
 
@@ -25,6 +27,17 @@ DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
 
 _APPEND_DIALECT_ALLOWED = "replace.append-dialect.allowed"
 _DEFAULT_HISTORY_SIZE = 10
+
+
+def read_new_version(encoded: bytes) -> ViewVersion:
+    """Reads a version that a client sends.
+
+    Raises:
+        IllegalArgumentError: it is none, or holds a number that readers cannot read.
+    """
+    version = ViewVersion.parse(encoded)
+    check_numbers(encoded, "view version")
+    return version
 
 
 def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:

@@ -22,7 +22,7 @@ from floecat.iceberg.json_values import encode_json, is_null
 from floecat.iceberg.locations import strip_trailing_slash
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_header import read_header
-from floecat.iceberg.partitioning import PartitionSpec, check_column_names, check_partition_spec
+from floecat.iceberg.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
 from floecat.iceberg.properties import (
     MAX_FORMAT_VERSION,
     RESERVED_PROPERTIES,
@@ -359,7 +359,7 @@ class TableMetadataBuilder:
             check_sort_order(self._orders.default, self._schemas.current)
         if self._schemas.current_changed:
             for spec in self._specs.definitions.items.values():
-                check_column_names(spec, self._schemas.current)
+                check_historical_spec(spec, self._schemas.current)
         if self._removed_schema_ids:
             missing = self._removed_schema_ids - self._schemas.definitions.items.keys()
             used = self._snapshots.references_schema(missing)

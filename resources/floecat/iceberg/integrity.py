@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from uuid import UUID
 
-from floecat.errors import InvalidMetadataError
+from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.refs import MAIN_BRANCH
+from floecat.iceberg.metadata_logs import MetadataLogEntry, SnapshotLogEntry
+from floecat.iceberg.partitioning import check_field_names, check_historical_spec, check_partition_spec
+from floecat.iceberg.readability import check_readable
+from floecat.iceberg.refs import MAIN_BRANCH, check_ref
+from floecat.iceberg.sorting import check_sort_order
 
 __all__ = ["check_integrity"]
+
+_CLOCK_SKEW_MS = 60_000
+"""By how much a log may go back: commits come from machines whose clocks differ."""
 
 _LISTS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics", "encryption_keys")
 
@@ -17,15 +26,37 @@ def check_integrity(metadata: TableMetadata) -> None:
     """Reads every part of a document and checks that the parts agree.
 
     Raises:
-        InvalidMetadataError: a part cannot be read; a current or default id has nothing behind it or an id
-            occurs twice; a reference points at no snapshot, or `main` at another than `current-snapshot-id`;
-            a snapshot has a sequence number that the table has not reached.
+        InvalidMetadataError: a part cannot be read, by the catalog or by clients; a current or default id has
+            nothing behind it or an id occurs twice; a spec or order does not fit the current schema; a
+            reference breaks the rules for its type or points at no snapshot, or `main` at another than
+            `current-snapshot-id`; a snapshot has a sequence number that the table has not reached; a log goes
+            back in time.
     """
+    for part in _LISTS:
+        getattr(metadata, part)
+    _check_scalars(metadata)
     _check_definitions(metadata)
     _check_snapshots(metadata)
     _check_refs(metadata)
-    for part in _LISTS:
-        getattr(metadata, part)
+    _check_keys(metadata)
+    _check_log("snapshot-log", metadata.snapshot_log, metadata.last_updated_ms)
+    _check_log("metadata-log", metadata.metadata_log, metadata.last_updated_ms)
+    try:
+        _check_fit(metadata)
+        check_readable(metadata)
+    except IllegalArgumentError as error:
+        raise InvalidMetadataError(f"Invalid table metadata: {error.message}") from None
+
+
+def _check_scalars(metadata: TableMetadata) -> None:
+    try:
+        UUID(metadata.table_uuid)
+    except ValueError:
+        raise InvalidMetadataError("Invalid table metadata: table-uuid is not a UUID") from None
+    if metadata.last_sequence_number < 0:
+        raise InvalidMetadataError("Invalid table metadata: last-sequence-number is negative")
+    if metadata.next_row_id < 0:
+        raise InvalidMetadataError("Invalid table metadata: next-row-id is negative")
 
 
 def _check_definitions(metadata: TableMetadata) -> None:
@@ -35,6 +66,22 @@ def _check_definitions(metadata: TableMetadata) -> None:
     _check_ids("schemas", schema_ids, "current-schema-id", metadata.current_schema_id)
     _check_ids("partition-specs", spec_ids, "default-spec-id", metadata.default_spec_id)
     _check_ids("sort-orders", order_ids, "default-sort-order-id", metadata.default_sort_order_id)
+
+
+def _check_fit(metadata: TableMetadata) -> None:
+    current = metadata.current_schema
+    for schema in metadata.schemas:
+        schema.check_format_version(metadata.format_version)
+    for spec in metadata.partition_specs:
+        check_field_names(spec)
+        check_historical_spec(spec, current)
+        if spec.spec_id == metadata.default_spec_id:
+            check_partition_spec(spec, current)
+    for order in metadata.sort_orders:
+        if order.is_unsorted != (order.order_id == 0):
+            raise IllegalArgumentError("Sort order ID 0 is reserved for unsorted order, which must have it")
+        if order.order_id == metadata.default_sort_order_id:
+            check_sort_order(order, current)
 
 
 def _check_ids(name: str, ids: Collection[int], current_name: str, current: int) -> None:
@@ -57,8 +104,30 @@ def _check_snapshots(metadata: TableMetadata) -> None:
         raise InvalidMetadataError("Invalid table metadata: Cannot find current version")
 
 
+def _check_keys(metadata: TableMetadata) -> None:
+    key_ids = [key.key_id for key in metadata.encryption_keys]
+    if len(set(key_ids)) != len(key_ids):
+        raise InvalidMetadataError("Invalid table metadata: an id occurs more than once in encryption-keys")
+
+
+def _check_log(
+    name: str, log: Sequence[SnapshotLogEntry] | Sequence[MetadataLogEntry], last_updated_ms: int
+) -> None:
+    times = [entry.timestamp_ms for entry in log]
+    if any(later - earlier < -_CLOCK_SKEW_MS for earlier, later in pairwise(times)):
+        raise InvalidMetadataError(f"Invalid table metadata: {name} is not sorted by time")
+    if times and last_updated_ms - times[-1] < -_CLOCK_SKEW_MS:
+        raise InvalidMetadataError(
+            f"Invalid update timestamp {last_updated_ms}: before last {name} entry at {times[-1]}"
+        )
+
+
 def _check_refs(metadata: TableMetadata) -> None:
     for name, ref in metadata.refs.items():
+        try:
+            check_ref(name, ref)
+        except IllegalArgumentError as error:
+            raise InvalidMetadataError(f"Invalid table metadata: {error.message}") from None
         if metadata.snapshot(ref.snapshot_id) is None:
             raise InvalidMetadataError(
                 f"Snapshot for reference {name} does not exist in the existing snapshots list"

@@ -10,14 +10,15 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.json_values import Int32, RawJson, WithFields, decode_json, take_json
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.transforms import IDENTITY, VOID, can_transform, normalize_transform, only_source
-from floecat.iceberg.types import PrimitiveType, StructType
+from floecat.iceberg.types import PrimitiveType, StructType, Type
 
 __all__ = [
     "FIRST_PARTITION_FIELD_ID",
     "NO_PARTITION_FIELD_ID",
     "PartitionField",
     "PartitionSpec",
-    "check_column_names",
+    "check_field_names",
+    "check_historical_spec",
     "check_new_names",
     "check_partition_spec",
     "parse_partition_spec",
@@ -28,6 +29,11 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 NO_PARTITION_FIELD_ID = FIRST_PARTITION_FIELD_ID - 1
 """`last-partition-id` of a table that never had a partition field."""
+
+
+_NO_IDENTITY = frozenset({"variant", "geometry", "geography"})
+
+_NESTED = PrimitiveType("struct")
 
 
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -139,6 +145,21 @@ def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
         IllegalArgumentError: a name is empty, used twice, or that of a column, unless the field is the
             identity of that very column.
     """
+    check_field_names(spec)
+    for field in spec.fields:
+        if field.name in schema.ids_by_name and field.transform not in (IDENTITY, VOID):
+            raise IllegalArgumentError(
+                f"Cannot create partition from name that exists in schema: {field.name}"
+            )
+    _check_column_names(spec, schema)
+
+
+def check_field_names(spec: PartitionSpec) -> None:
+    """Refuses names that readers refuse in any spec.
+
+    Raises:
+        IllegalArgumentError: a name is empty or used twice.
+    """
     names: set[str] = set()
     for field in spec.fields:
         if not field.name:
@@ -146,14 +167,36 @@ def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
         if field.name in names:
             raise IllegalArgumentError(f"Cannot use partition name more than once: {field.name}")
         names.add(field.name)
-        if field.name in schema.ids_by_name and field.transform not in (IDENTITY, VOID):
-            raise IllegalArgumentError(
-                f"Cannot create partition from name that exists in schema: {field.name}"
-            )
-    check_column_names(spec, schema)
 
 
-def check_column_names(spec: PartitionSpec, schema: Schema) -> None:
+def check_historical_spec(spec: PartitionSpec, schema: Schema) -> None:
+    """Refuses a schema with which readers cannot load a spec that partitions nothing any more.
+
+    Columns that are gone do not matter. One that is there must not have got a type that the transform does
+    not take, as when a table is replaced; and no other column may have the name of a field.
+
+    Raises:
+        IllegalArgumentError: see above.
+    """
+    _check_column_names(spec, schema)
+    for field in spec.fields:
+        for source_id in field.sources:
+            source = schema.find_type(source_id)
+            if source is not None and not _loads(field.transform, source):
+                raise IllegalArgumentError(
+                    f"Invalid source type {source} for transform: {field.transform}"
+                    f" (partition spec {spec.spec_id} uses the column; remove the spec first)"
+                )
+
+
+def _loads(transform: str, source: Type) -> bool:
+    if transform in (IDENTITY, VOID):
+        return transform == VOID or not isinstance(source, PrimitiveType) or source.name not in _NO_IDENTITY
+    # No transform of values takes nested types; an unknown transform takes all.
+    return can_transform(transform, source if isinstance(source, PrimitiveType) else _NESTED)
+
+
+def _check_column_names(spec: PartitionSpec, schema: Schema) -> None:
     """Refuses a schema with a column that is named like a partition field of another column.
 
     Readers of the reference implementation cannot load a table with such a pair, be the spec historical or

@@ -21,6 +21,7 @@ from floecat.iceberg.view_builder import (
     new_view_metadata,
     view_metadata_file_location,
 )
+from floecat.iceberg.view_integrity import check_view_integrity
 from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -155,6 +156,7 @@ class ViewCommitService:
             check_metadata_location(metadata_location)
             metadata = ViewMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
             check_stored_text(metadata.view_uuid, "view-uuid")
+            check_view_integrity(metadata)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
             return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
 

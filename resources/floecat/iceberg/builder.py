@@ -31,7 +31,6 @@ from floecat.iceberg.properties import (
     previous_versions_max,
     requested_format_version,
 )
-from floecat.iceberg.reader_limits import check_names
 from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.iceberg.sorting import UNSORTED, check_sort_order
 from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
@@ -233,12 +232,7 @@ class TableMetadataBuilder:
         self.set_properties(update.properties)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Sets properties; reserved ones are left out.
-
-        Raises:
-            IllegalArgumentError: a name is longer than readers take.
-        """
-        check_names(properties, "table properties")
+        """Sets properties; reserved ones are left out."""
         self._properties |= {
             key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES
         }

@@ -9,6 +9,7 @@ from uuid import UUID
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_logs import MetadataLogEntry, SnapshotLogEntry
+from floecat.iceberg.new_columns import check_default_forms
 from floecat.iceberg.partitioning import check_field_names, check_historical_spec, check_partition_spec
 from floecat.iceberg.readability import check_readable
 from floecat.iceberg.refs import MAIN_BRANCH, check_ref
@@ -72,6 +73,7 @@ def _check_fit(metadata: TableMetadata) -> None:
     current = metadata.current_schema
     for schema in metadata.schemas:
         schema.check_format_version(metadata.format_version)
+        check_default_forms(schema)
     for spec in metadata.partition_specs:
         check_field_names(spec)
         check_historical_spec(spec, current)

@@ -1,4 +1,4 @@
-"""What the columns of a new schema must keep beyond what readers of an existing one put up with."""
+"""What columns must keep so that all clients read them, beyond what the catalog itself reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.types import NestedField, PrimitiveType
 
-__all__ = ["check_new_columns"]
+__all__ = ["check_default_forms", "check_new_columns"]
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
@@ -43,9 +43,17 @@ def check_new_columns(schema: Schema, before: Schema | None) -> None:
         known = None if before is None else before.fields_by_id.get(field_id)
         if known is None or _substance(known) != _substance(field):
             _check_decimal(field)
-            for value in (field.initial_default, field.write_default):
-                if value is not None:
-                    _check_form(field, value)
+            _check_forms(field)
+
+
+def check_default_forms(schema: Schema) -> None:
+    """Refuses default values that not all clients read.
+
+    Raises:
+        IllegalArgumentError: one is not written as the specification says, or a `float` cannot hold it.
+    """
+    for field in schema.fields_by_id.values():
+        _check_forms(field)
 
 
 def _substance(field: NestedField) -> tuple[object, object, object]:
@@ -60,6 +68,12 @@ def _check_decimal(field: NestedField) -> None:
         raise IllegalArgumentError(
             f"Invalid type of {field.name}: {field.type} (precision must be 1 to 38, scale 0 to precision)"
         )
+
+
+def _check_forms(field: NestedField) -> None:
+    for value in (field.initial_default, field.write_default):
+        if value is not None:
+            _check_form(field, value)
 
 
 def _check_form(field: NestedField, value: object) -> None:

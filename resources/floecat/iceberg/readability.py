@@ -1,7 +1,8 @@
 """What readers refuse in a document although it is well-formed: looked for when one is registered.
 
 The reference implementation refuses a null where it looks for the presence of a field, and any document that
-its JSON parser cannot read. PyIceberg refuses types in a spelling that it does not know. The catalog itself
+its JSON parser cannot read. PyIceberg refuses more nulls, and types in a spelling that
+it does not know. The catalog itself
 reads all of that, so that a table which has it already is not lost.
 """
 
@@ -17,7 +18,7 @@ from floecat.iceberg.encryption_keys import check_encryption_key
 from floecat.iceberg.json_arrays import fragment_bytes, split_array
 from floecat.iceberg.json_values import Int32, Int64, JsonObject, RawJson, decode_json, is_null
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.reader_limits import check_names, check_numbers
+from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.statistics_files import check_statistics_file
 
 __all__ = ["check_readable", "check_schema_readable"]
@@ -32,6 +33,8 @@ _NEVER_NULL = (
     "snapshots",
     "statistics",
     "partition-statistics",
+    "snapshot-log",
+    "metadata-log",
 )
 
 _TYPE = re.compile(r"[a-z_]+|decimal\([0-9]+,\s*[0-9]+\)|fixed\[[0-9]+\]|geometry\b.*|geography\b.*")
@@ -75,8 +78,6 @@ def check_readable(metadata: TableMetadata) -> None:
         IllegalArgumentError: see above. The message does not quote the document.
     """
     check_numbers(metadata.to_bytes(), "table metadata")
-    check_names(metadata.properties, "table properties")
-    check_names(metadata.refs, "refs")
     for name in _NEVER_NULL:
         if name in metadata.fields and is_null(fragment_bytes(metadata.fields[name])):
             raise IllegalArgumentError(f"{name} is null")

@@ -1,20 +1,18 @@
 """Limits of the JSON parser that the reference implementation reads documents with.
 
-They hold for every field, those included that nobody knows: a document with one such number or name cannot
-be read at all.
+They hold for every field, those included that nobody knows: a document with one such number cannot be read
+at all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from floecat.errors import IllegalArgumentError
 
-__all__ = ["check_names", "check_numbers"]
+__all__ = ["check_numbers"]
 
 _MAX_NUMBER_LENGTH = 1000
-_MAX_NAME_LENGTH = 50_000
 
 _IN_NUMBERS = b"+-.0123456789Ee"
 _DIGITS_ONLY = bytes(ord("0") if character in _IN_NUMBERS else ord(" ") for character in range(256))
@@ -39,17 +37,3 @@ def check_numbers(data: bytes, what: str) -> None:
             raise IllegalArgumentError(
                 f"Invalid {what}: a number has more than {_MAX_NUMBER_LENGTH} characters"
             )
-
-
-def check_names(names: Iterable[str], what: str) -> None:
-    """Refuses names of JSON fields that have more than 50,000 characters.
-
-    Args:
-        names: the names.
-        what: how a message calls them, e.g. "properties".
-
-    Raises:
-        IllegalArgumentError: there is one.
-    """
-    if any(len(name) > _MAX_NAME_LENGTH for name in names):
-        raise IllegalArgumentError(f"Invalid {what}: a name has more than {_MAX_NAME_LENGTH} characters")

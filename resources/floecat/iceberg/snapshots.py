@@ -31,8 +31,12 @@ from floecat.iceberg.json_values import (
     is_null,
     take_json,
 )
+<<<<<<< HEAD
 from floecat.iceberg.reader_limits import check_names, check_numbers
 from floecat.iceberg.stored_texts import check_stored_text
+=======
+from floecat.iceberg.reader_limits import check_numbers
+>>>>>>> 3123df2 (Contract of what is refused so that tables stay readable, and a trap of older Java clients)
 
 __all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
 
@@ -220,14 +224,13 @@ def read_new_snapshot(raw: RawJson) -> NewSnapshot:
 
     Raises:
         IllegalArgumentError: a required field is missing or of another type, row ids are negative, the
-            operation is none of the four that there are, or a number or name is longer than readers take.
+            operation is none of the four that there are, or a number is longer than readers take.
     """
     data = take_json(raw, "snapshot")
     fields = decode_fields(data, "snapshot")
     check_numbers(data, "snapshot")
-    check_names(fields, "snapshot")
     if "summary" in fields and not is_null(fields["summary"]):
-        check_names(decode_json(fields["summary"], dict[str, str], "snapshot summary"), "snapshot summary")
+        decode_json(fields["summary"], dict[str, str], "snapshot summary")
     nulls = [name for name in _OPTIONAL if name in fields and is_null(fields[name])]
     if nulls:
         # Readers of the reference implementation fail on a null parent id.

@@ -14,7 +14,6 @@ import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.locations import metadata_file_name, strip_trailing_slash
-from floecat.iceberg.reader_limits import check_names
 from floecat.iceberg.view_definitions import ViewSchemas, ViewVersions
 from floecat.iceberg.view_updates import (
     LAST_ADDED,
@@ -89,7 +88,6 @@ def new_view_metadata(
     del now_ms  # the version was made at the time that it says
     version = read_new_version(bytes(view_version))
     _check_representations_known(version)
-    check_names(properties, "view properties")
     change = _Change.blank(location=location, view_uuid=view_uuid, properties=properties)
     version = version.with_ids(version_id=version.version_id, schema_id=change.schemas.add(bytes(schema)))
     change.set_current(change.versions.add(version, change.schemas), version.timestamp_ms)
@@ -206,7 +204,6 @@ class _Change:
                     raise IllegalArgumentError("Invalid location: must not be empty")
                 self.location = location
             case SetViewProperties():
-                check_names(update.properties, "view properties")
                 self.properties |= update.properties
             case RemoveViewProperties():
                 for name in update.names:

@@ -5,11 +5,16 @@ import pytest
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.metadata import TableMetadata
 from tests.unit.iceberg.table_documents import (
+    ID,
+    TEXT,
+    TS,
+    column,
     commit,
     document,
     parse,
     partition_field,
     read,
+    schema,
     spec,
     update,
 )
@@ -17,10 +22,15 @@ from tests.unit.iceberg.table_documents import (
 DAY = partition_field(1000, 3, "ts_day", "day")
 BUCKET = partition_field(1001, 1, "id_bucket", "bucket[16]")
 DEFAULT = update("set-default-spec", spec_id=-1)
+SET_SCHEMA = update("set-current-schema", schema_id=-1)
 
 
 def add(*fields: dict, spec_id: int = 0) -> dict:
     return update("add-spec", spec=spec(*fields, spec_id=spec_id))
+
+
+def add_schema(*columns: dict) -> dict:
+    return update("add-schema", schema=schema(*columns))
 
 
 def without_id(field: dict) -> dict:
@@ -111,3 +121,49 @@ def test_a_void_field_may_stand_for_a_dropped_one(table: TableMetadata) -> None:
 def test_unknown_transforms_are_kept(table: TableMetadata) -> None:
     metadata = commit(table, add(partition_field(1000, 1, "z", "zorder")), DEFAULT).metadata
     assert read(metadata)["partition-specs"][1]["fields"][0]["transform"] == "zorder"
+
+
+class TestSchemasUnderHistoricalSpecs:
+    """A spec that is no longer the default one, and a schema that its column has changed or left."""
+
+    @pytest.fixture
+    def once_daily(self, table: TableMetadata) -> TableMetadata:
+        return commit(table, add(DAY), DEFAULT, add(), DEFAULT).metadata
+
+    @pytest.mark.parametrize("type", ["string", {"type": "struct", "fields": []}])
+    def test_a_type_that_the_transform_does_not_take_is_refused(
+        self, once_daily: TableMetadata, type: object
+    ) -> None:
+        # as when a table is replaced: its columns keep their ids by name, whatever their types
+        replaced = [add_schema(ID, TEXT, TS | {"type": type}), SET_SCHEMA]
+        with pytest.raises(IllegalArgumentError, match=r"for transform: day .* remove the spec first"):
+            commit(once_daily, *replaced)
+
+        without = commit(once_daily, update("remove-partition-specs", spec_ids=[1]), *replaced).metadata
+        assert without.current_schema_id == 1
+
+    @pytest.mark.parametrize("type", ["date", "timestamptz", "timestamp"])
+    def test_other_types_are_taken(self, once_daily: TableMetadata, type: str) -> None:
+        assert commit(
+            once_daily, add_schema(ID, TEXT | {"doc": "d"}, TS | {"type": type}), SET_SCHEMA
+        ).changed
+
+    def test_the_identity_takes_nested_types(self, table: TableMetadata) -> None:
+        once = commit(table, add(partition_field(1000, 2, "text")), DEFAULT, add(), DEFAULT).metadata
+        nested = TEXT | {"type": {"type": "struct", "fields": []}}
+        assert commit(once, add_schema(ID, nested, TS), SET_SCHEMA).changed
+
+    def test_the_name_of_a_field_is_free_once_its_column_is_gone(self, table: TableMetadata) -> None:
+        once = commit(table, add(partition_field(1000, 2, "text")), DEFAULT, add(), DEFAULT).metadata
+        dropped = commit(once, add_schema(ID, TS), SET_SCHEMA).metadata
+        assert commit(dropped, add_schema(ID, TS, column(4, "text")), SET_SCHEMA).changed
+
+        with pytest.raises(IllegalArgumentError, match="sourced from different field in schema: text"):
+            commit(once, add_schema(ID, TEXT | {"name": "old"}, TS, column(4, "text")), SET_SCHEMA)
+
+
+def test_fresh_ids_are_above_all_that_the_specs_have(table: TableMetadata) -> None:
+    low = parse(document(**{"partition-specs": [spec(DAY)], "last-partition-id": 0}))
+    written = read(commit(low, add(without_id(BUCKET), without_id(DAY))).metadata)
+    assert written["partition-specs"][1]["fields"] == [BUCKET, DAY]
+    assert written["last-partition-id"] == 1001

@@ -92,7 +92,6 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"refs": _ref(max_snapshot_age_ms=3)}, "Tags do not support"),
         ({"refs": _ref(max_ref_age_ms=0)}, "greater than 0"),
         ({"refs": {"main": {"snapshot-id": 13, "type": "tag"}}}, "must be a branch"),
-        ({"refs": _ref() | {"n" * 50_001: {"snapshot-id": 11, "type": "tag"}}}, "refs"),
         ({"encryption-keys": [KEY | {"encrypted-key-metadata": "!!"}]}, "not base64"),
         ({"encryption-keys": [KEY | {"properties": None}]}, "properties"),
         ({"encryption-keys": [KEY, KEY]}, "more than once in encryption-keys"),
@@ -150,9 +149,18 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"schemas": [schema(ID, column(2, "d", **{"write-default": None}))]}, "write-default of d"),
         ({"schemas": [schema(ID, column(2, "d", "float", **{"write-default": 1}))]}, "write-default of d"),
         ({"properties": None}, "properties is null"),
-        ({"properties": {"n" * 50_001: "v"}}, "table properties"),
         ({"refs": None}, "refs is null"),
         ({"statistics": None}, "statistics is null"),
+        ({"snapshot-log": None}, "snapshot-log is null"),
+        ({"metadata-log": None}, "metadata-log is null"),
+        (
+            {
+                "schemas": [
+                    schema(ID, column(2, "z", "timestamptz", **{"write-default": "2020-01-01T00:00:00Z"}))
+                ]
+            },
+            "Invalid default of z",
+        ),
     ],
 )
 def test_refused(changes: dict[str, Any], words: str) -> None:
@@ -194,7 +202,6 @@ def _old_snapshots() -> list[dict]:
         document(2, snapshots=[*_snapshots()[:2], _old_snapshots()[0] | {"sequence-number": 0}]),
         document(**{"snapshot-log": _log(UPDATED, UPDATED - 60_000, UPDATED + 60_000)}),
         document(**{"metadata-log": _files(UPDATED, UPDATED - 60_000, UPDATED + 60_000)}),
-        document(**{"snapshot-log": None, "metadata-log": None}),
         document(snapshots=_snapshots(summary=..., schema_id=..., parent_snapshot_id=...)),
         document(snapshots=_snapshots(summary={}, schema_id=None, key_id=None)),
         document(snapshots=_snapshots(summary={"operation": "merge"}, first_row_id=None)),
@@ -212,12 +219,6 @@ def _old_snapshots() -> list[dict]:
         document(**{"sort-orders": [order(order_id=0), order(sort_field(99))]}),
         document(schemas=[schema(ID, column(2, "d", "decimal(9,2)"), TS)]),
         document(schemas=[schema(ID, column(2, "d", "decimal(5, 9)"), column(4, "f", "fixed[7]"))]),
-        document(
-            3,
-            schemas=[
-                    schema(ID, column(2, "z", "timestamptz", **{"write-default": "2020-01-01T00:00:00Z"}))
-                ],
-        ),
         empty(1),
         empty(2, **{"current-snapshot-id": None}),
         empty(3),
@@ -260,7 +261,6 @@ VERSION = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "d
         ({"schemas": [{"schema-id": 0, "type": "struct", "fields": [{"id": 1}]}]}, "struct field"),
         ({"schemas": [schema(ID, **{"identifier-field-ids": None})]}, "identifier-field-ids is null"),
         ({"properties": None}, "properties is null"),
-        ({"properties": {"n" * 50_001: "v"}}, "view properties"),
         ({"later": 10**1500}, "more than 1000 characters"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.partitioning import (
     PartitionSpec,
-    check_column_names,
+    check_historical_spec,
     check_new_names,
     check_partition_spec,
     parse_partition_spec,
@@ -150,5 +150,5 @@ def test_the_identity_of_a_column_may_have_its_name(columns: Schema) -> None:
 
 def test_a_column_must_not_be_named_like_a_partition_field_of_another(columns: Schema) -> None:
     with pytest.raises(IllegalArgumentError, match="sourced from different field in schema: text"):
-        check_column_names(parsed(partition_field(1000, 1, "text", "bucket[4]")), columns)
-    check_column_names(parsed(partition_field(1000, 99, "text", "void")), columns)
+        check_historical_spec(parsed(partition_field(1000, 1, "text", "bucket[4]")), columns)
+    check_historical_spec(parsed(partition_field(1000, 99, "text", "void")), columns)

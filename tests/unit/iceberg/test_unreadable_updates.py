@@ -89,16 +89,7 @@ def _bucket(**source: object) -> dict:
             update("add-snapshot", snapshot=snapshot(14, 4, 13, later={"x": [BIG]})),
             "more than 1000 characters",
         ),
-        (update("add-snapshot", snapshot=snapshot(14, 4, 13) | {"n" * 50_001: 1}), "more than 50000"),
-        (
-            update(
-                "add-snapshot",
-                snapshot=snapshot(14, 4, 13, summary={"operation": "append", "n" * 50_001: "1"}),
-            ),
-            "more than 50000",
-        ),
         (update("add-schema", schema=schema(column(1, "id", later=BIG))), "more than 1000 characters"),
-        (update("set-properties", updates={"n" * 50_001: "v"}), "more than 50000 characters"),
         (update("add-snapshot", snapshot=snapshot(14, 4, 13, summary={"operation": ""})), "operation"),
         (update("add-snapshot", snapshot=snapshot(14, 4, 13, summary={"operation": "merge"})), "operation"),
         (update("add-snapshot", snapshot=snapshot(14, 4, 13, summary={"operation": "APPEND"})), "operation"),
@@ -279,11 +270,6 @@ def _view(**parts: Any) -> ViewMetadata:
             {"schema": schema(ID, later=BIG)},
             update("add-schema", schema=schema(ID, column(2, "b"), later=BIG)),
             "more than 1000 characters",
-        ),
-        (
-            {"properties": {"n" * 50_001: "v"}},
-            update("set-properties", updates={"n" * 50_001: "v"}),
-            "more than 50000 characters",
         ),
     ],
 )

@@ -31,12 +31,8 @@ from floecat.iceberg.json_values import (
     is_null,
     take_json,
 )
-<<<<<<< HEAD
-from floecat.iceberg.reader_limits import check_names, check_numbers
-from floecat.iceberg.stored_texts import check_stored_text
-=======
 from floecat.iceberg.reader_limits import check_numbers
->>>>>>> 3123df2 (Contract of what is refused so that tables stay readable, and a trap of older Java clients)
+from floecat.iceberg.stored_texts import check_stored_text
 
 __all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
 
@@ -259,7 +255,9 @@ def _check(summary: SnapshotSummary) -> None:
         )
     check_stored_texts(summary)
     if summary.operation is not None and summary.operation not in _OPERATIONS:
-        raise IllegalArgumentError(f"Invalid operation of snapshot {summary.snapshot_id}: unknown")
+        raise IllegalArgumentError(
+            f"Invalid operation of snapshot {summary.snapshot_id}: not append, replace, overwrite or delete"
+        )
     if summary.first_row_id is not None:
         if summary.first_row_id < 0:
             raise IllegalArgumentError(f"Invalid first-row-id (cannot be negative): {summary.first_row_id}")

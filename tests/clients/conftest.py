@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.clients.connections import Connections
 from tests.clients.warehouses import Warehouse
 from tests.services.catalog import CatalogServer, s3_environment
+from tests.services.nodejs import NodeProject
 from tests.services.s3 import S3Server
 from tests.services.spark import iceberg_java, spark
 
@@ -63,3 +65,9 @@ def connections(
         # Its own planner is a package of its own, and does not know position deletes.
         patch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
         yield Connections(start_spark, tmp_path_factory.mktemp("connections"))
+
+
+@pytest.fixture(scope="session")
+def iceberg_js(tmp_path_factory: pytest.TempPathFactory) -> NodeProject:
+    """iceberg-js, installed."""
+    return NodeProject(Path(__file__).parent / "iceberg_js", tmp_path_factory.mktemp("iceberg-js"))

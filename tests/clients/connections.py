@@ -63,13 +63,17 @@ def _duckdb_secret(s3: S3Server) -> str:
 class SparkCatalog:
     """A warehouse as a catalog of a Spark session."""
 
-    def __init__(self, session: SparkSession, warehouse: Warehouse) -> None:
-        properties = {"uri": warehouse.uri, "warehouse": warehouse.name, **warehouse.access_keys}
+    def __init__(
+        self, session: SparkSession, warehouse: Warehouse, name: str = "", **properties: str
+    ) -> None:
+        """Adds it under the kind of the warehouse, unless it gets a name; `_` in properties is `-`."""
+        settings = {"uri": warehouse.uri, "warehouse": warehouse.name, **warehouse.access_keys}
         if warehouse.s3 is not None:
-            properties["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+            settings["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        settings |= {key.replace("_", "-"): value for key, value in properties.items()}
         self.session = session
-        self.name = warehouse.kind
-        add_rest_catalog(session, self.name, properties)
+        self.name = name or warehouse.kind
+        add_rest_catalog(session, self.name, settings)
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         """Runs a statement, with this catalog as the current one, and returns its rows."""

@@ -62,6 +62,49 @@ def test_deletes(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> Non
     assert catalog.load_table(name).scan().to_arrow()["id"].to_pylist() == [2]
 
 
+def test_changes_rows_and_columns(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
+    clickhouse.sql(f"ALTER TABLE lake.`{name}` ADD COLUMN amount Nullable(Int32)")
+    clickhouse.sql(f"INSERT INTO lake.`{name}` VALUES (3, 'c', 7)")
+    clickhouse.sql(f"ALTER TABLE lake.`{name}` UPDATE name = 'changed' WHERE id = 1")
+    rows = [(1, "changed", None), (2, "b", None), (3, "c", 7)]
+    found = clickhouse.select(f"SELECT id, name, amount FROM lake.`{name}` ORDER BY id").to_pylist()
+    assert [tuple(row.values()) for row in found] == rows
+    read = catalog.load_table(name).scan().to_arrow().sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in read] == rows
+    clickhouse.sql(f"ALTER TABLE lake.`{name}` DROP COLUMN amount")
+    table = catalog.load_table(name)
+    assert table.schema().column_names == ["id", "name"]
+    assert table.metadata.last_column_id == 3
+
+
+def test_nested_namespace(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
+    child = (name.split(".", maxsplit=1)[0], "child")
+    catalog.create_namespace(child)
+    table = catalog.create_table((*child, "t"), pa.schema([("id", pa.int64())]))
+    nested = ".".join(table.name())
+    assert nested in clickhouse.select("SHOW TABLES FROM lake")["name"].to_pylist()
+    clickhouse.sql(f"INSERT INTO lake.`{nested}` VALUES (1)")
+    assert clickhouse.select(f"SELECT id FROM lake.`{nested}`").to_pydict() == {"id": [1]}
+    assert table.refresh().scan().to_arrow()["id"].to_pylist() == [1]
+    # It asks for `a.b` where it should ask for two levels, so it drops nothing.
+    with pytest.raises(RuntimeError, match="Table does not exist"):
+        clickhouse.sql(f"DROP TABLE lake.`{nested}`")
+    assert catalog.table_exists(table.name())
+
+
+def test_drops_and_reports_an_error(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
+    with pytest.raises(RuntimeError, match="Table does not exist"):
+        clickhouse.sql(f"DROP TABLE lake.`{name}`")
+    assert not catalog.table_exists(name)
+
+
+def test_lists_snapshots(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
+    clickhouse.sql(f"INSERT INTO lake.`{name}` VALUES (3, 'c')")
+    query = "SELECT snapshot_id FROM system.iceberg_history WHERE database = 'lake' AND table = "
+    listed = clickhouse.select(f"{query}'{name}' ORDER BY made_current_at")["snapshot_id"].to_pylist()
+    assert listed == [each.snapshot_id for each in catalog.load_table(name).snapshots()]
+
+
 def test_sees_a_new_column(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
     table = catalog.load_table(name)
     with table.update_schema() as update:
@@ -81,6 +124,8 @@ def test_reads_an_older_snapshot(clickhouse: ClickHouse, catalog: RestCatalog, n
     assert clickhouse.select(query).to_pydict() == {"n": [3]}
     older = clickhouse.select(f"{query} SETTINGS iceberg_snapshot_id = {first.snapshot_id}")
     assert older.to_pydict() == {"n": [2]}
+    then = clickhouse.select(f"{query} SETTINGS iceberg_timestamp_ms = {first.timestamp_ms}")
+    assert then.to_pydict() == {"n": [2]}
 
 
 def test_refuses_a_table_that_is_not_there(clickhouse: ClickHouse, name: str) -> None:

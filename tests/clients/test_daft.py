@@ -68,3 +68,23 @@ def test_reads_an_older_snapshot(frames: Frames) -> None:
     frames.write({"id": [4], "name": ["d"]}, "append")
     assert frames.read(first).count_rows() == 3
     assert frames.read().count_rows() == 4
+
+
+def test_catalog(connections: Connections, warehouse: Warehouse) -> None:
+    """Its own interface to catalogs. On S3 it reads by the settings of PyIceberg's catalog."""
+    others = connections.pyiceberg(warehouse)
+    catalog = daft.Catalog.from_iceberg(others)
+    namespace = unique("daft")
+    catalog.create_namespace(namespace)
+    catalog.create_namespace(f"{namespace}.child")
+    assert others.list_namespaces(namespace) == [(namespace, "child")]
+    table = catalog.create_table(f"{namespace}.child.t", daft.from_pydict({"id": [1, 2]}))
+    table.append(daft.from_pydict({"id": [3]}))
+    assert table.read().sort("id").to_pydict() == {"id": [1, 2, 3]}
+    table.overwrite(daft.from_pydict({"id": [9]}))
+    name = (namespace, "child", "t")
+    assert others.load_table(name).scan().to_arrow().to_pydict() == {"id": [9]}
+    assert [str(found) for found in catalog.list_tables(f"{namespace}.child")] == [".".join(name)]
+    catalog.drop_table(f"{namespace}.child.t")
+    catalog.drop_namespace(f"{namespace}.child")
+    assert not others.table_exists(name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from tests.clients.connections import Connections
@@ -40,6 +42,19 @@ def test_schemas(lake: Lake) -> None:
     assert (lake.schema,) not in listed
 
 
+def test_nested_schema(lake: Lake, connections: Connections, warehouse: Warehouse) -> None:
+    child = f'lake."{lake.schema}.child"'
+    lake.sql(f"CREATE SCHEMA {child}")
+    lake.sql(f"CREATE TABLE {child}.t AS SELECT 1 AS id")
+    assert lake.sql(f"SELECT id FROM {child}.t") == [(1,)]
+    catalog = connections.pyiceberg(warehouse)
+    assert catalog.list_namespaces(lake.schema) == [(lake.schema, "child")]
+    assert catalog.list_tables((lake.schema, "child")) == [(lake.schema, "child", "t")]
+    lake.sql(f"DROP TABLE {child}.t")
+    lake.sql(f"DROP SCHEMA {child}")
+    assert catalog.list_namespaces(lake.schema) == []
+
+
 def test_rows(lake: Lake) -> None:
     lake.sql("CREATE TABLE {ns}.t (id BIGINT, name VARCHAR)")
     lake.sql("INSERT INTO {ns}.t SELECT i, 'row ' || i FROM range(10) numbers(i)")
@@ -70,6 +85,49 @@ def test_create_as_select_and_drop(lake: Lake) -> None:
         lake.sql("SELECT * FROM {ns}.t")
 
 
+def test_rename(lake: Lake) -> None:
+    lake.sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    lake.sql("ALTER TABLE {ns}.t RENAME TO renamed")
+    assert lake.sql("SELECT * FROM {ns}.renamed") == [(1,)]
+    with pytest.raises(duckdb.Error, match="does not exist"):
+        lake.sql("SELECT * FROM {ns}.t")
+
+
+def test_rows_are_overwritten_in_one_commit(lake: Lake) -> None:
+    lake.sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    lake.sql("BEGIN")
+    lake.sql("TRUNCATE {ns}.t")
+    lake.sql("INSERT INTO {ns}.t VALUES (2), (3)")
+    lake.sql("COMMIT")
+    assert lake.sql("SELECT * FROM {ns}.t ORDER BY id") == [(2,), (3,)]
+
+
+def test_partitions_change(lake: Lake, connections: Connections, warehouse: Warehouse) -> None:
+    lake.sql("CREATE TABLE {ns}.t (id INTEGER, seen TIMESTAMP) PARTITIONED BY (day(seen))")
+    lake.sql("INSERT INTO {ns}.t VALUES (1, TIMESTAMP '2024-02-29 12:00:00')")
+    lake.sql("ALTER TABLE {ns}.t SET PARTITIONED BY (bucket(4, id))")
+    lake.sql("ALTER TABLE {ns}.t ALTER COLUMN id TYPE BIGINT")
+    lake.sql("INSERT INTO {ns}.t VALUES (2, TIMESTAMP '2024-03-01 12:00:00')")
+    lake.sql("ALTER TABLE {ns}.t RESET PARTITIONED BY")
+    lake.sql("INSERT INTO {ns}.t VALUES (3, NULL)")
+    assert lake.sql("SELECT id FROM {ns}.t ORDER BY id") == [(1,), (2,), (3,)]
+    assert lake.sql("SELECT id FROM {ns}.t WHERE seen < TIMESTAMP '2024-03-01 00:00:00'") == [(1,)]
+    table = connections.pyiceberg(warehouse).load_table(f"{lake.schema}.t")
+    transforms = [[str(field.transform) for field in spec.fields] for spec in table.specs().values()]
+    assert sorted(transforms) == [[], ["bucket[4]"], ["day"]]
+    assert table.spec().fields == ()
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_properties(lake: Lake) -> None:
+    lake.sql("CREATE TABLE {ns}.t (id BIGINT) WITH ('format-version' = '3', 'owner' = 'me')")
+    lake.sql("CALL set_iceberg_table_properties({ns}.t, {'team': 'x'})")
+    lake.sql("CALL remove_iceberg_table_properties({ns}.t, ['owner'])")
+    properties = dict(lake.sql("SELECT * FROM iceberg_table_properties({ns}.t)"))
+    assert properties["team"] == "x"
+    assert "owner" not in properties
+
+
 def test_columns_change(lake: Lake) -> None:
     lake.sql("CREATE TABLE {ns}.t AS SELECT 1 AS id, 'a' AS name")
     lake.sql("ALTER TABLE {ns}.t ADD COLUMN amount DOUBLE")
@@ -90,6 +148,27 @@ def test_transaction_over_two_tables(lake: Lake) -> None:
     lake.sql("COMMIT")
     assert lake.sql("SELECT * FROM {ns}.orders") == [(1,)]
     assert lake.sql("SELECT * FROM {ns}.items ORDER BY id") == [(10,), (11,)]
+
+
+def test_conflict_in_a_transaction_over_two_tables(
+    lake: Lake, connections: Connections, warehouse: Warehouse
+) -> None:
+    for name in ("orders", "items"):
+        lake.sql(f"CREATE TABLE {{ns}}.{name} (id BIGINT)")
+    lake.sql("BEGIN")
+    lake.sql("INSERT INTO {ns}.orders VALUES (1)")
+    lake.sql("INSERT INTO {ns}.items VALUES (10)")
+    catalog = connections.pyiceberg(warehouse)
+    catalog.load_table(f"{lake.schema}.items").append(pa.table({"id": pa.array([99], pa.int64())}))
+    log_before = warehouse.server.log.stat().st_size
+    with pytest.raises(duckdb.TransactionException, match="Requirement failed: branch main"):
+        lake.sql("COMMIT")
+    assert lake.sql("SELECT * FROM {ns}.orders") == []
+    assert lake.sql("SELECT * FROM {ns}.items") == [(99,)]
+    assert catalog.load_table(f"{lake.schema}.orders").metadata.snapshots == []
+    # A request is logged after its answer, so the log is complete only after a later request.
+    log = warehouse.server.log.read_bytes()[log_before:].decode()
+    assert re.findall(r"POST \S+/transactions/commit (\d+)", log) == ["409"]
 
 
 def test_rolled_back_transaction(lake: Lake) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.clients.connections import Connections
+from tests.clients.iceberg_js_process import IcebergJs
 from tests.clients.warehouses import Warehouse, unique
 from tests.services.nodejs import NodeProject
 
@@ -23,38 +21,10 @@ SCHEMA = {
 }
 
 
-class IcebergJs:
-    """The client, in a process of Node.js."""
-
-    def __init__(self, project: NodeProject, warehouse: Warehouse) -> None:
-        self._process = project.start("calls.mjs", warehouse.uri, warehouse.name)
-
-    def __call__(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the catalog."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"method": method, "args": arguments}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise RuntimeError(f"{answer['error']['status']}: {answer['error']['message']}")
-        return answer["result"]
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.communicate()
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> NodeProject:
-    """The client, installed."""
-    return NodeProject(Path(__file__).parent / "iceberg_js", tmp_path_factory.mktemp("iceberg-js"))
-
-
 @pytest.fixture
-def client(project: NodeProject, warehouse: Warehouse) -> Iterator[IcebergJs]:
+def client(iceberg_js: NodeProject, warehouse: Warehouse) -> Iterator[IcebergJs]:
     """The client, connected."""
-    made = IcebergJs(project, warehouse)
+    made = IcebergJs(iceberg_js, warehouse)
     yield made
     made.close()
 

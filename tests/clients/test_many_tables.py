@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import pytest
 
 from tests.clients.connections import Connections
+from tests.clients.iceberg_js_process import IcebergJs
 from tests.clients.warehouses import Warehouse, unique
+from tests.services.nodejs import NodeProject
 
 pytestmark = pytest.mark.spark
 
@@ -15,39 +19,59 @@ NAMES = [f"t{number:03}" for number in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
-def namespace(disk_warehouse: Warehouse) -> str:
+def namespace(warehouse: Warehouse) -> str:
     """A namespace with the tables."""
     name = unique("many")
-    base = f"{disk_warehouse.uri}/v1/{disk_warehouse.name}/namespaces"
+    base = f"{warehouse.uri}/v1/{warehouse.name}/namespaces"
     fields = [{"id": 1, "name": "id", "type": "long", "required": False}]
     with httpx.Client(timeout=60) as client:
         client.post(base, json={"namespace": [name]}).raise_for_status()
-        for table in NAMES:
+
+        def create(table: str) -> None:
             body = {"name": table, "schema": {"type": "struct", "fields": fields}}
             client.post(f"{base}/{name}/tables", json=body).raise_for_status()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(create, NAMES))
     return name
 
 
-def test_pyiceberg(connections: Connections, disk_warehouse: Warehouse, namespace: str) -> None:
-    listed = connections.pyiceberg(disk_warehouse).list_tables(namespace)
+def test_pyiceberg(connections: Connections, warehouse: Warehouse, namespace: str) -> None:
+    listed = connections.pyiceberg(warehouse).list_tables(namespace)
     assert listed == [(namespace, name) for name in NAMES]
 
 
-def test_duckdb(connections: Connections, disk_warehouse: Warehouse, namespace: str) -> None:
-    connection = connections.duckdb(disk_warehouse)
+def test_duckdb(connections: Connections, warehouse: Warehouse, namespace: str) -> None:
+    connection = connections.duckdb(warehouse)
     listed = connection.execute("SHOW ALL TABLES").fetchall()
     assert sorted(row[2] for row in listed if row[1] == namespace) == NAMES
 
 
-def test_spark(connections: Connections, disk_warehouse: Warehouse, namespace: str) -> None:
-    spark = connections.spark(disk_warehouse)
+def test_spark(connections: Connections, warehouse: Warehouse, namespace: str) -> None:
+    spark = connections.spark(warehouse)
     spark.session.conf.set(f"spark.sql.catalog.{spark.name}.rest-page-size", "40")
     listed = spark.sql(f"SHOW TABLES IN {namespace}")
     assert sorted(row[1] for row in listed) == NAMES
 
 
-def test_pages(disk_warehouse: Warehouse, namespace: str) -> None:
-    url = f"{disk_warehouse.uri}/v1/{disk_warehouse.name}/namespaces/{namespace}/tables"
+@pytest.mark.s3
+@pytest.mark.parametrize("warehouse", ["s3"], indirect=True)
+def test_clickhouse(connections: Connections, warehouse: Warehouse, namespace: str) -> None:
+    listed = connections.clickhouse(warehouse).select("SHOW TABLES FROM lake")["name"].to_pylist()
+    assert sorted(name for name in listed if name.startswith(f"{namespace}.")) == [
+        f"{namespace}.{name}" for name in NAMES
+    ]
+
+
+def test_iceberg_js(iceberg_js: NodeProject, warehouse: Warehouse, namespace: str) -> None:
+    client = IcebergJs(iceberg_js, warehouse)
+    listed = client("listTables", {"namespace": [namespace]})["identifiers"]
+    client.close()
+    assert [each["name"] for each in listed] == NAMES
+
+
+def test_pages(warehouse: Warehouse, namespace: str) -> None:
+    url = f"{warehouse.uri}/v1/{warehouse.name}/namespaces/{namespace}/tables"
     names: list[str] = []
     token: str | None = ""
     sizes = []

@@ -60,10 +60,10 @@ def test_reads(connections: Connections, warehouse: Warehouse, tmp_path: Path) -
     assert f"{table.location()}/data/" in run("files", name)
 
 
-def test_changes(connections: Connections, disk_warehouse: Warehouse, tmp_path: Path) -> None:
-    catalog = connections.pyiceberg(disk_warehouse)
+def test_changes(connections: Connections, warehouse: Warehouse, tmp_path: Path) -> None:
+    catalog = connections.pyiceberg(warehouse)
     namespace, name = table_with_one_row(catalog).name()
-    run = Command(disk_warehouse, tmp_path)
+    run = Command(warehouse, tmp_path)
     assert run("list", namespace).split() == [f"{namespace}.{name}"]
     run("create", "namespace", f"{namespace}.child")
     run("properties", "set", "namespace", namespace, "owner", "me")

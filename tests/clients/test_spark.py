@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import threading
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.errors import AnalysisException
 
 from tests.clients.connections import Connections, SparkCatalog
+from tests.clients.spark_lake import Lake, new_lake
 from tests.clients.warehouses import Warehouse, unique
+from tests.services.cut import CutProxy, Moment
 
 pytestmark = pytest.mark.spark
-
-
-class Lake:
-    """A namespace in Spark."""
-
-    def __init__(self, catalog: SparkCatalog, warehouse: Warehouse, ns: str) -> None:
-        self.catalog = catalog
-        self.warehouse = warehouse
-        self.ns = ns
-
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        """Runs a statement in which `{ns}` is the namespace."""
-        return self.catalog.sql(statement.replace("{ns}", self.ns))
-
-    def call(self, procedure: str, arguments: str) -> tuple[Any, ...]:
-        """Calls a procedure that answers one row."""
-        [row] = self.sql(f"CALL {self.catalog.name}.system.{procedure}({arguments})")
-        return row
-
-    def ids(self, relation: str) -> list[int]:
-        """The column `id`, sorted."""
-        return sorted(row[0] for row in self.sql(f"SELECT id FROM {relation}"))
 
 
 @pytest.fixture
 def lake(connections: Connections, warehouse: Warehouse) -> Lake:
     """A new namespace."""
-    catalog = connections.spark(warehouse)
-    name = unique("spark")
-    catalog.sql(f"CREATE NAMESPACE {name}")
-    return Lake(catalog, warehouse, name)
+    return new_lake(connections, warehouse)
 
 
 def test_namespaces(lake: Lake) -> None:
@@ -92,8 +71,7 @@ def test_create_replace_and_drop_with_purge(lake: Lake) -> None:
     )
     assert lake.sql("SELECT * FROM {ns}.t") == [(2, "x")]
     assert len(lake.sql("SELECT * FROM {ns}.t.snapshots")) == 2
-    [(file,)] = lake.sql("SELECT file FROM {ns}.t.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")
-    location = file.rpartition("/metadata/")[0]
+    location = lake.location("t")
     assert lake.warehouse.files_below(location)
     lake.sql("DROP TABLE {ns}.t PURGE")
     assert lake.sql("SHOW TABLES IN {ns}") == []
@@ -126,6 +104,77 @@ def test_schema_partitions_and_order_change(lake: Lake) -> None:
     properties = dict(lake.sql("SHOW TBLPROPERTIES {ns}.t"))
     assert properties["owner-team"] == "x"
     assert properties["sort-order"] == "id DESC NULLS LAST"
+
+
+def test_column_comes_back_without_its_old_values(lake: Lake) -> None:
+    """Case O11: the id of a dropped column is not given out again."""
+    lake.sql("CREATE TABLE {ns}.t USING iceberg AS SELECT 1 AS id, 'x' AS name, 10 AS c3")
+    changes = (("c3", "c3b"), ("c3b", "c3b"), ("c3b", "c3"))
+    for number, (dropped, column) in enumerate(changes, start=4):
+        lake.sql(f"ALTER TABLE {{ns}}.t DROP COLUMN {dropped}")
+        lake.sql(f"ALTER TABLE {{ns}}.t ADD COLUMN {column} INT")
+        assert lake.load("t").metadata.last_column_id == number
+        assert lake.sql(f"SELECT id, {column} FROM {{ns}}.t WHERE id = 1") == [(1, None)]
+        lake.sql(f"INSERT INTO {{ns}}.t VALUES ({number}, 'x', {number})")
+    assert sorted(lake.sql("SELECT id, c3 FROM {ns}.t")) == [(1, None), (4, None), (5, None), (6, 6)]
+
+
+def test_row_ids_of_parallel_writers(lake: Lake) -> None:
+    """Case O13: writers that meet take the next row id anew, so none is given out twice."""
+    lake.sql(
+        "CREATE TABLE {ns}.t (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3',"
+        " 'commit.retry.num-retries' = '20', 'commit.retry.min-wait-ms' = '10')"
+    )
+    table = f"{lake.catalog.name}.{lake.ns}.t"
+    both_ready = threading.Barrier(2, timeout=60)
+    done = []
+
+    def write(first: int) -> None:
+        both_ready.wait()
+        for start in (first, first + 10, first + 20):
+            lake.catalog.session.sql(f"INSERT INTO {table} SELECT id FROM range({start}, {start + 10}, 1, 1)")
+        done.append(first)
+
+    # Its threads give their connection to the JVM back; others leave it to the garbage collector.
+    writers = [InheritableThread(target=write, args=(first,)) for first in (0, 30)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(done) == [0, 30]
+    rows = sorted(lake.sql("SELECT _row_id, id FROM {ns}.t"))
+    assert [row_id for row_id, _ in rows] == list(range(60))
+    assert sorted(key for _, key in rows) == list(range(60))
+    assert lake.load("t").metadata.next_row_id == 60
+
+
+def test_snapshots_are_loaded_when_they_are_asked_for(lake: Lake) -> None:
+    """Case O01: a client that asks for the snapshots of refs gets the others later."""
+    lake.sql("CREATE TABLE {ns}.t USING iceberg AS SELECT 1 AS id")
+    lake.sql("INSERT INTO {ns}.t VALUES (2)")
+    both = lake.sql("SELECT snapshot_id FROM {ns}.t.snapshots ORDER BY committed_at")
+    assert len(both) == 2
+    asked: list[str] = []
+
+    def note(chunk: bytes, _: object) -> bool:
+        asked.extend(re.findall(rf"GET \S+/{lake.ns}/tables/t\?(\S+) ", chunk.decode("latin-1")))
+        return False
+
+    with CutProxy("127.0.0.1", lake.warehouse.server.port) as proxy:
+        proxy.cut(Moment("request", note))
+        lazy = SparkCatalog(
+            lake.catalog.session,
+            lake.warehouse,
+            unique("refs"),
+            uri=f"http://127.0.0.1:{proxy.port}",
+            snapshot_loading_mode="refs",
+        )
+        assert sorted(lazy.sql(f"SELECT id FROM {lake.ns}.t")) == [(1,), (2,)]
+        assert set(asked) == {"snapshots=refs"}
+        assert lazy.sql(f"SELECT snapshot_id FROM {lake.ns}.t.snapshots ORDER BY committed_at") == both
+        assert set(asked) == {"snapshots=refs", "snapshots=all"}
+        first = both[0][0]
+        assert lazy.sql(f"SELECT id FROM {lake.ns}.t VERSION AS OF {first}") == [(1,)]
 
 
 def test_branches_tags_and_time_travel(lake: Lake) -> None:
@@ -173,32 +222,6 @@ def test_rename_and_register(lake: Lake) -> None:
     lake.call("register_table", f"'{lake.ns}.again', '{file}'")
     lake.sql("INSERT INTO {ns}.again VALUES (2)")
     assert lake.ids("{ns}.again") == [1, 2]
-
-
-def test_maintenance(lake: Lake) -> None:
-    lake.sql(
-        "CREATE TABLE {ns}.t (id BIGINT, kind STRING) USING iceberg"
-        " TBLPROPERTIES ('write.delete.mode' = 'merge-on-read', 'commit.manifest-merge.enabled' = 'false')"
-    )
-    for start in (0, 10, 20):
-        lake.sql(f"INSERT INTO {{ns}}.t SELECT id, 'x' FROM range({start}, {start + 10}, 1, 1)")
-    lake.sql("DELETE FROM {ns}.t WHERE id IN (1, 2)")
-    lake.sql("DELETE FROM {ns}.t WHERE id IN (3, 4)")
-    name = f"table => '{lake.ns}.t'"
-    expected = [number for number in range(30) if number not in (1, 2, 3, 4)]
-    assert (
-        lake.call("rewrite_position_delete_files", f"{name}, options => map('rewrite-all', 'true')")[0] >= 1
-    )
-    assert lake.call("rewrite_manifests", name)[0] >= 2
-    rewritten = lake.call("rewrite_data_files", f"{name}, options => map('rewrite-all', 'true')")
-    assert rewritten[:2] == (3, 1)
-    assert lake.ids("{ns}.t") == expected
-    expired = lake.call("expire_snapshots", f"{name}, older_than => TIMESTAMP '2999-01-01', retain_last => 1")
-    assert expired[0] >= 3
-    assert len(lake.sql("SELECT * FROM {ns}.t.snapshots")) == 1
-    assert lake.ids("{ns}.t") == expected
-    arguments = f"{name}, older_than => TIMESTAMP '2000-01-01', dry_run => true, prefix_listing => true"
-    assert lake.sql(f"CALL {lake.catalog.name}.system.remove_orphan_files({arguments})") == []
 
 
 def test_metadata_tables(lake: Lake) -> None:

@@ -54,6 +54,13 @@ class Warehouse(msgspec.Struct, frozen=True):
             "s3.secret-access-key": self.s3.secret_access_key,
         }
 
+    @property
+    def root(self) -> str:
+        """The location below which its tables are."""
+        if self.s3 is None:
+            return f"file://{self.server.data_dir}/warehouse"
+        return f"s3://{self.bucket}/warehouse"
+
     def files_below(self, location: str) -> set[str]:
         """The files that exist below a location, as paths relative to it.
 
@@ -70,6 +77,16 @@ class Warehouse(msgspec.Struct, frozen=True):
         return {
             entry["Key"].removeprefix(prefix) for page in listed for entry in page.get("Contents", ())
         } - {""}
+
+    def put(self, location: str, data: bytes = b"x") -> None:
+        """Writes a file."""
+        parts = urlsplit(location)
+        if self.s3 is None:
+            path = Path(parts.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        else:
+            self.s3.client().put_object(Bucket=parts.netloc, Key=parts.path.strip("/"), Body=data)
 
     def wait_until_empty(self, location: str) -> set[str]:
         """Waits for the purge queue and returns the files that it left."""

@@ -34,6 +34,10 @@ _LIBRARIES = (
     "caffeine-",
     "snappy-",
     "zstd-",
+    # The client of the AWS SDK.
+    "httpclient-",
+    "httpcore-",
+    "commons-codec-",
 )
 
 

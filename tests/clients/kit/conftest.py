@@ -17,9 +17,9 @@ def iceberg(iceberg_java: JavaGateway) -> Iceberg:
 
 
 @pytest.fixture(scope="session")
-def catalog(iceberg: Iceberg, disk_warehouse: Warehouse) -> Iterator[Any]:
-    """Java's REST catalog, connected to our service on the local disk."""
-    made = iceberg.catalog(disk_warehouse)
+def catalog(iceberg: Iceberg, warehouse: Warehouse) -> Iterator[Any]:
+    """Java's REST catalog, connected to our service on the local disk, then to that on S3."""
+    made = iceberg.catalog(warehouse)
     yield made
     made.close()
 

@@ -49,10 +49,12 @@ class Iceberg:
 
     def catalog(self, warehouse: Warehouse, **properties: str) -> Any:
         """A new REST catalog; `_` in the names of properties is `-`, and `__` is `.`."""
+        io = "hadoop.HadoopFileIO" if warehouse.s3 is None else "aws.s3.S3FileIO"
         settings = {
             "uri": warehouse.uri,
             "warehouse": warehouse.name,
-            "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+            "io-impl": f"org.apache.iceberg.{io}",
+            **warehouse.access_keys,
         }
         settings |= {name.replace("__", ".").replace("_", "-"): value for name, value in properties.items()}
         catalog = self.api.rest.RESTCatalog()

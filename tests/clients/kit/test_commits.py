@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.clients.kit.java import Iceberg, raises
+from tests.clients.warehouses import Warehouse
 
 
 @pytest.fixture
@@ -241,7 +241,9 @@ def test_branches_and_tags(iceberg: Iceberg, catalog: Any, identifier: Any) -> N
     assert set(again.refs()) == {"main", "audit"}
 
 
-def test_old_metadata_files_are_removed(iceberg: Iceberg, catalog: Any, identifier: Any) -> None:
+def test_old_metadata_files_are_removed(
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, identifier: Any
+) -> None:
     table = catalog.createTable(identifier, iceberg.schema())
     table.updateProperties().set("write.metadata.delete-after-commit.enabled", "true").set(
         "write.metadata.previous-versions-max", "2"
@@ -251,5 +253,6 @@ def test_old_metadata_files_are_removed(iceberg: Iceberg, catalog: Any, identifi
     current = catalog.loadTable(identifier).operations().current()
     kept = {entry.file() for entry in current.previousFiles()} | {current.metadataFileLocation()}
     assert len(kept) == 3
-    folder = Path(current.metadataFileLocation().removeprefix("file://").removeprefix("file:")).parent
-    assert {file.name for file in folder.glob("*.metadata.json")} == {name.rsplit("/", 1)[1] for name in kept}
+    folder = current.metadataFileLocation().rpartition("/")[0]
+    left = {name for name in warehouse.files_below(folder) if name.endswith(".metadata.json")}
+    assert left == {name.rpartition("/")[2] for name in kept}

@@ -57,9 +57,9 @@ def test_create_without_namespace(iceberg: Iceberg, catalog: Any) -> None:
         catalog.createTable(iceberg.identifier(MISSING, "tbl"), iceberg.schema())
 
 
-def test_complete_create(iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str) -> None:
+def test_complete_create(iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str) -> None:
     schema = complete_schema(iceberg)
-    location = f"file:{disk_warehouse.server.data_dir}/warehouse/{ns}/asked-for"
+    location = f"{warehouse.root}/{ns}/asked-for"
     builder = (
         catalog.buildTable(iceberg.identifier(ns, "tbl"), schema)
         .withLocation(location)
@@ -85,9 +85,9 @@ def test_complete_create(iceberg: Iceberg, catalog: Any, disk_warehouse: Warehou
         assert table.operations().current().previousFiles().isEmpty()
 
 
-def test_default_and_override_properties(iceberg: Iceberg, disk_warehouse: Warehouse, ns: str) -> None:
+def test_default_and_override_properties(iceberg: Iceberg, warehouse: Warehouse, ns: str) -> None:
     catalog = iceberg.catalog(
-        disk_warehouse,
+        warehouse,
         **{
             "table-default__key1": "default1",
             "table-default__key2": "default2",
@@ -209,7 +209,7 @@ def test_rename_to_existing(iceberg: Iceberg, catalog: Any, ns: str) -> None:
 
 
 def test_name_of_a_renamed_table_is_safe_to_use_again(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str
 ) -> None:
     name, renamed = iceberg.identifier(ns, "tbl"), iceberg.identifier(ns, "renamed")
     first = catalog.createTable(name, iceberg.schema())
@@ -217,33 +217,33 @@ def test_name_of_a_renamed_table_is_safe_to_use_again(
     catalog.renameTable(name, renamed)
     second = catalog.createTable(name, iceberg.schema())
     second.newFastAppend().appendFile(iceberg.data_file(second.spec())).commit()
-    kept = disk_warehouse.files_below(second.location())
+    kept = warehouse.files_below(second.location())
     assert kept
     gone = catalog.loadTable(renamed).location()
     assert catalog.dropTable(renamed, True)
-    assert not disk_warehouse.wait_until_empty(gone)
-    assert disk_warehouse.files_below(second.location()) == kept
+    assert not warehouse.wait_until_empty(gone)
+    assert warehouse.files_below(second.location()) == kept
     assert len(iceberg.paths(catalog.loadTable(name))) == 1
 
 
 def test_drop_without_purge_keeps_the_files(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str
 ) -> None:
     identifier = iceberg.identifier(ns, "tbl")
     table = catalog.createTable(identifier, iceberg.schema())
-    files = disk_warehouse.files_below(table.location())
+    files = warehouse.files_below(table.location())
     assert files
     assert catalog.dropTable(identifier, False)
     assert not catalog.tableExists(identifier)
-    assert disk_warehouse.files_below(table.location()) == files
+    assert warehouse.files_below(table.location()) == files
 
 
-def test_drop_with_purge(iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str) -> None:
+def test_drop_with_purge(iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str) -> None:
     identifier = iceberg.identifier(ns, "tbl")
     table = catalog.createTable(identifier, iceberg.schema())
     assert catalog.dropTable(identifier, True)
     assert not catalog.tableExists(identifier)
-    assert not disk_warehouse.wait_until_empty(table.location())
+    assert not warehouse.wait_until_empty(table.location())
 
 
 def test_drop_missing_is_no_error(iceberg: Iceberg, catalog: Any, ns: str) -> None:

@@ -59,10 +59,10 @@ def test_create(iceberg: Iceberg, catalog: Any, identifier: Any) -> None:
 
 
 def test_complete_create(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str, identifier: Any
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str, identifier: Any
 ) -> None:
     schema = iceberg.schema()
-    location = f"file:{disk_warehouse.server.data_dir}/warehouse/{ns}/asked-for"
+    location = f"{warehouse.root}/{ns}/asked-for"
     transaction = (
         catalog.buildTable(identifier, schema)
         .withLocation(location)
@@ -145,7 +145,7 @@ def test_create_or_replace_created_meanwhile(
 
 @pytest.mark.parametrize("how", ["createOrReplaceTransaction", "replaceTransaction"])
 def test_replace(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str, identifier: Any, how: str
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str, identifier: Any, how: str
 ) -> None:
     schema = iceberg.schema()
     original = catalog.buildTable(identifier, schema).withProperty("kept", "yes").create()
@@ -155,7 +155,7 @@ def test_replace(
     new_schema = iceberg.schema(
         iceberg.required(7, "new_id", "Integer"), iceberg.optional(8, "data", "String")
     )
-    location = f"file:{disk_warehouse.server.data_dir}/warehouse/{ns}/moved"
+    location = f"{warehouse.root}/{ns}/moved"
     builder = (
         catalog.buildTable(identifier, new_schema)
         .withLocation(location)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,10 +95,8 @@ def test_create_without_properties(iceberg: Iceberg, views: Views) -> None:
     assert sql_of(view) == {"spark": SQL}
 
 
-def test_complete_create(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str, views: Views
-) -> None:
-    location = f"file:{disk_warehouse.server.data_dir}/warehouse/{ns}/asked-for"
+def test_complete_create(iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str, views: Views) -> None:
+    location = f"{warehouse.root}/{ns}/asked-for"
     columns = iceberg.jvm.java.util.ArrayList([iceberg.required(5, "id", "Long")])
     view = (
         catalog.buildView(views.id("view"))
@@ -123,18 +120,18 @@ def test_complete_create(
 
 
 def test_default_and_override_properties(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str
 ) -> None:
     client = iceberg.catalog(
-        disk_warehouse, **{"view-default__key1": "default1", "view-override__key2": "override2"}
+        warehouse, **{"view-default__key1": "default1", "view-override__key2": "override2"}
     )
     view = Views(iceberg, client, ns).builder("view").withProperty("key2", "asked2").create()
     assert dict(view.properties()).items() >= {"key1": "default1", "key2": "override2"}.items()
     client.close()
 
 
-def test_metadata_path(disk_warehouse: Warehouse, views: Views) -> None:
-    path = f"file://{disk_warehouse.server.data_dir}/warehouse/{views.ns}/elsewhere"
+def test_metadata_path(warehouse: Warehouse, views: Views) -> None:
+    path = f"{warehouse.root}/{views.ns}/elsewhere"
     view = views.builder("view").withProperty("write.metadata.path", path).create()
     assert metadata(view).metadataFileLocation().startswith(path)
     assert views.load("view").properties()["write.metadata.path"] == path
@@ -368,11 +365,14 @@ def test_concurrent_versions(iceberg: Iceberg, views: Views) -> None:
     assert sql_of(updated) == {"spark": "select id"}
 
 
-def test_drop_keeps_the_file_of_a_view_that_must_not_be_collected(catalog: Any, views: Views) -> None:
+def test_drop_keeps_the_file_of_a_view_that_must_not_be_collected(
+    catalog: Any, warehouse: Warehouse, views: Views
+) -> None:
     view = views.builder("view").withProperty("gc.enabled", "false").create()
     location = metadata(view).metadataFileLocation()
     assert catalog.dropView(views.id("view"))
-    assert Path(location.removeprefix("file://").removeprefix("file:")).exists()
+    folder, _, name = location.rpartition("/")
+    assert name in warehouse.files_below(folder)
 
 
 def test_register_table_over_a_view(catalog: Any, views: Views) -> None:

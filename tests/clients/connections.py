@@ -37,14 +37,14 @@ def connect_pyiceberg(warehouse: Warehouse, **properties: str) -> RestCatalog:
     return catalog
 
 
-def connect_duckdb(warehouse: Warehouse) -> duckdb.DuckDBPyConnection:
+def connect_duckdb(warehouse: Warehouse, *attach_options: str) -> duckdb.DuckDBPyConnection:
     """A connection of DuckDB that has the warehouse attached as `lake`."""
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "threads": "2"})
     for name in _DUCKDB_EXTENSIONS:
         [extension] = Path(str(files(f"duckdb_extension_{name}"))).rglob("*.duckdb_extension")
         connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
-    options = ["TYPE iceberg", f"ENDPOINT '{warehouse.uri}'", "AUTHORIZATION_TYPE 'none'"]
+    options = ["TYPE iceberg", f"ENDPOINT '{warehouse.uri}'", "AUTHORIZATION_TYPE 'none'", *attach_options]
     if warehouse.s3 is not None:
         connection.execute(_duckdb_secret(warehouse.s3))
         options.append("ACCESS_DELEGATION_MODE 'none'")

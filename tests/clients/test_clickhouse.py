@@ -71,9 +71,10 @@ def test_changes_rows_and_columns(clickhouse: ClickHouse, catalog: RestCatalog, 
     assert [tuple(row.values()) for row in found] == rows
     read = catalog.load_table(name).scan().to_arrow().sort_by("id").to_pylist()
     assert [tuple(row.values()) for row in read] == rows
+    clickhouse.sql(f"ALTER TABLE lake.`{name}` RENAME COLUMN name TO label")
     clickhouse.sql(f"ALTER TABLE lake.`{name}` DROP COLUMN amount")
     table = catalog.load_table(name)
-    assert table.schema().column_names == ["id", "name"]
+    assert table.schema().column_names == ["id", "label"]
     assert table.metadata.last_column_id == 3
 
 

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.clients.connections import Connections
+from tests.clients.connections import Connections, connect_duckdb
 from tests.clients.warehouses import Warehouse, unique
 
 
@@ -55,8 +55,9 @@ def test_nested_schema(lake: Lake, connections: Connections, warehouse: Warehous
     assert catalog.list_namespaces(lake.schema) == []
 
 
-def test_rows(lake: Lake) -> None:
-    lake.sql("CREATE TABLE {ns}.t (id BIGINT, name VARCHAR)")
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows(lake: Lake, version: int) -> None:
+    lake.sql(f"CREATE TABLE {{ns}}.t (id BIGINT, name VARCHAR) WITH ('format-version' = '{version}')")
     lake.sql("INSERT INTO {ns}.t SELECT i, 'row ' || i FROM range(10) numbers(i)")
     lake.sql("UPDATE {ns}.t SET name = 'changed' WHERE id < 2")
     lake.sql("DELETE FROM {ns}.t WHERE id >= 4")
@@ -126,6 +127,15 @@ def test_properties(lake: Lake) -> None:
     properties = dict(lake.sql("SELECT * FROM iceberg_table_properties({ns}.t)"))
     assert properties["team"] == "x"
     assert "owner" not in properties
+
+
+def test_drop_with_purge(lake: Lake, connections: Connections, warehouse: Warehouse) -> None:
+    lake.sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    location = connections.pyiceberg(warehouse).load_table(f"{lake.schema}.t").location()
+    assert warehouse.files_below(location)
+    with connect_duckdb(warehouse, "PURGE_REQUESTED true") as purging:
+        purging.execute(f"DROP TABLE lake.{lake.schema}.t")
+    assert not warehouse.wait_until_empty(location)
 
 
 def test_columns_change(lake: Lake) -> None:

@@ -48,7 +48,8 @@ def test_namespaces(client: IcebergJs, catalog: RestCatalog) -> None:
     child = {"namespace": [*parent["namespace"], "eu west"]}
     client("createNamespace", parent, {"properties": {"owner": "me"}})
     client("createNamespace", child)
-    assert client("loadNamespaceMetadata", parent)["properties"]["owner"] == "me"
+    client("updateNamespaceProperties", parent, {"updates": {"owner": "us"}, "removals": ["absent"]})
+    assert client("loadNamespaceMetadata", parent)["properties"]["owner"] == "us"
     assert client("listNamespaces", {"parent": parent})["namespaces"] == [child]
     assert catalog.list_namespaces(tuple(parent["namespace"])) == [tuple(child["namespace"])]
     with pytest.raises(RuntimeError, match=r"409: .*not empty"):
@@ -90,3 +91,14 @@ def test_changes_a_table_of_others(client: IcebergJs, catalog: RestCatalog, name
     client("dropTable", destination)
     client("registerTable", {"namespace": [namespace]}, {"name": "again", "metadata-location": location})
     assert catalog.load_table(f"{namespace}.again").metadata.table_uuid == table.metadata.table_uuid
+
+
+def test_drop_with_purge(
+    client: IcebergJs, catalog: RestCatalog, warehouse: Warehouse, namespace: str
+) -> None:
+    table = catalog.create_table(f"{namespace}.t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    assert warehouse.files_below(table.location())
+    client("dropTable", {"namespace": [namespace], "name": "t"}, {"purge": True})
+    assert not catalog.table_exists(table.name())
+    assert not warehouse.wait_until_empty(table.location())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import daft
 import httpx
 import pytest
 
@@ -63,11 +65,23 @@ def test_clickhouse(connections: Connections, warehouse: Warehouse, namespace: s
     ]
 
 
+def test_daft(connections: Connections, warehouse: Warehouse, namespace: str) -> None:
+    catalog = daft.Catalog.from_iceberg(connections.pyiceberg(warehouse))
+    assert [str(each) for each in catalog.list_tables(namespace)] == [f"{namespace}.{name}" for name in NAMES]
+
+
 def test_iceberg_js(iceberg_js: NodeProject, warehouse: Warehouse, namespace: str) -> None:
     client = IcebergJs(iceberg_js, warehouse)
     listed = client("listTables", {"namespace": [namespace]})["identifiers"]
+    names: list[str] = []
+    options: dict[str, Any] = {"pageSize": 100}
+    while options:
+        page = client("listTables", {"namespace": [namespace]}, options)
+        names += [each["name"] for each in page["identifiers"]]
+        token = page.get("nextPageToken")
+        options = {"pageSize": 100, "pageToken": token} if token else {}
     client.close()
-    assert [each["name"] for each in listed] == NAMES
+    assert [each["name"] for each in listed] == names == NAMES
 
 
 def test_pages(warehouse: Warehouse, namespace: str) -> None:

@@ -51,6 +51,28 @@ def test_appends_and_overwrites(catalog: RestCatalog, table: Table) -> None:
     assert table.scan().to_arrow().to_pylist() == [{"id": 9, "name": "only"}]
 
 
+def test_creates_and_overwrites_a_part(catalog: RestCatalog, warehouse: Warehouse, table: Table) -> None:
+    namespace = table.name()[0]
+    options = polars_storage_options(table) if warehouse.s3 else None
+    name = f"{namespace}.made.t"
+    pl.LazyFrame({"id": [1, 2], "name": ["a", "b"]}).sink_iceberg(
+        name,
+        mode="append",
+        create_if_not_exists=True,
+        create_namespace_if_not_exists=True,
+        catalog=catalog,
+        storage_options=options,
+    )
+    assert catalog.list_namespaces(namespace) == [(namespace, "made")]
+    made = catalog.load_table(name)
+    pl.LazyFrame({"id": [2], "name": ["changed"]}).sink_iceberg(
+        made, mode="overwrite", overwrite_filter=pl.col("id") == 2, storage_options=options
+    )
+    made = catalog.load_table(name)
+    assert scan(made).sort("id").collect().rows() == [(1, "a"), (2, "changed")]
+    assert made.scan().to_arrow().sort_by("id")["name"].to_pylist() == ["a", "changed"]
+
+
 def test_reads_an_older_snapshot(catalog: RestCatalog, table: Table) -> None:
     first = table.snapshots()[0].snapshot_id
     pl.DataFrame({"id": [4], "name": ["d"]}).write_iceberg(table, mode="append")

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    ViewAlreadyExistsError,
 )
 from pyiceberg.expressions import EqualTo, GreaterThan
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -22,6 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, YearTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
+from pyiceberg.view.metadata import ViewRepresentation, ViewVersion
 
 from tests.clients.connections import Connections
 from tests.clients.warehouses import Warehouse, unique
@@ -267,6 +269,23 @@ def test_properties(catalog: RestCatalog, table: Table) -> None:
     properties = catalog.load_table(table.name()).properties
     assert properties["comment"] == "one"
     assert "gone" not in properties
+
+
+def test_own_views(catalog: RestCatalog, namespace: str) -> None:
+    name = f"{namespace}.v"
+    query = ViewRepresentation.model_validate({"type": "sql", "sql": "SELECT 1 AS id", "dialect": "spark"})
+    version = ViewVersion.model_validate(
+        {"schema-id": 0, "representations": [query], "default-namespace": [namespace]}
+    )
+    created = catalog.create_view(name, pa.schema([("id", pa.int64())]), version, properties={"k": "v"})
+    loaded = catalog.load_view(name)
+    assert loaded.metadata == created.metadata
+    assert loaded.metadata.properties["k"] == "v"
+    assert [each.root.sql for each in loaded.metadata.versions[0].representations] == ["SELECT 1 AS id"]
+    with pytest.raises(ViewAlreadyExistsError):
+        catalog.create_view(name, pa.schema([("id", pa.int64())]), version)
+    catalog.drop_view(name)
+    assert catalog.list_views(namespace) == []
 
 
 @pytest.fixture

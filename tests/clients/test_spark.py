@@ -179,7 +179,7 @@ def test_snapshots_are_loaded_when_they_are_asked_for(lake: Lake) -> None:
 
 def test_branches_tags_and_time_travel(lake: Lake) -> None:
     lake.sql("CREATE TABLE {ns}.t USING iceberg AS SELECT 1 AS id")
-    [(first,)] = lake.sql("SELECT snapshot_id FROM {ns}.t.snapshots")
+    [(first, then)] = lake.sql("SELECT snapshot_id, string(committed_at) FROM {ns}.t.snapshots")
     lake.sql("ALTER TABLE {ns}.t CREATE TAG release RETAIN 7 DAYS")
     lake.sql("ALTER TABLE {ns}.t CREATE BRANCH audit")
     lake.sql("INSERT INTO {ns}.t.branch_audit VALUES (2)")
@@ -189,6 +189,7 @@ def test_branches_tags_and_time_travel(lake: Lake) -> None:
     assert lake.ids("{ns}.t") == [1, 2]
     assert lake.ids("{ns}.t.tag_release") == [1]
     assert lake.ids(f"{{ns}}.t VERSION AS OF {first}") == [1]
+    assert lake.ids(f"{{ns}}.t TIMESTAMP AS OF '{then}'") == [1]
     lake.call("rollback_to_snapshot", f"'{lake.ns}.t', {first}")
     assert lake.ids("{ns}.t") == [1]
     lake.sql("ALTER TABLE {ns}.t DROP TAG release")

@@ -102,7 +102,7 @@ def write_with_clickhouse(connections: Connections, warehouse: Warehouse, name: 
 
 
 def write_with_polars(connections: Connections, warehouse: Warehouse, name: str) -> list[samples.Row]:
-    """Appends to a table that PyIceberg made: Polars has no statement that creates one."""
+    """Appends to a table that PyIceberg made."""
     import polars
 
     table = connections.pyiceberg(warehouse).create_table(name, samples.SCHEMA)

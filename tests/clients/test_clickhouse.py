@@ -101,8 +101,12 @@ def test_drops_and_reports_an_error(clickhouse: ClickHouse, catalog: RestCatalog
 
 def test_lists_snapshots(clickhouse: ClickHouse, catalog: RestCatalog, name: str) -> None:
     clickhouse.sql(f"INSERT INTO lake.`{name}` VALUES (3, 'c')")
-    query = "SELECT snapshot_id FROM system.iceberg_history WHERE database = 'lake' AND table = "
-    listed = clickhouse.select(f"{query}'{name}' ORDER BY made_current_at")["snapshot_id"].to_pylist()
+    # It looks at every table; one with a type that it does not know would end the query.
+    query = (
+        f"SELECT snapshot_id FROM system.iceberg_history WHERE database = 'lake' AND table = '{name}'"
+        " ORDER BY made_current_at SETTINGS database_datalake_require_metadata_access = 0"
+    )
+    listed = clickhouse.select(query)["snapshot_id"].to_pylist()
     assert listed == [each.snapshot_id for each in catalog.load_table(name).snapshots()]
 
 

@@ -44,13 +44,13 @@ def append_with_clock(warehouse: Warehouse, ns: str, table: Any, made_ms: int) -
 
 @pytest.mark.parametrize("off_by_ms", [10 * HOUR_MS, 50_000, -50_000, -10 * HOUR_MS])
 def test_a_wrong_clock_stops_nobody(
-    iceberg: Iceberg, catalog: Any, disk_warehouse: Warehouse, ns: str, off_by_ms: int
+    iceberg: Iceberg, catalog: Any, warehouse: Warehouse, ns: str, off_by_ms: int
 ) -> None:
     identifier = iceberg.identifier(ns, "tbl")
     table = catalog.createTable(identifier, iceberg.schema())
     table.newFastAppend().appendFile(iceberg.data_file(table.spec())).commit()
     first, first_ms = table.currentSnapshot().snapshotId(), int(table.history()[0].timestampMillis())
-    second = append_with_clock(disk_warehouse, ns, table, now_ms() + off_by_ms)
+    second = append_with_clock(warehouse, ns, table, now_ms() + off_by_ms)
 
     loaded = catalog.loadTable(identifier)
     assert loaded.currentSnapshot().snapshotId() == second

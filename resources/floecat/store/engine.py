@@ -62,6 +62,8 @@ class Store:
         self._url = url
         self._timeout_s = timeout_s
         self._sqlite = url.get_backend_name() == "sqlite"
+        if self._sqlite:
+            sqlite.create_file(url)
         self._begin = "BEGIN IMMEDIATE" if self._sqlite else "BEGIN"
         self._engine = self._create_engine(
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -16,17 +17,39 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.errors import StoreUnavailableError
 
-__all__ = ["create_engine"]
+__all__ = ["create_engine", "create_file"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
 _CACHED_STATEMENTS: Final = 256
 
+_creating: Final = Lock()
+
+
+def create_file(url: sa.URL) -> None:
+    """Creates the file of a URL, readable by its owner only, where it is missing.
+
+    One that exists is never opened here. Whoever closes a file gives up all POSIX locks that the process
+    holds on it, those of SQLite's own connections too. Another process would then take the store for unused,
+    and delete the WAL below them.
+
+    Raises:
+        SettingsError: the URL names no file.
+        StoreUnavailableError: the file cannot be created.
+    """
+    path = _file_of(url)
+    with _creating:  # no other thread connects to a file before it is closed here
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _create_exclusively(path)
+        except OSError as error:
+            raise StoreUnavailableError("The store cannot open its file") from error
+
 
 def create_engine(
     url: sa.URL, *, timeout_s: float, pool: dict[str, Any], foreign_keys: bool = True
 ) -> sa.Engine:
-    """An engine on a file, which is created, readable by its owner only, where it is missing.
+    """An engine on a file that `create_file` has been called for.
 
     Args:
         url: `sqlite:///relative/path` or `sqlite:////absolute/path`.
@@ -36,11 +59,8 @@ def create_engine(
 
     Raises:
         SettingsError: the URL names no file.
-        StoreUnavailableError: the file cannot be created.
     """
-    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-        raise SettingsError("The URL of a SQLite store must name a file, as in sqlite:////var/lib/floecat.db")
-    _create_file(Path(url.database))
+    _file_of(url)
     engine = sa.create_engine(
         url,
         connect_args={
@@ -57,12 +77,18 @@ def create_engine(
     return engine
 
 
-def _create_file(path: Path) -> None:
+def _create_exclusively(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError as error:
-        raise StoreUnavailableError("The store cannot open its file") from error
+        created = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    os.close(created)
+
+
+def _file_of(url: sa.URL) -> Path:
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise SettingsError("The URL of a SQLite store must name a file, as in sqlite:////var/lib/floecat.db")
+    return Path(url.database)
 
 
 def _configure(connection: sqlite3.Connection, foreign_keys: bool) -> None:

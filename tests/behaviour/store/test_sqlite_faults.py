@@ -51,6 +51,25 @@ def test_how_a_file_is_opened(lite: Store) -> None:
     lite.close()
 
 
+def test_another_store_on_the_file_gives_up_no_lock(lite: Store, path: Path) -> None:
+    """The last connection to close deletes the WAL, and would take one without a lock for gone."""
+    lite.ping()
+    with lite.write() as conn:
+        conn.change(sa.text("CREATE TABLE kept (x INTEGER)"))
+    Store.open(f"sqlite:///{path}").close()
+    lite.upgrade()
+    read = (
+        f"import sqlite3; other = sqlite3.connect({str(path)!r});"
+        "print(*other.execute('SELECT x FROM kept')); other.close()"
+    )
+    subprocess.run([sys.executable, "-c", read], check=True)
+    with lite.write() as conn:
+        conn.change(sa.text("INSERT INTO kept VALUES (7)"))
+    found = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True, text=True)
+    assert found.stdout == "(7,)\n"
+    lite.close()
+
+
 def test_a_full_disk(lite: Store) -> None:
     namespace = add_namespace(lite, add_catalog(lite).id, "a")
     row, document = entry_of(namespace, "t"), compress(os.urandom(2_000_000))

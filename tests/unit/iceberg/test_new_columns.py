@@ -17,6 +17,7 @@ def _with_default(type: str, value: object, name: str = "c") -> Schema:
     [
         ("decimal(9, 2)", "-14.20"),
         ("float", 3.4028234663852886e38),
+        ("float", -3.4028235e38),
         ("double", 1e300),
         ("date", "2017-11-16"),
         ("time", "22:31:08"),

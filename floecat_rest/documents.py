@@ -76,6 +76,7 @@ class Documents:
         *,
         config: Mapping[str, str] | None = None,
         etag: str | None = None,
+        kept_as: str | None = None,
         mode: str = "all",
     ) -> DocumentResponse:
         """200 with a document.
@@ -85,13 +86,15 @@ class Documents:
             metadata_location: its file; None for a staged table.
             accept_encoding: header of the request.
             config: client settings; None leaves the field out.
-            etag: tag of the representation.
-            mode: which form of the document at `metadata_location` this is.
+            etag: tag of the representation, to be sent.
+            kept_as: names the state that the document is of, as the compressed answer is kept under it; None
+                keeps none.
+            mode: which form of the document this is.
         """
         parts = _parts(pieces, metadata_location, config)
         if not _compresses(pieces, accept_encoding):
             return _found(parts, etag)
-        key = _key(parts, mode) if metadata_location else None
+        key = _key(parts, kept_as, mode) if kept_as else None
         compressed = self._cache.get(key) if key is not None else None
         if compressed is None:
             compressed = gzip_member(parts)
@@ -106,14 +109,16 @@ class Documents:
         accept_encoding: str | None,
         *,
         config: Mapping[str, str],
-        etag: str | None,
+        etag: str,
         mode: str,
     ) -> DocumentResponse | None:
-        """As `answer`; None if a large document had to be compressed for it."""
+        """As `answer`, kept under the tag; None if a large document had to be compressed for it."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
-            compressed = self._cache.get(_key(_parts(pieces, metadata_location, config), mode))
+            compressed = self._cache.get(_key(_parts(pieces, metadata_location, config), etag, mode))
             return None if compressed is None else _found((compressed,), etag, _GZIP)
-        return self.answer(pieces, metadata_location, accept_encoding, config=config, etag=etag, mode=mode)
+        return self.answer(
+            pieces, metadata_location, accept_encoding, config=config, etag=etag, kept_as=etag, mode=mode
+        )
 
 
 _JSON = (b"content-type", b"application/json")
@@ -129,8 +134,8 @@ def _parts(
     return (prefix, *pieces, suffix)
 
 
-def _key(parts: Sequence[Piece], mode: str) -> Hashable:
-    return parts[0], mode, _size(parts[1:-1]), parts[-1]
+def _key(parts: Sequence[Piece], kept_as: str, mode: str) -> Hashable:
+    return kept_as, mode, parts[0], parts[-1]
 
 
 def _found(body: Sequence[Piece], etag: str | None, *headers: tuple[bytes, bytes]) -> DocumentResponse:

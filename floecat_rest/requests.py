@@ -164,13 +164,18 @@ class CatalogRequest(Request[Principal, None, Any]):
             self.header(b"accept-encoding"),
             config=table.config if with_config else None,
             etag=table.etag,
+            kept_as=table.etag,
             mode=mode,
         )
 
     def view_answer(self, view: LoadedView) -> DocumentResponse:
         """Renders a view: `LoadViewResult`."""
         return self.services.documents.answer(
-            (view.metadata,), view.metadata_location, self.header(b"accept-encoding"), config=view.config
+            (view.metadata,),
+            view.metadata_location,
+            self.header(b"accept-encoding"),
+            config=view.config,
+            kept_as=view.etag,
         )
 
     def _namespaces(self) -> list[Namespace]:

@@ -90,7 +90,7 @@ class LoadsAtOnce:
                 )
             except FloecatError as error:
                 return _refusal(scope, error)
-        if table is None or table.metadata_location is None:
+        if table is None or table.metadata_location is None or table.etag is None:
             return None
         if table.not_modified:
             return self._services.documents.not_modified(table.etag)

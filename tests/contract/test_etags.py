@@ -100,11 +100,18 @@ def test_other_tables_have_other_tags(catalog: Catalog, namespace: Namespace):
     assert len(tags) == 5
 
 
-def test_one_metadata_file_under_two_names_has_one_tag(catalog: Catalog, namespace: Namespace):
+def test_one_metadata_file_under_two_names_has_two_tags(catalog: Catalog, namespace: Namespace):
     table = catalog.create_table(namespace)
     body = {"name": "again", "metadata-location": table.created.json()["metadata-location"]}
     answer = catalog.post(f"{catalog.namespace_path(namespace)}/register", body)
-    assert etag_of(answer) == etag_of(table.created)
+    assert etag_of(answer) != etag_of(table.created)
+
+
+def test_a_table_that_was_registered_again_has_another_tag(catalog: Catalog, namespace: Namespace):
+    source = _registered(catalog, namespace)
+    answer = _load(source.table, etag_of(source.table.created))
+    assert answer.status_code == 200
+    assert etag_of(answer) == etag_of(source.answer)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +150,15 @@ def test_missing_table_is_404_also_with_if_none_match(catalog: Catalog, namespac
         assert_error(answer, 404, "NoSuchTableException")
 
 
-def test_rename_keeps_the_tag(catalog: Catalog, namespace: Namespace, table: Table):
+def test_a_renamed_table_has_a_tag_of_its_own(catalog: Catalog, namespace: Namespace, table: Table):
     target = {"namespace": list(namespace), "name": "renamed"}
     assert (
         catalog.post("/tables/rename", {"source": table.identifier, "destination": target}).status_code == 204
     )
-    headers = {"if-none-match": etag_of(table.created)}
-    assert catalog.get(f"{catalog.tables_path(namespace)}/renamed", headers=headers).status_code == 304
+    path = f"{catalog.tables_path(namespace)}/renamed"
+    headers = {"if-none-match": etag_of(catalog.get(path))}
+    assert catalog.get(path, headers=headers).status_code == 304
+    assert catalog.get(path, headers={"if-none-match": etag_of(table.created)}).status_code == 200
 
 
 def test_answers_vary_by_encoding(table: Table):

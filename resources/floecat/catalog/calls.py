@@ -11,6 +11,7 @@ import msgspec
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.fileio.locations import AllowedLocations
+from floecat.store.tables import EntryState
 
 __all__ = ["Call", "Catalog", "EntryKind", "LoadedTable", "LoadedView", "Page", "PageRequest", "RequestKey"]
 
@@ -82,6 +83,8 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """Client-safe settings of the storage that the table lives in."""
     not_modified: bool = False
     """The caller's copy is current."""
+    state: EntryState | None = None
+    """Of which state of the entry this is all of the metadata, or its refs; `None` where nobody knows."""
 
     @property
     def metadata(self) -> bytes:
@@ -100,3 +103,5 @@ class LoadedView(msgspec.Struct, frozen=True):
     metadata: bytes
     metadata_location: str
     config: Mapping[str, str] = {}
+    etag: str | None = None
+    """Names this state; the REST specification sends no tags of views."""

@@ -1,7 +1,6 @@
-"""Metadata documents in memory, by location.
+"""Metadata documents in memory, by the state of the entry that has them.
 
-A metadata location names the same bytes for ever, so what is cached is never wrong; a budget in bytes
-bounds it.
+A state names the same bytes for ever, so what is cached is never wrong; a budget in bytes bounds it.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from floecat.compression.pieces import Piece
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryRow
+from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["Document", "KnownLocations"]
+__all__ = ["Document", "KnownStates"]
 
 V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
@@ -87,27 +86,27 @@ class Document(Generic[V]):
         return self._parsed
 
 
-class KnownLocations:
-    """The metadata location that each name had when last seen: a hint, checked by every load.
+class KnownStates:
+    """The state that the entry of each name had when last seen: a hint, checked by every load.
 
-    With it a load asks the store for the document only when the pointer has moved, in the same statement.
+    With it a load asks the store for the document only when the entry has changed, in the same statement.
     """
 
     def __init__(self, max_entries: int = 100_000) -> None:
         """Takes how many names are remembered."""
         self._max_entries = max_entries
-        self._locations: OrderedDict[tuple[UUID, TableIdentifier], str] = OrderedDict()
+        self._states: OrderedDict[tuple[UUID, TableIdentifier], EntryState] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, catalog_id: UUID, identifier: TableIdentifier) -> str | None:
-        """The last known metadata location."""
-        return self._locations.get((catalog_id, identifier))
+    def get(self, catalog_id: UUID, identifier: TableIdentifier) -> EntryState | None:
+        """The last known state."""
+        return self._states.get((catalog_id, identifier))
 
-    def put(self, catalog_id: UUID, identifier: TableIdentifier, location: str) -> None:
-        """Remembers a location."""
+    def put(self, catalog_id: UUID, identifier: TableIdentifier, state: EntryState) -> None:
+        """Remembers a state."""
         key = (catalog_id, identifier)
         with self._lock:
-            self._locations[key] = location
-            self._locations.move_to_end(key)
-            if len(self._locations) > self._max_entries:
-                self._locations.popitem(last=False)
+            self._states[key] = state
+            self._states.move_to_end(key)
+            if len(self._states) > self._max_entries:
+                self._states.popitem(last=False)

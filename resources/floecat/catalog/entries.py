@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from floecat.catalog.calls import Catalog
-from floecat.catalog.documents import Document, KnownLocations
+from floecat.catalog.documents import Document, KnownStates
 from floecat.iceberg.json_arrays import fragment_size
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.views import ViewMetadata
@@ -44,7 +44,7 @@ class Entries:
         """Takes the store and how many bytes of metadata stay in memory."""
         self._store = store
         self._documents: LruCache[Document[Any]] = LruCache(budget_bytes)
-        self._known = KnownLocations()
+        self._known = KnownStates()
         # one cold load of a document at a time: ten clients that open a huge table read it once
         self._cold = [Lock() for _ in range(_STRIPES)]
 
@@ -59,17 +59,17 @@ class Entries:
 
         `None` says nothing about whether the table exists.
         """
-        location, document = self._held(catalog, identifier)
+        known, document = self._held(catalog, identifier)
         conn = self._store.at_once
         if document is None or conn is None:
             return None
         row = document.row_of(catalog.id, identifier)
         if row is None:
-            row = tables.load(conn, catalog.id, identifier, location)
+            row = tables.load(conn, catalog.id, identifier, known)
             if row is None or row.document is not None:
                 return None
             document.seen(identifier, row)
-        elif tables.version(conn, row.id) != row.version:
+        elif tables.state(conn, row.id) != row.state:
             return None
         return Entry(identifier, row, document) if row.kind == "table" else None
 
@@ -89,7 +89,7 @@ class Entries:
     def is_current(self, entry: Entry[V]) -> bool:
         """Whether an entry is still as it was seen, in one quick statement."""
         with self._store.read() as conn:
-            return tables.version(conn, entry.row.id) == entry.row.version
+            return tables.state(conn, entry.row.id) == entry.row.state
 
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
@@ -100,7 +100,7 @@ class Entries:
     ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:
         """Entries of either kind, in one statement; names that do not exist are left out."""
         held = {identifier: self._held(catalog, identifier) for identifier in identifiers}
-        wanted = [(identifier, location) for identifier, (location, _) in held.items()]
+        wanted = [(identifier, known) for identifier, (known, _) in held.items()]
         with self._store.read() as conn:
             rows = tables.load_many(conn, catalog.id, wanted)
         return {
@@ -109,27 +109,27 @@ class Entries:
         }
 
     def remember(
-        self, catalog: Catalog, identifier: TableIdentifier, location: str, document: Document[V]
+        self, catalog: Catalog, identifier: TableIdentifier, state: tables.EntryState, document: Document[V]
     ) -> None:
         """Keeps a document that is current now, in place of the one before."""
         before = self._known.get(catalog.id, identifier)
-        if before is not None and before != location:
+        if before is not None and before != state:
             self._documents.drop(before)
-        self._documents.put(location, document, _weight(document))
-        self._known.put(catalog.id, identifier, location)
+        self._documents.put(state, document, _weight(document))
+        self._known.put(catalog.id, identifier, state)
 
-    def remembered(self, location: str) -> Document[Any] | None:
-        """The document of a metadata location, if it is in memory."""
-        return self._documents.get(location)
+    def remembered(self, state: tables.EntryState) -> Document[Any] | None:
+        """The document of a state, if it is in memory."""
+        return self._documents.get(state)
 
     def _find(
         self, catalog: Catalog, identifier: TableIdentifier, kind: str, model: type[V]
     ) -> Entry[V] | None:
-        location, document = self._held(catalog, identifier)
+        known, document = self._held(catalog, identifier)
         if document is None:
             with self._cold[hash(identifier) % _STRIPES]:
                 return self._load(catalog, identifier, kind, model)
-        return self._load(catalog, identifier, kind, model, location, document)
+        return self._load(catalog, identifier, kind, model, known, document)
 
     def _load(
         self,
@@ -137,21 +137,23 @@ class Entries:
         identifier: TableIdentifier,
         kind: str,
         model: type[V],
-        location: str | None = None,
+        known: tables.EntryState | None = None,
         document: Document[V] | None = None,
     ) -> Entry[V] | None:
         if document is None:  # another thread may have loaded it while this one waited
-            location, document = self._held(catalog, identifier)
+            known, document = self._held(catalog, identifier)
         with self._store.read() as conn:
-            row = tables.load(conn, catalog.id, identifier, location)
+            row = tables.load(conn, catalog.id, identifier, known)
         if row is None or row.kind != kind:
             return None
         return self._entry(catalog, identifier, row, document, model)
 
-    def _held(self, catalog: Catalog, identifier: TableIdentifier) -> tuple[str | None, Document[Any] | None]:
-        location = self._known.get(catalog.id, identifier)
-        document = self._documents.get(location) if location else None
-        return (location, document) if document else (None, None)
+    def _held(
+        self, catalog: Catalog, identifier: TableIdentifier
+    ) -> tuple[tables.EntryState | None, Document[Any] | None]:
+        known = self._known.get(catalog.id, identifier)
+        document = self._documents.get(known) if known else None
+        return (known, document) if document else (None, None)
 
     def _entry(
         self,
@@ -169,7 +171,7 @@ class Entries:
         parse = cast(Callable[[bytes], V], model.parse)
         document = Document(stored_documents.decompress(row.document), parse)
         document.seen(identifier, msgspec.structs.replace(row, document=None))
-        self.remember(catalog, identifier, row.metadata_location, document)
+        self.remember(catalog, identifier, row.state, document)
         return Entry(identifier, row, document)
 
 

@@ -1,7 +1,7 @@
 """Entity tags of tables.
 
-A tag names one representation: the metadata location, which is new with every commit, and the snapshots mode.
-Create, commit, register and load of the same metadata so agree on it (RFC 9110 section 8.8.3).
+A tag names one representation: the state of the entry, and the snapshots mode. Create, commit, register and
+load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state, with another tag.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Literal
 
+from floecat.store.tables import EntryState
+
 __all__ = ["SnapshotsMode", "etag_of", "matches"]
 
 SnapshotsMode = Literal["all", "refs"]
 """Which snapshots a load returns: all, or those that a branch or tag points at."""
 
 
-def etag_of(metadata_location: str, snapshots: SnapshotsMode = "all") -> str:
+def etag_of(state: EntryState, snapshots: SnapshotsMode = "all") -> str:
     """The entity tag, quoted and weak: the bytes may be compressed or not."""
-    digest = blake2b(f"{metadata_location}|{snapshots}".encode(), digest_size=16)
+    named = f"{state.id.hex}|{state.version}|{snapshots}|{state.metadata_location}"
+    digest = blake2b(named.encode(), digest_size=16)
     return f'W/"{digest.hexdigest()}"'
 
 

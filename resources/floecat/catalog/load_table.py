@@ -14,6 +14,7 @@ from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError, NoSuchTableError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryState
 
 __all__ = ["TableLoader", "missing_table"]
 
@@ -118,22 +119,26 @@ class TableLoader:
     def _answer(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable:
-        location = entry.row.metadata_location
-        etag = etag_of(location, mode)
+        state = entry.row.state
+        location = state.metadata_location
+        etag = etag_of(state, mode)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
-        return LoadedTable(_pieces(entry, mode), location, etag, self._config.of(entry.row.location))
+        config = self._config.of(entry.row.location)
+        return LoadedTable(_pieces(entry, mode), location, etag, config, state=state)
 
-    def loaded(self, pieces: Sequence[Piece], metadata_location: str | None, location: str) -> LoadedTable:
+    def loaded(self, pieces: Sequence[Piece], state: EntryState | None, location: str) -> LoadedTable:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
             pieces: the document.
-            metadata_location: its file; `None` for a staged table, which has no tag either.
+            state: of the entry; `None` for a staged table, which has neither file nor tag.
             location: where the table lives.
         """
-        etag = etag_of(metadata_location) if metadata_location else None
-        return LoadedTable(pieces, metadata_location, etag, self._config.of(location))
+        config = self._config.of(location)
+        if state is None:
+            return LoadedTable(pieces, None, None, config)
+        return LoadedTable(pieces, state.metadata_location, etag_of(state), config, state=state)
 
 
 def missing_table(identifier: TableIdentifier) -> NoSuchTableError:

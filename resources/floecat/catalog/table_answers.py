@@ -1,8 +1,8 @@
 """How the answers of table mutations are kept for replay.
 
 A small document is kept whole. A large one is kept as its metadata location: the file is immutable, so the
-answer is the same bytes. When the file has been deleted since, the current table is answered, which the
-specification allows ("may reflect a newer state").
+answer is the same bytes. When the file has been deleted since, or another table's is in its place, the
+current table is answered, which the specification allows ("may reflect a newer state").
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from floecat.catalog.metadata_files import MetadataFiles
 from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.errors import CommitStateUnknownError, FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryState
 
 __all__ = ["TableAnswer", "TableAnswers", "ViewAnswer"]
 
@@ -32,10 +33,12 @@ class _Kept(msgspec.Struct):
 
 class _KeptWhole(_Kept, tag="whole"):
     metadata: msgspec.Raw
+    state: EntryState | None = None
 
 
 class _KeptByLocation(_Kept, tag="by-location"):
     table_uuid: str
+    state: EntryState | None = None
 
 
 class _Identity(msgspec.Struct, rename="kebab"):
@@ -55,13 +58,13 @@ class TableAnswers:
         """The codec for a table."""
         return TableAnswer(self, call, identifier)
 
-    def document(self, call: Call, location: str) -> bytes:
-        """The document of a metadata location, from memory or from its file.
+    def document(self, call: Call, location: str, state: EntryState | None) -> bytes:
+        """The document of a state from memory, or from its file.
 
         Raises:
             FileMissingError: the file is gone.
         """
-        held = self._entries.remembered(location)
+        held = self._entries.remembered(state) if state is not None else None
         return held.data if held is not None else self._files.read(call.catalog.allowed, location)
 
     def current(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
@@ -83,20 +86,24 @@ class TableAnswer:
         about = (answer.metadata_location, answer.etag, answer.config)
         location = answer.metadata_location
         if location is None or answer.size_bytes <= _INLINE_BYTES or _is_derived(location):
-            return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata)))
-        return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer)))
+            return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state))
+        return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer.metadata), answer.state))
 
     def decode(self, data: bytes) -> LoadedTable:
         """The answer of `encode`."""
         kept = msgspec.json.decode(data, type=_KeptWhole | _KeptByLocation)
         if isinstance(kept, _KeptWhole):
-            return LoadedTable((bytes(kept.metadata),), kept.metadata_location, kept.etag, kept.config)
+            whole = (bytes(kept.metadata),)
+            return LoadedTable(whole, kept.metadata_location, kept.etag, kept.config, state=kept.state)
         location = kept.metadata_location or ""
         try:
-            document = self._answers.document(self._call, location)
+            document = self._answers.document(self._call, location, kept.state)
         except FileMissingError:
             return self._current(kept.table_uuid)
-        return LoadedTable((document,), location, kept.etag, kept.config)
+        # old files of format version 1 may have none
+        if _uuid_of(document) not in ("", kept.table_uuid):
+            return self._current(kept.table_uuid)
+        return LoadedTable((document,), location, kept.etag, kept.config, state=kept.state)
 
     def _current(self, table_uuid: str) -> LoadedTable:
         """The table as it is now, if it is still the one that was answered."""
@@ -104,7 +111,7 @@ class TableAnswer:
             table = self._answers.current(self._call, self._identifier)
         except NoSuchTableError:
             table = None
-        if table is None or _uuid_of(table) != table_uuid:
+        if table is None or _uuid_of(table.metadata) != table_uuid:
             raise CommitStateUnknownError(
                 f"The change of {self._identifier} was made; the table has been dropped or renamed since,"
                 " and its metadata file is gone"
@@ -117,8 +124,8 @@ def _is_derived(metadata_location: str) -> bool:
     return COMPAT_FILE.fullmatch(metadata_location.rpartition("/")[2]) is not None
 
 
-def _uuid_of(table: LoadedTable) -> str:
-    return msgspec.json.decode(table.metadata, type=_Identity).table_uuid
+def _uuid_of(document: bytes) -> str:
+    return msgspec.json.decode(document, type=_Identity).table_uuid
 
 
 class ViewAnswer:
@@ -127,10 +134,10 @@ class ViewAnswer:
     def encode(self, answer: LoadedView) -> bytes:
         """The answer as JSON."""
         return msgspec.json.encode(
-            _KeptWhole(answer.metadata_location, None, answer.config, msgspec.Raw(answer.metadata))
+            _KeptWhole(answer.metadata_location, answer.etag, answer.config, msgspec.Raw(answer.metadata))
         )
 
     def decode(self, data: bytes) -> LoadedView:
         """The answer of `encode`."""
         kept = msgspec.json.decode(data, type=_KeptWhole)
-        return LoadedView(bytes(kept.metadata), kept.metadata_location or "", kept.config)
+        return LoadedView(bytes(kept.metadata), kept.metadata_location or "", kept.config, kept.etag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from floecat.catalog.calls import Call, LoadedView, Page, PageRequest
 from floecat.catalog.entries import Entries
 from floecat.catalog.entry_changes import EntryChanges, missing_view
+from floecat.catalog.etags import etag_of
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
 from floecat.catalog.storage_config import StorageConfig
@@ -64,7 +65,10 @@ class ViewService:
         if entry is None:
             raise missing_view(identifier)
         return LoadedView(
-            entry.document.data, entry.row.metadata_location, self._config.of(entry.row.location)
+            entry.document.data,
+            entry.row.metadata_location,
+            self._config.of(entry.row.location),
+            etag_of(entry.row.state),
         )
 
     def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:

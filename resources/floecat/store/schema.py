@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 __all__ = [
     "INDEXED_LOCATION",
+    "IS_REGISTRATION",
     "LONGEST_INDEXED_LOCATION",
     "POSTGRESQL_SCHEMA",
     "WRONG_SCHEMA",
@@ -54,12 +55,16 @@ metadata: Final = sa.MetaData(
 _Name: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _Integer: Final = sa.BigInteger()
 
+IS_REGISTRATION: Final = "{}operation = 'register'"
+"""Condition on a row of the commit log: what the index over entries there holds."""
+
 LONGEST_INDEXED_LOCATION: Final = 512
 """Characters. PostgreSQL keeps at most 2,704 bytes in an entry of an index."""
 
 INDEXED_LOCATION: Final = f"length({{}}) <= {LONGEST_INDEXED_LOCATION}"
 """Condition on a column, to be formatted in: what the index over locations in the commit log holds."""
 
+_IS_REGISTRATION: Final = sa.text(IS_REGISTRATION.format(""))
 _HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
 
 
@@ -194,6 +199,8 @@ commit_log: Final = sa.Table(
         sqlite_where=_HAS_INDEXED_LOCATION,
         postgresql_where=_HAS_INDEXED_LOCATION,
     ),
+    # tells since when an entry is the table that it is
+    sa.Index(None, "entry_id", sqlite_where=_IS_REGISTRATION, postgresql_where=_IS_REGISTRATION),
 )
 
 transactions: Final = sa.Table(

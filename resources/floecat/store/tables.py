@@ -6,8 +6,8 @@ compare-and-set on `version`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,7 @@ from floecat.store.statements import LIMIT, NO_LIMIT
 
 __all__ = [
     "EntryRow",
+    "EntryState",
     "delete",
     "document",
     "find",
@@ -37,8 +38,8 @@ __all__ = [
     "lock",
     "rename",
     "scan",
+    "state",
     "swap",
-    "version",
     "with_object_uuid",
 ]
 
@@ -67,39 +68,65 @@ _documented: Final = _located.join(_documents, _documents.c.entry_id == _entries
 _FIND: Final = sa.select(*_ENTRY_COLUMNS).select_from(_located).where(*_NAMED)
 
 
-def _unless_known(known_location: sa.ColumnElement[str]) -> sa.ColumnElement[bytes | None]:
+def _unless_known(
+    known_id: sa.ColumnElement[UUID],
+    known_version: sa.ColumnElement[int],
+    known_location: sa.ColumnElement[str],
+) -> sa.ColumnElement[bytes | None]:
     # a caller that holds the current document is spared its bytes
-    return sa.case((_entries.c.metadata_location == known_location, sa.null()), else_=_documents.c.body)
+    is_known = sa.and_(
+        _entries.c.id == known_id,
+        _entries.c.version == known_version,
+        _entries.c.metadata_location == known_location,
+    )
+    return sa.case((is_known, sa.null()), else_=_documents.c.body)
 
 
 _LOAD: Final = (
     sa.select(
         *_ENTRY_COLUMNS,
         _documents.c.size_bytes,
-        _unless_known(sa.bindparam("known_location", type_=sa.Text())),
+        _unless_known(
+            sa.bindparam("known_id", type_=sa.Uuid()),
+            sa.bindparam("known_version", type_=sa.BigInteger()),
+            sa.bindparam("known_location", type_=sa.Text()),
+        ),
     )
     .select_from(_documented)
     .where(*_NAMED)
 )
 
 
-_WANTED_FIELDS: Final = ("catalog_id", "physical_name", "name", "known_location")
+_WANTED_FIELDS: Final = (
+    "catalog_id",
+    "physical_name",
+    "name",
+    "known_id",
+    "known_version",
+    "known_location",
+)
 
 
-def _load_wanted(wanted: sa.FromClause, catalog_id: sa.ColumnElement[UUID]) -> sa.Executable:
+def _load_wanted(
+    wanted: sa.FromClause, as_id: Callable[[sa.ColumnElement[Any]], sa.ColumnElement[UUID]]
+) -> sa.Executable:
     """Entries for names that go in as one parameter, so that one statement serves every length."""
     return (
         sa.select(
             *_ENTRY_COLUMNS,
             _documents.c.size_bytes,
-            _unless_known(wanted.c.known_location),
+            _unless_known(
+                as_id(wanted.c.known_id),
+                sa.cast(wanted.c.known_version, sa.BigInteger()),
+                wanted.c.known_location,
+            ),
             wanted.c.position,
         )
         .select_from(wanted)
         .join(
             _namespaces,
             sa.and_(
-                _namespaces.c.catalog_id == catalog_id,
+                _namespaces.c.catalog_id == as_id(wanted.c.catalog_id),
                 _namespaces.c.physical_name == wanted.c.physical_name,
             ),
         )
@@ -121,7 +148,7 @@ def _load_many_sqlite() -> sa.Executable:
         ),
     ).subquery("wanted")
     # Without a constant for the catalog the planner has to start from the names, and not from all namespaces.
-    return _load_wanted(wanted, wanted.c.catalog_id)
+    return _load_wanted(wanted, lambda column: column)
 
 
 def _load_many_postgresql() -> sa.Executable:
@@ -138,11 +165,13 @@ def _load_many_postgresql() -> sa.Executable:
             for index, field in enumerate(_WANTED_FIELDS)
         ),
     ).subquery("wanted")
-    return _load_wanted(wanted, sa.cast(wanted.c.catalog_id, sa.Uuid()))
+    return _load_wanted(wanted, lambda column: sa.cast(column, sa.Uuid()))
 
 
 _LOAD_MANY: Final = PerDialect(_load_many_sqlite(), _load_many_postgresql())
-_VERSION: Final = sa.select(_entries.c.version).where(_entries.c.id == sa.bindparam("id"))
+_STATE: Final = sa.select(_entries.c.version, _entries.c.metadata_location).where(
+    _entries.c.id == sa.bindparam("id")
+)
 _GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id"))
 _DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
 _LIST: Final = (
@@ -162,6 +191,7 @@ _SCAN: Final = (
     .limit(LIMIT)
 )
 _FIRST_ID: Final = UUID(int=0)
+_NOTHING_KNOWN: Final = (None, None, None)
 _WITH_OBJECT_UUID: Final = (
     sa.select(*_ENTRY_COLUMNS)
     .where(
@@ -212,6 +242,19 @@ _DELETE: Final = sa.delete(_entries).where(_entries.c.id == sa.bindparam("entry_
 _DELETE_EXPECTED: Final = sa.delete(_entries).where(*_EXPECTED)
 
 
+class EntryState(NamedTuple):
+    """Names one state of one entry; two states that have other documents differ in it.
+
+    The location alone does not: a table may be dropped and registered again from a file of the same name, or
+    an entry be registered over from a file that was changed since it was current. Nor does the version: a
+    database that is restored to an earlier time gives its numbers out again.
+    """
+
+    id: UUID
+    version: int
+    metadata_location: str
+
+
 class EntryRow(msgspec.Struct, frozen=True):
     """A table or a view."""
 
@@ -237,6 +280,11 @@ class EntryRow(msgspec.Struct, frozen=True):
     document: bytes | None = None
     """The metadata document as `floecat.store.documents` compressed it; `None` where it was not asked for."""
 
+    @property
+    def state(self) -> EntryState:
+        """The state that this row is of."""
+        return EntryState(self.id, self.version, self.metadata_location)
+
 
 def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
     """The entry of this name, of either kind, without its document."""
@@ -247,7 +295,7 @@ def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> Ent
 
 
 def load(
-    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known_location: str | None
+    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known: EntryState | None
 ) -> EntryRow | None:
     """The entry of this name, of either kind, with its document, in one statement.
 
@@ -255,24 +303,34 @@ def load(
         conn: a connection.
         catalog_id: the catalog.
         identifier: the name.
-        known_location: metadata location of a document that the caller holds. While that is the current one,
-            `document` is `None`.
+        known: state of which the caller holds the document. While that is the current one, `document` is
+            `None`.
     """
     if not can_exist(identifier.name):
         return None
     parameters = _name_parameters(catalog_id, identifier)
-    parameters["known_location"] = known_location
+    known_id, known_version, known_location = known or _NOTHING_KNOWN
+    parameters |= {
+        "known_id": known_id,
+        "known_version": known_version,
+        "known_location": known_location,
+    }
     row = conn.first(_LOAD, parameters)
     return None if row is None else EntryRow(*row)
 
 
 def load_many(
-    conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, str | None]]
+    conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, EntryState | None]]
 ) -> dict[TableIdentifier, EntryRow]:
     """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
     asked = [each for each in wanted if can_exist(each[0].name)]
     names = [
-        (catalog_id.hex, physical_name(identifier.namespace), identifier.name, known)
+        (
+            catalog_id.hex,
+            physical_name(identifier.namespace),
+            identifier.name,
+            *((known.id.hex, str(known.version), known.metadata_location) if known else _NOTHING_KNOWN),
+        )
         for identifier, known in asked
     ]
     parameters = {"wanted": encode_rows(names)}
@@ -285,10 +343,10 @@ def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
     return None if row is None else EntryRow(*row)
 
 
-def version(conn: Connection, entry_id: UUID) -> int | None:
-    """The version of an entry, which tells whether the row is still as it was; `None` if there is none."""
-    row = conn.first(_VERSION, {"id": entry_id})
-    return None if row is None else row[0]
+def state(conn: Connection, entry_id: UUID) -> EntryState | None:
+    """The state of an entry, which tells whether the row is still as it was; `None` if there is none."""
+    row = conn.first(_STATE, {"id": entry_id})
+    return None if row is None else EntryState(entry_id, *row)
 
 
 def document(conn: Connection, entry_id: UUID) -> bytes | None:

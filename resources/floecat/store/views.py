@@ -7,7 +7,7 @@ from uuid import UUID
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import tables
 from floecat.store.connections import Connection
-from floecat.store.tables import EntryRow
+from floecat.store.tables import EntryRow, EntryState
 
 __all__ = ["find", "list_names", "load"]
 
@@ -18,10 +18,10 @@ def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> Ent
 
 
 def load(
-    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known_location: str | None
+    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known: EntryState | None
 ) -> EntryRow | None:
     """The view of this name, with its document as `tables.load` gives it."""
-    return _view(tables.load(conn, catalog_id, identifier, known_location))
+    return _view(tables.load(conn, catalog_id, identifier, known))
 
 
 def list_names(conn: Connection, namespace_id: UUID, after: str | None, limit: int | None) -> list[str]:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from floecat.store.connections import Connection, PerDialect
 from floecat.store.json_columns import encode_texts
-from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
+from floecat.store.schema import INDEXED_LOCATION, IS_REGISTRATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import commit_log as _commit_log
 from floecat.store.schema import entries as _entries
 
@@ -24,6 +24,7 @@ _WRITING: Final = ("create", "commit")
 
 _own: Final = _commit_log.alias("own")
 _any: Final = _commit_log.alias("named")
+_later: Final = _commit_log.alias("later")
 _current: Final = _entries.alias("current")
 _twin: Final = _entries.alias("twin")
 
@@ -49,6 +50,16 @@ def _unneeded(wanted: sa.FromClause) -> sa.Select[str]:
         )
         .exists()
     )
+    # the entry may have been another table before, with twins of that
+    was_registered_over = (
+        sa.select(sa.literal(1))
+        .where(
+            _later.c.entry_id == sa.bindparam("entry_id", type_=sa.Uuid()),
+            sa.text(IS_REGISTRATION.format("later.")),
+            _later.c.commit_version > _own.c.commit_version,
+        )
+        .exists()
+    )
     return (
         sa.select(_own.c.metadata_location)
         .select_from(wanted.join(_own, _own.c.metadata_location == wanted.c.location))
@@ -58,6 +69,7 @@ def _unneeded(wanted: sa.FromClause) -> sa.Select[str]:
             _own.c.operation.in_([sa.literal_column(f"'{operation}'") for operation in _WRITING]),
             ~is_current,
             ~has_twin,
+            ~was_registered_over,
         )
     )
 
@@ -81,9 +93,9 @@ _UNNEEDED: Final = PerDialect(_unneeded(_wanted_sqlite()), _unneeded(_wanted_pos
 def unneeded(conn: Connection, entry_id: UUID, object_uuid: str, locations: Sequence[str]) -> list[str]:
     """Which of some metadata files only this entry has ever needed, and it no longer.
 
-    A file is named if a commit of the entry wrote it, if it is no current file of any table or view of any
-    catalog, and if no other entry is the same table, registered a second time. Files with locations that are
-    too long for the index are left out.
+    A file is named if a commit of the entry wrote it after the last registration over the entry, if it is no
+    current file of any table or view of any catalog, and if no other entry is the same table, registered a
+    second time. Files with locations that are too long for the index are left out.
 
     Args:
         conn: a connection.

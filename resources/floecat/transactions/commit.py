@@ -189,7 +189,7 @@ class CommitService:
         return namespace.id, metadata
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(change.metadata.pieces(), change.metadata_location, change.location)
+        return self._loader.loaded(change.metadata.pieces(), change.state, change.location)
 
 
 def _check_changes(changes: Sequence[TableChange]) -> None:

@@ -181,7 +181,7 @@ class PointerSwaps:
     def _remember(self, call: Call, change: AnyPrepared) -> None:
         metadata = change.metadata
         document: Document[Any] = Document.of(metadata)
-        self._entries.remember(call.catalog, change.identifier, change.metadata_location, document)
+        self._entries.remember(call.catalog, change.identifier, change.state, document)
 
     def _delete_obsolete(self, call: Call, change: AnyPrepared) -> None:
         """Deletes what fell out of the metadata log. The commit is made: nothing here may fail it."""

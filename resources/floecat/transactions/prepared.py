@@ -7,6 +7,7 @@ from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
+import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import EntryKind
 from floecat.iceberg.metadata import TableMetadata
@@ -14,7 +15,7 @@ from floecat.iceberg.refs import SnapshotRef
 from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.iceberg.views import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryRow
+from floecat.store.tables import EntryRow, EntryState
 
 __all__ = ["AnyPrepared", "Prepared", "SnapshotChanges"]
 
@@ -53,6 +54,16 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     """Whether what is staged under the name is used up by this."""
     obsolete_files: Sequence[str] = ()
     """Metadata files that fall out of the log, and go once the change is made."""
+    new_id: UUID = msgspec.field(default_factory=uuids.uuid7)
+    """Id of the entry, if it is a new one."""
+
+    @property
+    def state(self) -> EntryState:
+        """The state of the entry once the change is made."""
+        if self.base is None:
+            return EntryState(self.new_id, 0, self.metadata_location)
+        version = self.base.version + 1 if self.changed else self.base.version
+        return EntryState(self.base.id, version, self.metadata_location)
 
     @property
     def changed(self) -> bool:

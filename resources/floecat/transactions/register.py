@@ -125,7 +125,7 @@ class RegisterService:
         )
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(change.metadata.pieces(), change.metadata_location, change.location)
+        return self._loader.loaded(change.metadata.pieces(), change.state, change.location)
 
 
 def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:

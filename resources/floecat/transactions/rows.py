@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-import uuid_utils.compat as uuids
-
 from floecat.catalog.calls import Call
 from floecat.errors import ConflictError
 from floecat.identifiers.encoding import physical_name
@@ -122,7 +120,7 @@ def _insert(
     now_ms: int,
 ) -> UUID:
     row = tables.EntryRow(
-        id=uuids.uuid7(),
+        id=change.new_id,
         catalog_id=call.catalog.id,
         namespace_id=change.namespace_id,
         name=change.identifier.name,
@@ -130,7 +128,7 @@ def _insert(
         object_uuid=change.object_uuid,
         location=change.location,
         metadata_location=change.metadata_location,
-        version=0,
+        version=change.state.version,
         format_version=change.format_version,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,

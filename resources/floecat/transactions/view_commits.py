@@ -10,6 +10,7 @@ import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedView
 from floecat.catalog.entry_changes import missing_view
+from floecat.catalog.etags import etag_of
 from floecat.catalog.mutations import Finish
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
@@ -178,7 +179,10 @@ class ViewCommitService:
 
     def _answer(self, change: AnyPrepared) -> LoadedView:
         return LoadedView(
-            change.metadata.to_bytes(), change.metadata_location, self._config.of(change.location)
+            change.metadata.to_bytes(),
+            change.metadata_location,
+            self._config.of(change.location),
+            etag_of(change.state),
         )
 
 

@@ -146,6 +146,27 @@ def test_a_table_that_is_registered_twice_keeps_its_files(kernel: Kernel, call: 
     assert path_of(current.metadata_location).exists()
 
 
+def test_files_from_before_an_entry_was_registered_over_stay(kernel: Kernel, call: Call) -> None:
+    """The entry gets another UUID, and a twin of the old one still has the files in its log."""
+    first = create(kernel, call, "t", properties=DELETING)
+    second = kernel.commits.commit(call, set_property("t", "a", "1"))
+    kernel.registration.register_table(call, ("ns",), "twin", second.metadata_location or "")
+    # as a table that was copied with its log
+    copied = document(second) | {"table-uuid": "0190a1b2-0000-7000-8000-000000000009"}
+    copied["metadata-log"] = [
+        {"timestamp-ms": 1, "metadata-file": first.metadata_location},
+        {"timestamp-ms": 2, "metadata-file": second.metadata_location},
+    ]
+    file = path_of(second.metadata_location).with_name("copied.metadata.json")
+    file.write_text(json.dumps(copied))
+    kernel.registration.register_table(call, ("ns",), "t", file.as_uri(), overwrite=True)
+    kernel.commits.commit(call, set_property("twin", "write.metadata.previous-versions-max", "9"))
+    commits = [kernel.commits.commit(call, set_property("t", "a", value)) for value in "345"]
+    assert path_of(first.metadata_location).exists()
+    assert path_of(second.metadata_location).exists()
+    assert [path_of(loaded.metadata_location).exists() for loaded in commits] == [False, True, True]
+
+
 def test_a_table_whose_files_are_being_purged_cannot_be_registered(kernel: Kernel, call: Call) -> None:
     location = create(kernel, call, "t").metadata_location or ""
     kernel.drops.drop(call, table("t"), purge=True)

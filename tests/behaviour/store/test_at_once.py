@@ -43,23 +43,23 @@ def test_a_commit_of_another_connection_is_seen_and_a_rollback_is_not(
 ) -> None:
     row = insert(store, add_namespace(store, add_catalog(store).id, "a"), "t")
     elsewhere = Store.open(url)
-    assert tables.version(at_once, row.id) == row.version
+    assert tables.state(at_once, row.id) == row.state
 
     def roll_back() -> None:
         with elsewhere.write() as conn:
             assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
-            assert tables.version(at_once, row.id) == row.version
+            assert tables.state(at_once, row.id) == row.state
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         roll_back()
-    assert tables.version(at_once, row.id) == row.version
+    assert tables.state(at_once, row.id) == row.state
     with elsewhere.write() as conn:
         assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
-    assert tables.version(at_once, row.id) == row.version + 1
+    assert tables.state(at_once, row.id) == (row.id, row.version + 1, "s3://lake/t/metadata/1.json")
     with elsewhere.write() as conn:
         assert tables.delete(conn, row.id, None)
-    assert tables.version(at_once, row.id) is None
+    assert tables.state(at_once, row.id) is None
     elsewhere.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 import uuid_utils.compat as uuids
@@ -13,7 +15,7 @@ from floecat.store.documents import compress, decompress
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.namespaces import NamespaceRow
-from floecat.store.tables import EntryRow
+from floecat.store.tables import EntryRow, EntryState
 from tests.behaviour.store.rows import (
     JSON,
     NOW_MS,
@@ -47,13 +49,29 @@ def test_a_known_document_is_not_read_again(store: Store, namespace: NamespaceRo
     row = add_entry(store, namespace, "orders")
     identifier = TableIdentifier(namespace.levels, "orders")
     with store.read() as conn:
-        known = tables.load(conn, namespace.catalog_id, identifier, row.metadata_location)
-        other = tables.load(conn, namespace.catalog_id, identifier, row.metadata_location + "x")
+        known = tables.load(conn, namespace.catalog_id, identifier, row.state)
+        many = tables.load_many(conn, namespace.catalog_id, [(identifier, row.state)])
     assert known is not None
     assert known.document is None
     assert known.size_bytes == len(JSON)
-    assert other is not None
-    assert other.document is not None
+    assert many == {identifier: known}
+
+
+@pytest.mark.parametrize(
+    "other", [{"id": uuids.uuid7()}, {"version": 1}, {"metadata_location": "s3://lake/x.json"}]
+)
+def test_a_document_of_another_state_is_not_known(
+    store: Store, namespace: NamespaceRow, other: dict[str, Any]
+) -> None:
+    row = add_entry(store, namespace, "orders")
+    identifier = TableIdentifier(namespace.levels, "orders")
+    known = row.state._replace(**other)
+    with store.read() as conn:
+        loaded = tables.load(conn, namespace.catalog_id, identifier, known)
+        many = tables.load_many(conn, namespace.catalog_id, [(identifier, known)])
+    assert loaded is not None
+    assert loaded.document is not None
+    assert many == {identifier: loaded}
 
 
 def test_what_does_not_exist(store: Store, namespace: NamespaceRow) -> None:
@@ -76,12 +94,12 @@ def test_what_does_not_exist(store: Store, namespace: NamespaceRow) -> None:
 
 
 def test_load_many_is_one_statement(store: Store, catalog: CatalogRow) -> None:
-    wanted: list[tuple[TableIdentifier, str | None]] = []
+    wanted: list[tuple[TableIdentifier, EntryState | None]] = []
     for levels in [("a",), ("a.b",), ("日本", "x y")]:
         namespace = add_namespace(store, catalog.id, *levels)
         for name in ODD_NAMES:
             row = add_entry(store, namespace, name, document=f'{{"name":"{len(wanted)}"}}'.encode())
-            known = row.metadata_location if len(wanted) % 2 else None
+            known = row.state if len(wanted) % 2 else None
             wanted.append((TableIdentifier(levels, name), known))
     missing = TableIdentifier(("a",), "missing")
     with store.count_statements() as counter, store.read() as conn:

@@ -284,7 +284,7 @@ from floecat.store import accounts, tables
 from floecat.store.engine import Store
 
 def read_at_once():
-    assert store.at_once is None or tables.version(store.at_once, ours) is None
+    assert store.at_once is None or tables.state(store.at_once, ours) is None
 
 store = Store.open(sys.argv[1])
 ours, theirs = uuids.uuid7(), uuids.uuid7()

@@ -77,7 +77,9 @@ def test_a_tiny_document_is_not_compressed(documents):
 
 
 def test_a_document_is_compressed_once(documents):
-    first, second = (send(documents.answer((LARGE,), LOCATION, "gzip")).bodies[0] for _ in range(2))
+    first, second = (
+        send(documents.answer((LARGE,), LOCATION, "gzip", kept_as="state")).bodies[0] for _ in range(2)
+    )
     assert first is second
 
 
@@ -87,10 +89,17 @@ def test_a_document_is_compressed_once(documents):
         {"mode": "refs"},
         {"config": {"s3.region": "elsewhere"}},
         {"metadata_location": "s3://bucket/t/metadata/2.json"},
+        {"kept_as": "another state", "pieces": (LARGE.replace(b"1", b"2"),)},
     ],
 )
 def test_compressed_answers_are_not_mixed_up(documents, other):
-    same = {"pieces": (LARGE,), "metadata_location": LOCATION, "accept_encoding": "gzip", "config": {}}
+    same = {
+        "pieces": (LARGE,),
+        "metadata_location": LOCATION,
+        "accept_encoding": "gzip",
+        "config": {},
+        "kept_as": "state",
+    }
     one, two = send(documents.answer(**same)), send(documents.answer(**same | other))
     assert one.bodies[0] is not two.bodies[0]
     assert (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from floecat.catalog.calls import Call, PageRequest
-from floecat.iceberg.view_updates import decode_view_updates
+from floecat.iceberg.views.updates import decode_view_updates
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable

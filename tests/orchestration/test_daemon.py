@@ -14,8 +14,8 @@ import dagster as dg
 import msgspec
 import pytest
 
-from floecat.iceberg.manifest_lists import read_manifest_list
-from floecat.iceberg.manifests import read_manifest
+from floecat.iceberg.manifests.lists import read_manifest_list
+from floecat.iceberg.manifests.reader import read_manifest
 from tests.orchestration.conftest import Lakehouse
 
 ROOT = Path(__file__).parents[2]

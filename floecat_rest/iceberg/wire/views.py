@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
+from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
 
 __all__ = ["CommitViewRequest", "RegisterViewRequest"]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from floecat.compression.pieces import Piece
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow, EntryState
 

@@ -15,7 +15,7 @@ from floecat.catalog.calls import Catalog
 from floecat.catalog.documents import Document, KnownStates
 from floecat.iceberg.json_arrays import fragment_size
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.lru_cache import LruCache
 from floecat.store import documents as stored_documents

@@ -17,7 +17,7 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.locations import metadata_version
 from floecat.iceberg.metadata import TableMetadata, metadata_file_location
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 
 __all__ = ["MetadataFiles"]
 

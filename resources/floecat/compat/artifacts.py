@@ -12,7 +12,7 @@ from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.avro_container import same_records
+from floecat.iceberg.avro.container import same_records
 from floecat.lru_cache import LruCache
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]

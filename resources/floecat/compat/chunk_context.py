@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.iceberg.parquet_field_ids import FieldNumbers
+from floecat.iceberg.parquet.field_ids import FieldNumbers
 from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schema import Schema

@@ -26,9 +26,9 @@ from floecat.delta.translation.statistics import file_metrics
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
-from floecat.iceberg.manifest_lists import ManifestFile
-from floecat.iceberg.manifest_writer import EncodedManifest, ManifestRows, write_manifest
-from floecat.iceberg.manifests import FileContent, ManifestEntryStatus
+from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus
+from floecat.iceberg.manifests.writer import EncodedManifest, ManifestRows, write_manifest
 
 __all__ = ["ChunkManifests", "build_chunk"]
 

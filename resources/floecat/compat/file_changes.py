@@ -21,10 +21,10 @@ from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.delta.actions import Commit
 from floecat.delta.file_tables import take_rows
-from floecat.iceberg.entry_keys import EntryKeys, FoundEntry
-from floecat.iceberg.manifest_index import ManifestIndex
-from floecat.iceberg.manifest_lists import ManifestFile
-from floecat.iceberg.manifest_rewriter import OldManifest, find_entries
+from floecat.iceberg.manifests.entry_keys import EntryKeys, FoundEntry
+from floecat.iceberg.manifests.index import ManifestIndex
+from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.rewriter import OldManifest, find_entries
 
 __all__ = ["FileChanges", "SourceManifest", "TwoVectorsError", "file_changes"]
 

@@ -16,7 +16,7 @@ from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
-from floecat.iceberg.parquet_footers import (
+from floecat.iceberg.parquet.footers import (
     TAIL_LENGTH,
     FileFooter,
     footer_length,

@@ -27,12 +27,12 @@ from floecat.compat.file_chunks import ChunkRunner, FileChunks
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.entry_keys import EntryKeys
-from floecat.iceberg.manifest_index import ManifestIndex, read_index
-from floecat.iceberg.manifest_list_writer import assign_row_ids, write_manifest_list
-from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
-from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
-from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.entry_keys import EntryKeys
+from floecat.iceberg.manifests.index import ManifestIndex, read_index
+from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest_list
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.lru_cache import LruCache
 
 __all__ = ["Layout", "Layouts"]

@@ -1,7 +1,7 @@
 """Copies of data files that have the field ids which their writers left out, or gave otherwise.
 
 Delta's column mapping writes ids for columns and fields of structs, and none for what is in lists and maps,
-and readers of Iceberg find nothing there then (`floecat.iceberg.parquet_field_ids`). A copy has the data of
+and readers of Iceberg find nothing there then (`floecat.iceberg.parquet.field_ids`). A copy has the data of
 its original, byte for byte, and another footer; rows keep their positions, so that deletes mean the same.
 
 Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
@@ -36,7 +36,7 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet_field_ids import FieldNumbers, NumberedFooter, number_fields
+from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, number_fields
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 

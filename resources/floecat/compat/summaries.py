@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from floecat.compat.layouts import Layout
 from floecat.delta.actions import CommitInfo
-from floecat.iceberg.manifest_lists import ManifestFile
+from floecat.iceberg.manifests.lists import ManifestFile
 
 __all__ = ["snapshot_summary"]
 

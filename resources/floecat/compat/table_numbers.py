@@ -21,8 +21,8 @@ from floecat.delta.actions import Snapshot
 from floecat.errors import NoSuchTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.manifest_lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
-from floecat.iceberg.manifests import ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata import TableMetadata
 from floecat.store import delta_tables, tables
 from floecat.store.delta_tables import is_unread

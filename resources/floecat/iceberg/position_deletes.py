@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floecat.iceberg.avro_columns import constant, lay_out, varint, varints
-from floecat.iceberg.avro_container import BlockWriter, encode_container
+from floecat.iceberg.avro.columns import constant, lay_out, varint, varints
+from floecat.iceberg.avro.container import BlockWriter, encode_container
 
 if TYPE_CHECKING:
     import numpy.typing as npt

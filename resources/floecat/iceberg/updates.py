@@ -1,6 +1,6 @@
 """Changes of a table (Iceberg REST specification, `TableUpdate`).
 
-Schemas, specs, orders and snapshots stay encoded until `floecat.iceberg.metadata_builder` applies them.
+Schemas, specs, orders and snapshots stay encoded until `builder.metadata_builder` applies them.
 """
 
 from __future__ import annotations

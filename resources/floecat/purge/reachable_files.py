@@ -22,8 +22,8 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.manifest_lists import read_manifest_list
-from floecat.iceberg.manifests import read_file_paths
+from floecat.iceberg.manifests.lists import read_manifest_list
+from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.snapshots import SnapshotSummary
 from floecat.purge.location_set import LocationSet

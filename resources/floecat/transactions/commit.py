@@ -12,8 +12,8 @@ import uuid_utils.compat as uuids
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.catalog.mutations import Finish, JsonAnswer
 from floecat.errors import BadRequestError
+from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_builder import new_table_metadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import transactions
 from floecat.store.engine import Connection

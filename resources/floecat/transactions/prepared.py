@@ -13,7 +13,7 @@ from floecat.catalog.calls import EntryKind
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.refs import SnapshotRef
 from floecat.iceberg.snapshots import SnapshotSummary
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow, EntryState
 

@@ -15,7 +15,7 @@ from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.snapshots import check_stored_texts
 from floecat.iceberg.stored_texts import check_stored_text
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
 from floecat.transactions.parts import CommitParts

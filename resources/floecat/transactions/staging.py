@@ -13,8 +13,8 @@ import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
 from floecat.clock import Clock
+from floecat.iceberg.builder.metadata_builder import apply_updates
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_builder import apply_updates
 from floecat.iceberg.updates import AddSchema, RemoveProperties, TableUpdate
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier

@@ -22,11 +22,11 @@ from floecat.errors import (
     FloecatError,
     NoSuchTableError,
 )
+from floecat.iceberg.builder.metadata_builder import apply_updates
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_builder import apply_updates
 from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_requirements
 from floecat.iceberg.updates import SetLocation, TableUpdate
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.store import namespaces
 from floecat.store.engine import Store

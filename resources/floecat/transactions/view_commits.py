@@ -16,15 +16,15 @@ from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
 from floecat.iceberg.locations import metadata_version
 from floecat.iceberg.stored_texts import check_stored_text
-from floecat.iceberg.view_builder import (
+from floecat.iceberg.views.builder import (
     apply_view_updates,
     check_view_requirements,
     new_view_metadata,
     view_metadata_file_location,
 )
-from floecat.iceberg.view_integrity import check_view_integrity
-from floecat.iceberg.view_updates import ViewRequirement, ViewUpdate
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.integrity import check_view_integrity
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.transactions.free_names import namespace_for
 from floecat.transactions.locations import check_locations, chosen_location

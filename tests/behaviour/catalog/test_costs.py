@@ -12,7 +12,7 @@ import pytest
 from msgspec import Raw
 
 from floecat.catalog.calls import Call, PageRequest
-from floecat.iceberg.view_updates import decode_view_updates
+from floecat.iceberg.views.updates import decode_view_updates
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.view_commits import CreateView

@@ -14,8 +14,8 @@ import pytest
 
 from floecat.compat.table_numbers import count_table
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
-from floecat.iceberg.manifest_lists import DELETE_MANIFEST, read_manifest_list
-from floecat.iceberg.manifests import ManifestEntry, ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntry, ManifestEntryStatus, read_manifest
 from tests.behaviour.compat.conftest import SCHEMA, artifacts, as_rows, delta_table, rows_of
 from tests.clients.delta.writer import DeltaWriter
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from floecat.errors import InvalidDeltaTableError, UnavailableError, UnsupportedDeltaTableError
-from floecat.iceberg.avro_container import Block, encode_container, inflate, read_blocks, read_header
-from floecat.iceberg.manifest_lists import read_manifest_list
+from floecat.iceberg.avro.container import Block, encode_container, inflate, read_blocks, read_header
+from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.store import leases
 from tests.behaviour.compat.conftest import artifacts, as_rows, delta_table, rows_of
 
@@ -292,7 +292,7 @@ def test_a_load_waits_for_another_process_for_a_bounded_time(open_lake, tmp_path
 
 
 def test_many_small_commits_do_not_make_many_manifests(open_lake, tmp_path):
-    from floecat.iceberg.manifest_lists import read_manifest_list
+    from floecat.iceberg.manifests.lists import read_manifest_list
 
     lake = open_lake(max_versions_in_request=300)
     writer = delta_table(tmp_path / "t", files=130, rows=1)

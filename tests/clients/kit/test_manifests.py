@@ -12,11 +12,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from floecat.iceberg.manifest_list_writer import assign_row_ids, write_manifest_list
-from floecat.iceberg.manifest_lists import ManifestFile
-from floecat.iceberg.manifest_rewriter import OldManifest, rewrite
-from floecat.iceberg.manifest_writer import EncodedManifest
-from floecat.iceberg.manifests import FileContent
+from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest_list
+from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.reader import FileContent
+from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
+from floecat.iceberg.manifests.writer import EncodedManifest
 from tests.clients.kit.java import Iceberg
 from tests.unit.iceberg.manifest_samples import SampleFile, Table
 

@@ -18,7 +18,7 @@ from floecat.errors import FileMissingError, InvalidDeltaTableError, Unsupported
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.json_values import encode_json
-from floecat.iceberg.parquet_field_ids import FieldNumbers
+from floecat.iceberg.parquet.field_ids import FieldNumbers
 from floecat.iceberg.schema import parse_schema
 
 NUMBERS = FieldNumbers(

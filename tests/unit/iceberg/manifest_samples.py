@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
-from floecat.iceberg.manifest_writer import EncodedManifest, ManifestRows, write_manifest
-from floecat.iceberg.manifests import FileContent
+from floecat.iceberg.manifests.reader import FileContent
+from floecat.iceberg.manifests.writer import EncodedManifest, ManifestRows, write_manifest
 from floecat.iceberg.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schema import Schema, parse_schema
 from floecat.iceberg.types import PrimitiveType, parse_primitive

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from floecat.iceberg.builder import AppliedUpdates
+from floecat.iceberg.builder.metadata_builder import apply_updates
+from floecat.iceberg.builder.table_builder import AppliedUpdates
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_builder import apply_updates
 from floecat.iceberg.updates import decode_updates
 
 BASE_MS = 1_700_000_000_000

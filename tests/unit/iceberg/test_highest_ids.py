@@ -7,9 +7,9 @@ import json
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.view_builder import apply_view_updates
-from floecat.iceberg.view_updates import decode_view_updates
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.builder import apply_view_updates
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     TEXT,

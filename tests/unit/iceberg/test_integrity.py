@@ -8,8 +8,8 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.integrity import check_integrity
-from floecat.iceberg.view_integrity import check_view_integrity
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.views.integrity import check_view_integrity
+from floecat.iceberg.views.metadata import ViewMetadata
 from tests.unit.iceberg.table_documents import (
     BASE_MS,
     ID,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from floecat.iceberg.builder_definitions import DefinitionList
+from floecat.iceberg.builder.definitions import DefinitionList
 from floecat.iceberg.locations import strip_trailing_slash
 from floecat.iceberg.partitioning import PartitionSpec
-from floecat.iceberg.view_builder import apply_view_updates, new_view_metadata
-from floecat.iceberg.view_updates import decode_view_updates
+from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
+from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.operations import operations_of
 from tests.unit.iceberg.table_documents import (
     BASE_MS,

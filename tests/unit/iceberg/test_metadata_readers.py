@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from floecat.iceberg.metadata_builder import new_table_metadata
+from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from tests.unit.iceberg.table_documents import (
     ID,
     NOW_MS,

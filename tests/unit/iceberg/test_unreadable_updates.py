@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.metadata_builder import new_table_metadata
-from floecat.iceberg.view_builder import apply_view_updates, new_view_metadata
-from floecat.iceberg.view_updates import decode_view_updates
-from floecat.iceberg.views import ViewMetadata
+from floecat.iceberg.builder.metadata_builder import new_table_metadata
+from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     append,

@@ -2,7 +2,7 @@
 
 Statistics are hints, which a reader of Delta may ignore. What cannot be read is unknown here and no error:
 a text that is no JSON leaves its file without metrics, a value of another type its column without bound.
-Rows are counted in the files then, see `floecat.iceberg.parquet_footers`.
+Rows are counted in the files then, see `floecat.iceberg.parquet.footers`.
 
 Metrics of Iceberg are about all rows that a data file holds. So are `numRecords` and, for readers that
 apply the deletion vector, minima and maxima: they hold the remaining rows at least. Null counts are only

@@ -1,0 +1,1 @@
+"""Avro container files, read and written by columns."""

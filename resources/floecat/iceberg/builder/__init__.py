@@ -1,0 +1,1 @@
+"""New table metadata from updates."""

@@ -1,0 +1,114 @@
+"""Changes of the schemas of a table."""
+
+from __future__ import annotations
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.builder.definitions import DefinitionList
+from floecat.iceberg.json_arrays import Fragment
+from floecat.iceberg.json_values import RawJson, encode_json
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.new_columns import check_new_columns
+from floecat.iceberg.reader_limits import check_numbers
+from floecat.iceberg.schema import Schema, parse_schema
+from floecat.iceberg.updates import LAST_ADDED
+
+__all__ = ["SchemaChanges"]
+
+
+class SchemaChanges:
+    """Schemas, the current one, and the highest column id ever assigned."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        self._base = base
+        self.definitions = DefinitionList[Schema](
+            base,
+            "schemas",
+            lambda metadata: metadata.schemas,
+            lambda schema: schema.schema_id,
+            lambda schema: schema.content,
+        )
+        self.current_id = 0 if base is None else base.current_schema_id
+        self.last_column_id = 0 if base is None else base.last_column_id
+        self._last_added: int | None = None
+
+    @property
+    def current(self) -> Schema:
+        """The current schema.
+
+        Raises:
+            IllegalArgumentError: there is none yet.
+        """
+        schema = self.definitions.items.get(self.current_id)
+        if schema is None:
+            raise IllegalArgumentError(f"Cannot find current schema: {self.current_id}")
+        return schema
+
+    @property
+    def current_changed(self) -> bool:
+        """Whether another schema is current than in the base."""
+        return self._base is None or self.current_id != self._base.current_schema_id
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is different from the base."""
+        return (
+            self._base is None
+            or self.definitions.changed
+            or self.current_changed
+            or self.last_column_id != self._base.last_column_id
+        )
+
+    def add(self, raw: RawJson, format_version: int) -> None:
+        """Adds a schema under the next id, or finds the one that says the same.
+
+        Column ids are never given back: the highest one stays although its column is dropped.
+
+        Raises:
+            IllegalArgumentError: not a schema, it needs a later format version, or not all clients read it.
+        """
+        schema = parse_schema(raw)
+        schema.check_format_version(format_version)
+        self.last_column_id = max(self.last_column_id, schema.highest_field_id)
+        existing = self.definitions.find(schema)
+        if existing is not None:
+            self._last_added = existing.schema_id
+            return
+        check_numbers(schema.raw, "schema")
+        check_new_columns(schema, self.definitions.items.get(self.current_id))
+        added = schema.with_schema_id(self.definitions.next_id())
+        self.definitions.add(added, added.raw)
+        self._last_added = added.schema_id
+
+    def set_current(self, schema_id: int) -> None:
+        """Makes a schema current.
+
+        Raises:
+            IllegalArgumentError: no such schema, or none was added by this request.
+        """
+        if schema_id == LAST_ADDED:
+            if self._last_added is None:
+                raise IllegalArgumentError("Cannot set last added schema: no schema has been added")
+            schema_id = self._last_added
+        if schema_id != self.current_id and schema_id not in self.definitions.items:
+            raise IllegalArgumentError(f"Cannot set current schema to unknown schema: {schema_id}")
+        self.current_id = schema_id
+
+    def remove(self, schema_ids: frozenset[int]) -> None:
+        """Removes schemas; unknown ids do nothing.
+
+        Raises:
+            IllegalArgumentError: the current one is among them.
+        """
+        if self.current_id in schema_ids:
+            raise IllegalArgumentError("Cannot remove the current schema")
+        self.definitions.remove(schema_ids)
+
+    def write(self, fields: dict[str, Fragment], format_version: int) -> None:
+        """Puts what has changed into the fields of the next document."""
+        fields["last-column-id"] = (encode_json(self.last_column_id),)
+        if format_version == 1 and (self.current_changed or "schema" not in fields):
+            # Readers of version 1 that know no list of schemas.
+            fields["schema"] = (self.current.raw,)
+        fields["current-schema-id"] = (encode_json(self.current_id),)
+        if self.definitions.changed or "schemas" not in fields:
+            fields["schemas"] = self.definitions.array()

@@ -1,0 +1,403 @@
+"""Collects the changes that updates make to table metadata, and writes the next document."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg import updates as u
+from floecat.iceberg.builder.keys import EncryptionKeyChanges
+from floecat.iceberg.builder.logs import append_metadata_log
+from floecat.iceberg.builder.partitioning import PartitionSpecChanges
+from floecat.iceberg.builder.refs import RefChanges
+from floecat.iceberg.builder.schemas import SchemaChanges
+from floecat.iceberg.builder.snapshots import SnapshotChanges
+from floecat.iceberg.builder.sorting import SortOrderChanges
+from floecat.iceberg.builder.statistics import StatisticsChanges
+from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment
+from floecat.iceberg.json_values import encode_json, is_null
+from floecat.iceberg.locations import strip_trailing_slash
+from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata_header import read_header
+from floecat.iceberg.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
+from floecat.iceberg.properties import (
+    MAX_FORMAT_VERSION,
+    RESERVED_PROPERTIES,
+    check_format_version,
+    deletes_old_metadata,
+    previous_versions_max,
+    requested_format_version,
+)
+from floecat.iceberg.snapshots import SnapshotSummary
+from floecat.iceberg.sorting import UNSORTED, check_sort_order
+from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
+from floecat.iceberg.stored_texts import check_stored_text
+
+__all__ = ["AppliedUpdates", "TableMetadataBuilder"]
+
+_FIELD_ORDER = (
+    "format-version",
+    "table-uuid",
+    "location",
+    "last-sequence-number",
+    "last-updated-ms",
+    "last-column-id",
+    "schema",
+    "current-schema-id",
+    "schemas",
+    "partition-spec",
+    "default-spec-id",
+    "partition-specs",
+    "last-partition-id",
+    "default-sort-order-id",
+    "sort-orders",
+    "properties",
+    "current-snapshot-id",
+    "next-row-id",
+    "encryption-keys",
+    "refs",
+    "snapshots",
+    "statistics",
+    "partition-statistics",
+    "snapshot-log",
+    "metadata-log",
+)
+
+
+_OPTIONAL = frozenset(_FIELD_ORDER) - {"current-snapshot-id"}
+"""Fields of which a null is as good as nothing; the current snapshot id is null for none."""
+
+
+@dataclass(frozen=True)
+class AppliedUpdates:
+    """What updates made of a document.
+
+    Attributes:
+        metadata: the next document; the base itself if nothing has changed.
+        changed: whether there is anything to commit.
+        added_snapshots: in the order they were added.
+        removed_snapshot_ids: in the order of the base.
+        refs_changed: whether a branch or tag is different.
+        dropped_metadata_files: locations that fell out of `metadata-log`, oldest first, if the table wants
+            such files deleted after the commit.
+    """
+
+    metadata: TableMetadata
+    changed: bool
+    added_snapshots: list[SnapshotSummary] = field(default_factory=list)
+    removed_snapshot_ids: list[int] = field(default_factory=list)
+    refs_changed: bool = False
+    dropped_metadata_files: list[str] = field(default_factory=list)
+
+
+class TableMetadataBuilder:
+    """One request's changes of a table, kept by part of the document."""
+
+    def __init__(self, base: TableMetadata | None, *, now_ms: int, format_version: int) -> None:
+        """Starts from a base.
+
+        Args:
+            base: None for a new table.
+            now_ms: the time, by the clock of the catalog; `last-updated-ms` does not go back behind the base.
+            format_version: of the base, or of the new table.
+        """
+        self._base = base
+        self._now_ms = now_ms if base is None else max(now_ms, base.last_updated_ms)
+        self._format_version = check_format_version(format_version)
+        self._uuid = None if base is None else base.table_uuid
+        self._location = None if base is None else base.location
+        self._properties: dict[str, str] = {} if base is None else dict(base.properties)
+        self._schemas = SchemaChanges(base)
+        self._specs = PartitionSpecChanges(base)
+        self._orders = SortOrderChanges(base)
+        self._snapshots = SnapshotChanges(base, now_ms)
+        self._refs = RefChanges(base, self._snapshots, now_ms)
+        self._statistics = StatisticsChanges(base, "statistics", StatisticsFile)
+        self._partition_statistics = StatisticsChanges(base, "partition-statistics", PartitionStatisticsFile)
+        self._keys = EncryptionKeyChanges(base)
+        self._removed_schema_ids: set[int] = set()
+
+    # -- updates --------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def apply(self, update: u.TableUpdate) -> None:
+        """Applies one update.
+
+        Raises:
+            IllegalArgumentError: it breaks a rule of the specification.
+            CommitFailedError: it was made on older metadata; the client can refresh and try again.
+        """
+        raise IllegalArgumentError(f"Cannot apply update {type(update).__name__} to a table")
+
+    @apply.register
+    def _(self, update: u.AssignUuid) -> None:
+        try:
+            uuid.UUID(update.uuid)
+        except ValueError:
+            raise IllegalArgumentError("Invalid table uuid: not a UUID") from None
+        check_stored_text(update.uuid, "table uuid")
+        if self._uuid is not None and self._uuid.lower() != update.uuid.lower():
+            raise IllegalArgumentError("Cannot reassign uuid of a table")
+        self._uuid = self._uuid or update.uuid
+
+    @apply.register
+    def _(self, update: u.UpgradeFormatVersion) -> None:
+        self._upgrade(update.format_version)
+
+    def _upgrade(self, format_version: int) -> None:
+        if format_version > MAX_FORMAT_VERSION:
+            raise IllegalArgumentError(
+                f"Cannot upgrade table to unsupported format version: v{format_version}"
+                f" (supported: v{MAX_FORMAT_VERSION})"
+            )
+        if format_version < self._format_version:
+            raise IllegalArgumentError(f"Cannot downgrade v{self._format_version} table to v{format_version}")
+        self._format_version = format_version
+
+    @apply.register
+    def _(self, update: u.AddSchema) -> None:
+        self._schemas.add(update.schema, self._format_version)
+
+    @apply.register
+    def _(self, update: u.SetCurrentSchema) -> None:
+        self._schemas.set_current(update.schema_id)
+
+    @apply.register
+    def _(self, update: u.RemoveSchemas) -> None:
+        self._schemas.remove(update.schema_ids)
+        self._removed_schema_ids |= update.schema_ids
+
+    @apply.register
+    def _(self, update: u.AddPartitionSpec) -> None:
+        self._specs.add(update.spec, self._schemas.current, self._format_version)
+
+    @apply.register
+    def _(self, update: u.SetDefaultSpec) -> None:
+        self._specs.set_default(update.spec_id)
+
+    @apply.register
+    def _(self, update: u.RemovePartitionSpecs) -> None:
+        self._specs.remove(update.spec_ids)
+
+    @apply.register
+    def _(self, update: u.AddSortOrder) -> None:
+        self._orders.add(update.sort_order, self._schemas.current)
+
+    @apply.register
+    def _(self, update: u.SetDefaultSortOrder) -> None:
+        self._orders.set_default(update.sort_order_id)
+
+    @apply.register
+    def _(self, update: u.AddSnapshot) -> None:
+        if self._base is None:
+            self._check_complete()
+        self._snapshots.add(update.snapshot, self._format_version)
+
+    def _check_complete(self) -> None:
+        if not self._schemas.definitions.items:
+            raise IllegalArgumentError("Attempting to add a snapshot before a schema is added")
+        if not self._specs.definitions.items:
+            raise IllegalArgumentError("Attempting to add a snapshot before a partition spec is added")
+        if not self._orders.definitions.items:
+            raise IllegalArgumentError("Attempting to add a snapshot before a sort order is added")
+
+    @apply.register
+    def _(self, update: u.SetSnapshotRef) -> None:
+        self._refs.set_ref(update.ref_name, update.ref)
+
+    @apply.register
+    def _(self, update: u.RemoveSnapshotRef) -> None:
+        self._refs.remove(update.ref_name)
+
+    @apply.register
+    def _(self, update: u.RemoveSnapshots) -> None:
+        removed = self._snapshots.remove(update.snapshot_ids)
+        if removed:
+            self._statistics.remove(removed)
+            self._partition_statistics.remove(removed)
+            self._refs.remove_dangling(removed)
+
+    @apply.register
+    def _(self, update: u.SetLocation) -> None:
+        self._location = strip_trailing_slash(update.location)
+
+    @apply.register
+    def _(self, update: u.SetProperties) -> None:
+        requested = requested_format_version(update.properties)
+        if requested is not None:
+            self._upgrade(requested)
+        self.set_properties(update.properties)
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Sets properties; reserved ones are left out."""
+        self._properties |= {
+            key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES
+        }
+
+    @apply.register
+    def _(self, update: u.RemoveProperties) -> None:
+        for key in update.keys:
+            self._properties.pop(key, None)
+
+    @apply.register
+    def _(self, update: u.SetStatistics) -> None:
+        self._statistics.set_file(update.statistics)
+
+    @apply.register
+    def _(self, update: u.RemoveStatistics) -> None:
+        self._statistics.remove({update.snapshot_id})
+
+    @apply.register
+    def _(self, update: u.SetPartitionStatistics) -> None:
+        self._partition_statistics.set_file(update.partition_statistics)
+
+    @apply.register
+    def _(self, update: u.RemovePartitionStatistics) -> None:
+        self._partition_statistics.remove({update.snapshot_id})
+
+    @apply.register
+    def _(self, update: u.AddEncryptionKey) -> None:
+        self._keys.add(update.encryption_key)
+
+    @apply.register
+    def _(self, update: u.RemoveEncryptionKey) -> None:
+        self._keys.remove(update.key_id)
+
+    # -- result ---------------------------------------------------------------------------------------------
+
+    def build(self, base_metadata_location: str | None, table_uuid: str | None = None) -> AppliedUpdates:
+        """Makes the next document.
+
+        Args:
+            base_metadata_location: the file that holds the base; goes to `metadata-log`.
+            table_uuid: UUID of a new table if no update brought one.
+
+        Raises:
+            IllegalArgumentError: the changes do not make a valid table together.
+            InvalidMetadataError: the document would not be readable.
+        """
+        if self._base is not None and not self._changed():
+            return AppliedUpdates(self._base, changed=False)
+        # the clock of a client may be somewhat ahead, and a history that was registered ends anywhere
+        self._now_ms = max(self._now_ms, self._refs.last_log_ms)
+        self._complete(table_uuid)
+        self._check_definitions()
+        fields = self._start()
+        self._write_scalars(fields)
+        self._schemas.write(fields, self._format_version)
+        self._specs.write(fields, self._format_version)
+        self._orders.write(fields)
+        index = self._snapshots.write(fields, self._format_version)
+        self._refs.write(fields, self._format_version)
+        self._statistics.write(fields)
+        self._partition_statistics.write(fields)
+        self._keys.write(fields)
+        dropped = self._write_metadata_log(fields, base_metadata_location)
+        ordered = self._ordered(fields)
+        metadata = TableMetadata(
+            ordered,
+            # Read back, so that no document is written that the catalog could not read again.
+            read_header({name: value for name, value in ordered.items() if not is_null(value[0])}),
+            properties=self._properties,
+            refs=self._refs.refs,
+            snapshot_index=index,
+        )
+        return AppliedUpdates(
+            metadata,
+            changed=True,
+            added_snapshots=self._snapshots.added,
+            removed_snapshot_ids=self._snapshots.removed_ids,
+            refs_changed=self._refs.refs_changed,
+            dropped_metadata_files=dropped,
+        )
+
+    def _changed(self) -> bool:
+        base = self._base
+        if base is None:
+            return True
+        parts = (
+            self._schemas,
+            self._specs,
+            self._orders,
+            self._snapshots,
+            self._refs,
+            self._statistics,
+            self._partition_statistics,
+            self._keys,
+        )
+        return (
+            self._format_version != base.format_version
+            or self._location != base.location
+            or self._properties != base.properties
+            or any(part.changed for part in parts)
+        )
+
+    def _complete(self, table_uuid: str | None) -> None:
+        self._uuid = self._uuid or table_uuid
+        if self._uuid is None:
+            raise IllegalArgumentError(f"UUID is required in format v{self._format_version}")
+        if self._location is None:
+            raise IllegalArgumentError(f"Table location is required in format v{self._format_version}")
+        if not self._specs.definitions.items:
+            self._specs.definitions.add(PartitionSpec(), encode_json(PartitionSpec()))
+        if not self._orders.definitions.items:
+            self._orders.definitions.add(UNSORTED, encode_json(UNSORTED))
+
+    def _check_definitions(self) -> None:
+        if self._schemas.current_changed or self._specs.default_changed:
+            check_partition_spec(self._specs.default, self._schemas.current)
+        if self._schemas.current_changed or self._orders.default_changed:
+            check_sort_order(self._orders.default, self._schemas.current)
+        if self._schemas.current_changed:
+            for spec in self._specs.definitions.items.values():
+                check_historical_spec(spec, self._schemas.current)
+        if self._removed_schema_ids:
+            missing = self._removed_schema_ids - self._schemas.definitions.items.keys()
+            used = self._snapshots.references_schema(missing)
+            if used is not None:
+                raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
+
+    def _start(self) -> dict[str, Fragment]:
+        if self._base is None:
+            return {}
+        fields = {
+            name: fragment
+            for name, fragment in self._base.fields.items()
+            if name not in _OPTIONAL or not is_null(fragment[0])
+        }
+        if self._format_version > 1:
+            fields.pop("schema", None)
+            fields.pop("partition-spec", None)
+        return fields
+
+    def _write_scalars(self, fields: dict[str, Fragment]) -> None:
+        fields["format-version"] = (encode_json(self._format_version),)
+        if self._base is None or "table-uuid" not in fields:
+            fields["table-uuid"] = (encode_json(self._uuid),)
+        if self._base is None or self._location != self._base.location:
+            fields["location"] = (encode_json(self._location),)
+        fields["last-updated-ms"] = (encode_json(self._now_ms),)
+        if self._base is None or self._properties != self._base.properties:
+            fields["properties"] = (encode_json(self._properties),)
+
+    def _write_metadata_log(
+        self, fields: dict[str, Fragment], base_metadata_location: str | None
+    ) -> list[str]:
+        if self._base is None or base_metadata_location is None:
+            fields.setdefault("metadata-log", EMPTY_ARRAY)
+            return []
+        fields["metadata-log"], dropped = append_metadata_log(
+            self._base.array("metadata-log"),
+            base_metadata_location,
+            self._base.last_updated_ms,
+            previous_versions_max(self._properties),
+        )
+        return [entry.metadata_file for entry in dropped] if deletes_old_metadata(self._properties) else []
+
+    def _ordered(self, fields: dict[str, Fragment]) -> dict[str, Fragment]:
+        if self._base is not None:
+            return fields
+        return {name: fields[name] for name in _FIELD_ORDER if name in fields}

@@ -1,0 +1,1 @@
+"""Manifests and manifest lists: reading, writing, rewriting (table specification, "Manifests")."""

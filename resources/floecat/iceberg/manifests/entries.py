@@ -1,0 +1,165 @@
+"""The Avro encoding of manifest entries (table specification, "Manifests").
+
+Field for field the order is that of `floecat.iceberg.manifests.schema.manifest_schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from floecat.iceberg.avro.columns import Cells, constant, lay_out, optional, strings, varint, varints
+from floecat.iceberg.avro.string_columns import Bytes, Int64s, StringColumn
+from floecat.iceberg.manifests.metric_maps import MetricMaps
+from floecat.iceberg.manifests.partition_columns import partition_cells
+from floecat.iceberg.manifests.rows import ManifestRows
+
+__all__ = ["encode_entries"]
+
+_CHUNK_ROWS = 4096
+_CHUNK_BYTES = 32 * 1024 * 1024
+"""Limits of what is encoded at once. A row is as wide as the longest value of each column, so that a few very
+long ones must not meet many rows."""
+
+_PLAIN_FIELDS_WIDTH, _PLAIN_FIELD_WIDTH = 256, 32
+"""More than all fields but strings, partition values and maps can take, and one of them."""
+
+_NULL = constant(b"\x00")
+
+
+def encode_entries(
+    rows: ManifestRows, record_counts: Int64s, partitions: pa.StructArray, format_version: int
+) -> Iterator[tuple[Bytes, Int64s]]:
+    """Yields the entries in chunks: their bytes one after the other, and the size of each.
+
+    Args:
+        rows: the entries.
+        record_counts: of each.
+        partitions: partition values as `partition_columns.partition_struct` makes them.
+        format_version: 2 or 3.
+    """
+    encoder = _Encoder(rows, record_counts, partitions, format_version)
+    for start, stop in _chunks(encoder, len(rows)):
+        yield lay_out(encoder.cells(start, stop), stop - start)
+
+
+def _chunks(encoder: _Encoder, rows: int) -> Iterator[tuple[int, int]]:
+    narrow = encoder.width(0, rows) * _CHUNK_ROWS <= _CHUNK_BYTES
+    for start in range(0, rows, _CHUNK_ROWS):
+        stop = min(start + _CHUNK_ROWS, rows)
+        if narrow:
+            yield start, stop
+        else:
+            yield from _halves(encoder, start, stop)
+
+
+def _halves(encoder: _Encoder, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    if stop - start == 1 or encoder.width(start, stop) * (stop - start) <= _CHUNK_BYTES:
+        yield start, stop
+    else:
+        middle = (start + stop) // 2
+        yield from _halves(encoder, start, middle)
+        yield from _halves(encoder, middle, stop)
+
+
+class _Encoder:
+    """Encodes any run of the entries."""
+
+    def __init__(
+        self, rows: ManifestRows, record_counts: Int64s, partitions: pa.StructArray, format_version: int
+    ) -> None:
+        self._rows = rows
+        self._record_counts = record_counts
+        self._partitions = partitions
+        self._has_v3_fields = format_version >= 3
+        self._paths = StringColumn.of(rows.file_paths)
+        references = rows.referenced_data_files
+        self._references = None if references is None else StringColumn.of(references)
+        self._maps = MetricMaps.of(rows.metrics)
+
+    def width(self, start: int, stop: int) -> int:
+        """Upper limit for the bytes of the longest entry."""
+        columns = [self._paths, *_string_fields(self._partitions)]
+        if self._references is not None:
+            columns.append(self._references)
+        width = _PLAIN_FIELDS_WIDTH + _PLAIN_FIELD_WIDTH * int(self._partitions.type.num_fields)
+        width += sum(int(column.slice(start, stop).lengths.max(initial=0)) for column in columns)
+        return width + sum(metric_map.width(start, stop) for metric_map in self._maps)
+
+    def cells(self, start: int, stop: int) -> list[Cells]:
+        """The fields of the entries from `start` up to `stop`."""
+        rows = self._rows
+        present = constant(b"\x02")
+        sequence_number = _integers(rows.sequence_numbers[start:stop])
+        file_format = rows.file_format.upper().encode()
+        return [
+            _integers(rows.statuses[start:stop]),
+            *(present, _integers(rows.snapshot_ids[start:stop])),
+            *(present, sequence_number),
+            *(present, sequence_number),
+            constant(varint(rows.content)),
+            *strings(self._paths.slice(start, stop)),
+            constant(varint(len(file_format)) + file_format),
+            *partition_cells(self._partitions.slice(start, stop - start)),
+            _integers(self._record_counts[start:stop]),
+            _integers(rows.file_sizes[start:stop]),
+            _NULL,  # column_sizes
+            *self._maps.value_counts.cells(start, stop),
+            *self._maps.null_value_counts.cells(start, stop),
+            _NULL,  # nan_value_counts
+            *self._maps.lower_bounds.cells(start, stop),
+            *self._maps.upper_bounds.cells(start, stop),
+            _NULL,  # key_metadata
+            _NULL,  # split_offsets
+            _NULL,  # equality_ids
+            _NULL,  # sort_order_id
+            *self._last_cells(start, stop),
+        ]
+
+    def _last_cells(self, start: int, stop: int) -> list[Cells]:
+        rows = self._rows
+        references = _optional_strings(self._references, start, stop)
+        if not self._has_v3_fields:
+            return references
+        return [
+            *_optional_integers(rows.first_row_ids, start, stop),
+            *references,
+            *_optional_integers(rows.content_offsets, start, stop),
+            *_optional_integers(rows.content_sizes, start, stop),
+        ]
+
+
+def _string_fields(partitions: pa.StructArray) -> list[StringColumn]:
+    return [
+        StringColumn.of(array)
+        for array in partitions.flatten()
+        if pa.types.is_string(array.type) or pa.types.is_binary(array.type)
+    ]
+
+
+def _integers(values: npt.NDArray[np.integer[Any]]) -> Cells:
+    if (values == values[0]).all():
+        return constant(varint(int(values[0])))
+    return varints(values)
+
+
+def _optional_strings(column: StringColumn | None, start: int, stop: int) -> list[Cells]:
+    if column is None:
+        return [_NULL]
+    chunk = column.slice(start, stop)
+    return optional(strings(chunk), chunk.valid)
+
+
+def _optional_integers(values: Any, start: int, stop: int) -> list[Cells]:
+    if values is None:
+        return [_NULL]
+    if isinstance(values, np.ndarray):
+        return optional([varints(values[start:stop])], None)
+    chunk = values.slice(start, stop - start)
+    valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else None
+    filled = chunk.fill_null(0) if chunk.null_count else chunk
+    return optional([varints(filled.to_numpy())], valid)

@@ -1,0 +1,215 @@
+"""The metric maps of manifest entries, encoded column by column.
+
+A map from field id to count or bound is an Avro array of key and value pairs. Here each field id is a column
+of values; a file whose value is null has no pair for it, and one without any pair has no map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from floecat.iceberg.avro.columns import (
+    Cells,
+    constant,
+    optional,
+    ragged,
+    varint,
+    varints,
+    where,
+)
+from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s, StringColumn
+from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
+
+__all__ = ["MetricMap", "MetricMaps"]
+
+_PLAIN_WIDTH = 16
+"""More than a key takes with its count, or with the length of its bound; or all that is around the pairs."""
+
+_NO_MAP = constant(b"\x00")
+_END_OF_ARRAY = constant(b"\x00")
+
+
+class MetricMap(Protocol):
+    """One of the maps, of all files."""
+
+    def cells(self, start: int, stop: int) -> list[Cells]:
+        """Its field in the entries from `start` up to `stop`."""
+        ...
+
+    def width(self, start: int, stop: int) -> int:
+        """Upper limit for the bytes of its longest row, known without encoding."""
+        ...
+
+
+class MetricMaps(NamedTuple):
+    """The maps that are known of files, in the order of the specification's fields."""
+
+    value_counts: MetricMap
+    null_value_counts: MetricMap
+    lower_bounds: MetricMap
+    upper_bounds: MetricMap
+
+    @classmethod
+    def of(cls, metrics: FileMetrics) -> MetricMaps:
+        """Prepares the metrics of files."""
+        return cls(
+            _Counts(metrics.columns, lambda column: column.value_counts),
+            _Counts(metrics.columns, lambda column: column.null_value_counts),
+            _Bounds(metrics.columns, lambda column: column.lower_bounds),
+            _Bounds(metrics.columns, lambda column: column.upper_bounds),
+        )
+
+
+class _CountColumn(NamedTuple):
+    key: bytes
+    values: Int64s
+    valid: Bools | None
+
+
+class _Counts:
+    """A map of counts. Columns whose keys are equally long are encoded together."""
+
+    def __init__(self, columns: Sequence[ColumnMetrics], of: Callable[[ColumnMetrics], Any]) -> None:
+        found = [_count_column(column.field_id, of(column)) for column in columns if of(column) is not None]
+        self._columns = [column for column in found if column is not None]
+
+    def width(self, start: int, stop: int) -> int:  # noqa: ARG002 - no count is longer than the longest
+        return _PLAIN_WIDTH * (1 + len(self._columns))
+
+    def cells(self, start: int, stop: int) -> list[Cells]:
+        if not self._columns:
+            return [_NO_MAP]
+        pairs: list[Cells] = []
+        number = np.zeros(stop - start, np.int64)
+        for _, group in groupby(self._columns, lambda column: len(column.key)):
+            columns = list(group)
+            valid = _valid([column.valid for column in columns], start, stop)
+            number += len(columns) if valid is None else np.count_nonzero(valid, axis=1)
+            pairs.append(_count_pairs(columns, valid, start, stop))
+        return _map(pairs, number)
+
+
+def _count_column(field_id: int, array: Any) -> _CountColumn | None:
+    if array.null_count == len(array):
+        return None
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    filled = array.fill_null(0) if array.null_count else array
+    return _CountColumn(varint(field_id), filled.to_numpy(), valid)
+
+
+def _valid(masks: Sequence[Bools | None], start: int, stop: int) -> Bools | None:
+    """Which counts are known, of shape (rows, columns); None if all are."""
+    if all(mask is None or mask[start:stop].all() for mask in masks):
+        return None
+    valid = np.ones((stop - start, len(masks)), np.bool_)
+    for index, mask in enumerate(masks):
+        if mask is not None:
+            valid[:, index] = mask[start:stop]
+    return valid
+
+
+def _count_pairs(columns: Sequence[_CountColumn], valid: Bools | None, start: int, stop: int) -> Cells:
+    rows = stop - start
+    counts = np.empty((rows, len(columns)), np.int64)
+    for index, column in enumerate(columns):
+        counts[:, index] = column.values[start:stop]
+    values = varints(counts)
+    key_width = len(columns[0].key)
+    data = np.empty((rows, len(columns), key_width + values.data.shape[2]), np.uint8)
+    data[:, :, :key_width] = np.frombuffer(b"".join(column.key for column in columns), np.uint8).reshape(
+        len(columns), key_width
+    )
+    data[:, :, key_width:] = values.data
+    if values.keep is None and valid is None:
+        return Cells(data.reshape(rows, -1))
+    keep = np.ones(data.shape, np.bool_)
+    if values.keep is not None:
+        keep[:, :, key_width:] = values.keep
+    if valid is not None:
+        keep &= valid[:, :, np.newaxis]
+    return Cells(data.reshape(rows, -1), keep.reshape(rows, -1))
+
+
+class _BoundColumn(NamedTuple):
+    """Bounds of a column.
+
+    Attributes:
+        key: the field id, encoded.
+        values: the bounds.
+        width: bytes of each bound, if all have the same length, and any.
+    """
+
+    key: bytes
+    values: StringColumn
+    width: int | None
+
+    @classmethod
+    def of(cls, field_id: int, array: pa.BinaryArray) -> _BoundColumn:
+        values = StringColumn.of(array)
+        lengths = values.lengths if values.valid is None else values.lengths[values.valid]
+        width = int(lengths[0])
+        return cls(varint(field_id), values, width if width and (lengths == width).all() else None)
+
+
+class _Bounds:
+    """A map of bounds."""
+
+    def __init__(self, columns: Sequence[ColumnMetrics], of: Callable[[ColumnMetrics], Any]) -> None:
+        self._columns = [
+            _BoundColumn.of(column.field_id, of(column))
+            for column in columns
+            if of(column) is not None and of(column).null_count < len(of(column))
+        ]
+
+    def width(self, start: int, stop: int) -> int:
+        longest = (int(column.values.slice(start, stop).lengths.max(initial=0)) for column in self._columns)
+        return _PLAIN_WIDTH * (1 + len(self._columns)) + sum(longest)
+
+    def cells(self, start: int, stop: int) -> list[Cells]:
+        if not self._columns:
+            return [_NO_MAP]
+        pairs: list[Cells] = []
+        number = np.zeros(stop - start, np.int64)
+        complete = 0
+        for column in self._columns:
+            values = column.values.slice(start, stop)
+            valid = None if values.valid is None or values.valid.all() else values.valid
+            if valid is None:
+                complete += 1
+            else:
+                number += valid
+            pairs += _bound_pair(column, values, valid)
+        return _map(pairs, number + complete)
+
+
+def _bound_pair(column: _BoundColumn, values: StringColumn, valid: Bools | None) -> list[Cells]:
+    data = values.data[values.offsets[0] : values.offsets[-1]]
+    if column.width is None:
+        lengths = values.lengths
+        pair = [constant(column.key), varints(lengths), ragged(data, lengths)]
+    else:
+        bounds = data.reshape(-1, column.width)
+        head = constant(column.key + varint(column.width))
+        pair = [head, Cells(bounds if valid is None else _spread(bounds, valid))]
+    return pair if valid is None else where(pair, valid)
+
+
+def _spread(bounds: Bytes, valid: Bools) -> Bytes:
+    """Bounds, each in its row; rows without one have whatever bytes."""
+    spread = np.zeros((len(valid), bounds.shape[1]), np.uint8)
+    row = np.dtype((np.void, bounds.shape[1]))
+    spread.view(row)[valid] = bounds.view(row)
+    return spread
+
+
+def _map(pairs: Sequence[Cells], number: Int64s) -> list[Cells]:
+    # Most files have values for all columns: then the frame of the map is the same for all rows.
+    first = int(number[0])
+    if first and (number == first).all():
+        return [constant(b"\x02" + varint(first)), *pairs, _END_OF_ARRAY]
+    return optional([varints(number), *pairs, _END_OF_ARRAY], number > 0)

@@ -1,0 +1,1 @@
+"""What Parquet footers say of columns, statistics and field ids."""

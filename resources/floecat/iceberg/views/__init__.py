@@ -1,0 +1,1 @@
+"""View metadata (view specification)."""

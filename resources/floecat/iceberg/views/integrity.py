@@ -1,0 +1,32 @@
+"""Whole check of view metadata that the catalog did not write itself, as when a view is registered."""
+
+from __future__ import annotations
+
+from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.iceberg.json_values import is_null
+from floecat.iceberg.new_columns import check_default_forms
+from floecat.iceberg.readability import check_schema_readable
+from floecat.iceberg.reader_limits import check_numbers
+from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.views.metadata import ViewMetadata
+
+__all__ = ["check_view_integrity"]
+
+
+def check_view_integrity(metadata: ViewMetadata) -> None:
+    """Refuses view metadata that not every reader can read.
+
+    Raises:
+        InvalidMetadataError: a schema is none, or in a form that readers do not take; `properties` is null; a
+            number is longer than readers take.
+    """
+    try:
+        check_numbers(metadata.to_bytes(), "view metadata")
+        for schema in metadata.schemas.values():
+            check_default_forms(parse_schema(schema.encoded))
+            check_schema_readable(schema.encoded)
+    except IllegalArgumentError as error:
+        raise InvalidMetadataError(f"Cannot parse view metadata: {error.message}") from None
+    fields = metadata.fields()
+    if "properties" in fields and is_null(fields["properties"]):
+        raise InvalidMetadataError("Cannot parse view metadata: properties is null")

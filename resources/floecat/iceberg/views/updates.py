@@ -1,0 +1,158 @@
+"""Changes of a view and what they require of it (Iceberg REST specification, `ViewUpdate`).
+
+Schemas and versions stay encoded until `floecat.iceberg.views.builder` applies them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from floecat.errors import BadRequestError
+
+__all__ = [
+    "LAST_ADDED",
+    "AddViewSchema",
+    "AddViewVersion",
+    "AssertViewUuid",
+    "AssignViewUuid",
+    "RemoveViewProperties",
+    "SetCurrentViewVersion",
+    "SetViewLocation",
+    "SetViewProperties",
+    "UpgradeViewFormatVersion",
+    "ViewRequirement",
+    "ViewUpdate",
+    "decode_view_requirements",
+    "decode_view_updates",
+]
+
+LAST_ADDED = -1
+"""As an id in an update: the one that an earlier update of the same request added."""
+
+
+class _Update(msgspec.Struct, frozen=True, tag_field="action", rename="kebab"):
+    pass
+
+
+class AssignViewUuid(_Update, frozen=True, tag="assign-uuid"):
+    """Names the UUID of the view. It cannot change once it is assigned."""
+
+    uuid: str
+
+
+class UpgradeViewFormatVersion(_Update, frozen=True, tag="upgrade-format-version"):
+    """Raises the format version."""
+
+    format_version: int
+
+
+class AddViewSchema(_Update, frozen=True, tag="add-schema"):
+    """Adds a schema, or finds the equal one that the view has. The id that it carries is not trusted."""
+
+    schema: msgspec.Raw
+    last_column_id: int | None = None
+    """Deprecated in the specification, and without a meaning for views."""
+
+
+class SetViewLocation(_Update, frozen=True, tag="set-location"):
+    """Sets the base location."""
+
+    location: str
+
+
+class SetViewProperties(_Update, frozen=True, tag="set-properties"):
+    """Sets properties; others stay."""
+
+    updates: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    updated: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    """What clients before Iceberg 1.0 call `updates`."""
+
+    def __post_init__(self) -> None:
+        if self.updates is msgspec.UNSET and self.updated is msgspec.UNSET:
+            raise ValueError("Object missing required field `updates`")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties to set."""
+        return self.updates or self.updated or {}
+
+
+class RemoveViewProperties(_Update, frozen=True, tag="remove-properties"):
+    """Removes properties; unknown names are fine."""
+
+    removals: list[str] | msgspec.UnsetType = msgspec.UNSET
+    removed: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """What clients before Iceberg 1.0 call `removals`."""
+
+    def __post_init__(self) -> None:
+        if self.removals is msgspec.UNSET and self.removed is msgspec.UNSET:
+            raise ValueError("Object missing required field `removals`")
+
+    @property
+    def names(self) -> list[str]:
+        """The properties to remove."""
+        return self.removals or self.removed or []
+
+
+class AddViewVersion(_Update, frozen=True, tag="add-view-version"):
+    """Adds a version, or finds the one that behaves the same. Adding it does not make it the current one."""
+
+    view_version: msgspec.Raw
+
+
+class SetCurrentViewVersion(_Update, frozen=True, tag="set-current-view-version"):
+    """Makes a version the current one; `LAST_ADDED` means the last one that this request added."""
+
+    view_version_id: int
+
+
+ViewUpdate: TypeAlias = (
+    AssignViewUuid
+    | UpgradeViewFormatVersion
+    | AddViewSchema
+    | SetViewLocation
+    | SetViewProperties
+    | RemoveViewProperties
+    | AddViewVersion
+    | SetCurrentViewVersion
+)
+"""Any change of a view. A request applies its updates in order."""
+
+
+class AssertViewUuid(msgspec.Struct, frozen=True, tag_field="type", tag="assert-view-uuid"):
+    """The view must have this UUID; letter case does not count."""
+
+    uuid: str
+
+
+ViewRequirement: TypeAlias = AssertViewUuid
+"""What a change may require of a view."""
+
+_UPDATES = msgspec.json.Decoder(list[ViewUpdate])
+_REQUIREMENTS = msgspec.json.Decoder(list[ViewRequirement])
+
+
+def decode_view_updates(data: bytes | msgspec.Raw) -> list[ViewUpdate]:
+    """Reads the JSON array `updates` of a request.
+
+    Raises:
+        BadRequestError: it is malformed, or holds an update that views do not have.
+    """
+    try:
+        return _UPDATES.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError(f"Malformed view updates: {error}") from None
+
+
+def decode_view_requirements(data: bytes | msgspec.Raw) -> list[ViewRequirement]:
+    """Reads the JSON array `requirements` of a request.
+
+    Raises:
+        BadRequestError: it is malformed, or holds a requirement that views do not have.
+    """
+    try:
+        return _REQUIREMENTS.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError(f"Malformed view requirements: {error}") from None

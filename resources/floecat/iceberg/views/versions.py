@@ -1,0 +1,124 @@
+"""Rules for versions of views: what a new one must have, and which stay."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.integers import int32_of
+from floecat.iceberg.reader_limits import check_numbers
+from floecat.iceberg.views.metadata import VersionLogEntry, ViewSchema, ViewVersion
+
+__all__ = [
+    "DROP_DIALECT_ALLOWED",
+    "VERSION_HISTORY_SIZE",
+    "check_dialects_kept",
+    "check_new_version",
+    "expired_log_entries",
+    "read_new_version",
+    "retained_versions",
+]
+
+VERSION_HISTORY_SIZE = "version.history.num-entries"
+"""Property: how many versions are kept."""
+
+DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
+"""Property: the current version may be replaced by one that lacks some of its SQL dialects."""
+
+_APPEND_DIALECT_ALLOWED = "replace.append-dialect.allowed"
+_DEFAULT_HISTORY_SIZE = 10
+
+
+def read_new_version(encoded: bytes) -> ViewVersion:
+    """Reads a version that a client sends.
+
+    Raises:
+        IllegalArgumentError: it is none, or holds a number that readers cannot read.
+    """
+    version = ViewVersion.parse(encoded)
+    check_numbers(encoded, "view version")
+    return version
+
+
+def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
+    """Checks a version before it is added.
+
+    Raises:
+        IllegalArgumentError: its schema is unknown, it has no query, or two queries of one dialect.
+    """
+    if version.schema_id not in schemas:
+        raise IllegalArgumentError(f"Cannot add version with unknown schema: {version.schema_id}")
+    if not version.representations:
+        raise IllegalArgumentError("Invalid view version: Cannot add a version without a query")
+    seen: set[str] = set()
+    for representation in version.representations:
+        dialect = representation.sql_dialect
+        if dialect is None:
+            continue
+        if dialect in seen:
+            raise IllegalArgumentError(
+                f"Invalid view version: Cannot add multiple queries for dialect {dialect}"
+            )
+        seen.add(dialect)
+
+
+def check_dialects_kept(
+    previous: ViewVersion | None, current: ViewVersion, properties: Mapping[str, str]
+) -> None:
+    """Refuses a current version that lacks a SQL dialect of the one before, unless a property allows it.
+
+    Raises:
+        IllegalArgumentError: a dialect is lost, or the properties contradict each other.
+    """
+    drop_allowed = _is_true(properties, DROP_DIALECT_ALLOWED)
+    if drop_allowed and _is_true(properties, _APPEND_DIALECT_ALLOWED):
+        raise IllegalArgumentError(
+            f"Cannot set both {DROP_DIALECT_ALLOWED} and {_APPEND_DIALECT_ALLOWED} to true"
+        )
+    if previous is None or drop_allowed or previous.sql_dialects <= current.sql_dialects:
+        return
+    raise IllegalArgumentError(
+        f"Cannot replace view due to loss of view dialects ({DROP_DIALECT_ALLOWED}=false):\n"
+        f"Previous dialects: [{', '.join(sorted(previous.sql_dialects))}]\n"
+        f"New dialects: [{', '.join(sorted(current.sql_dialects))}]"
+    )
+
+
+def retained_versions(
+    versions: Mapping[int, ViewVersion],
+    current: ViewVersion,
+    *,
+    added_ids: Collection[int],
+    properties: Mapping[str, str],
+) -> list[ViewVersion]:
+    """The versions that stay: the current one, those just added, and the newest others, in their old order.
+
+    Raises:
+        IllegalArgumentError: `version.history.num-entries` is no positive integer.
+    """
+    # versions just added have the highest ids, so that room for all of them is all they need
+    room = max(_history_size(properties), len({*added_ids, current.version_id}))
+    newest = sorted((id_ for id_ in versions if id_ != current.version_id), reverse=True)
+    kept = {current.version_id, *newest[: room - 1]}
+    return [version for version_id, version in versions.items() if version_id in kept]
+
+
+def expired_log_entries(log: Sequence[VersionLogEntry], version_ids: Collection[int]) -> int:
+    """How many entries at the start of the log go, so that every version in the rest is still known."""
+    for index in range(len(log) - 1, -1, -1):
+        if log[index].version_id not in version_ids:
+            return index + 1
+    return 0
+
+
+def _history_size(properties: Mapping[str, str]) -> int:
+    size = int32_of(properties.get(VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE)))
+    if size is None:
+        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be an integer")
+    if size < 1:
+        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be positive but was {size}")
+    return size
+
+
+def _is_true(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "false").lower() == "true"

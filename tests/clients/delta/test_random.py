@@ -101,7 +101,10 @@ class Plan(msgspec.Struct, frozen=True):
             for file, row in step.deletes:
                 if table.files:
                     place = file % len(table.files)
-                    positions.setdefault(place, set()).add(row % table.files[place].rows.num_rows)
+                    deleted = row % table.files[place].rows.num_rows
+                    # the same vector twice would be one file removed and added, which the protocol forbids
+                    if deleted not in table.files[place].deleted:
+                        positions.setdefault(place, set()).add(deleted)
             if positions:
                 table.delete(positions, storage=step.storage)
             elif table.files:

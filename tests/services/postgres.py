@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -154,7 +155,9 @@ class PostgresServer:
             raise RuntimeError("PostgreSQL is not running")
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
         for pid in (self._process.pid, *map(int, children.split())):
-            os.kill(pid, which)
+            # a session that ended meanwhile is gone as soon as the server, which goes on first, has seen it
+            with suppress(ProcessLookupError):
+                os.kill(pid, which)
 
 
 @pytest.fixture(scope="session")

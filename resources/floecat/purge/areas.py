@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from uuid import UUID
 
 from floecat.errors import (
     BadRequestError,
@@ -24,6 +26,7 @@ from floecat.iceberg.metadata import TableMetadata
 from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.purge.reachable_files import MAX_FILE_BYTES
+from floecat.store.tables import EntryState
 
 __all__ = ["Area", "AreaReader", "folder_area", "overlaps"]
 
@@ -59,7 +62,10 @@ def _self_and_above(folder: Location) -> list[Location]:
 
 
 class AreaReader:
-    """Finds areas, and remembers them: neither manifests nor metadata files ever change.
+    """Finds areas, and remembers those of live tables: no file of theirs ever changes.
+
+    Between the lives of two entries one may: a table can be dropped, written anew under the same names of
+    files and registered again. So nothing is remembered by the location of a file alone.
 
     Safe to share between threads. What cannot be read, because it is gone, broken or refused, is left out: it
     leads nobody to a file.
@@ -74,36 +80,45 @@ class AreaReader:
         self._files = files
         self._known: LruCache[Area] = LruCache(_CACHED_AREAS)
 
-    def area(self, location: str, metadata_location: str, load: Callable[[], TableMetadata | None]) -> Area:
+    def area(
+        self,
+        location: str,
+        metadata_location: str,
+        load: Callable[[], TableMetadata | None],
+        state: EntryState | None = None,
+    ) -> Area:
         """The area of a table.
 
         Args:
             location: base location of the table.
-            metadata_location: its metadata file; the area is remembered under this.
+            metadata_location: its metadata file.
             load: the metadata, `None` if nobody can read it; not called if the area is known.
+            state: of its entry, under which the area is remembered; `None` for a table that was dropped, of
+                which everything is read.
 
         Raises:
             StorageUnavailableError: storage fails.
         """
-        known = self._known.get(metadata_location)
+        known = None if state is None else self._known.get(state)
         if known is not None:
             return known
         metadata = load()
         folders = _folders([metadata_location])
         if metadata is not None:
             with suppress(InvalidMetadataError):
-                folders |= self._named_area(metadata)
+                folders |= self._named_area(metadata, None if state is None else state.id)
         home = _folders([f"{location.rstrip('/')}/_"])
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
-        self._known.put(metadata_location, area)
+        if state is not None:
+            self._known.put(state, area)
         return area
 
-    def _named_area(self, metadata: TableMetadata) -> Area:
+    def _named_area(self, metadata: TableMetadata, entry_id: UUID | None) -> Area:
         lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
         manifests = {path for snapshot in metadata.snapshots for path in snapshot.manifests or ()}
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             manifests.update(*pool.map(self._manifests, lists))
-            read = Area().union(*pool.map(self._manifest_area, manifests))
+            read = Area().union(*pool.map(partial(self._manifest_area, entry_id), manifests))
         named = [entry.metadata_file for entry in metadata.metadata_log]
         named += [statistics.statistics_path for statistics in metadata.statistics]
         named += [statistics.statistics_path for statistics in metadata.partition_statistics]
@@ -116,8 +131,8 @@ class AreaReader:
                 found.add(manifest.manifest_path)
         return found
 
-    def _manifest_area(self, manifest: str) -> Area:
-        known = self._known.get(manifest)
+    def _manifest_area(self, entry_id: UUID | None, manifest: str) -> Area:
+        known = None if entry_id is None else self._known.get((entry_id, manifest))
         if known is not None:
             return known
         folders: set[str] = set()
@@ -128,7 +143,8 @@ class AreaReader:
             # what was read before the damage counts
             return _collapsed(_folders(folders))
         area = _collapsed(_folders(folders))
-        self._known.put(manifest, area)
+        if entry_id is not None:
+            self._known.put((entry_id, manifest), area)
         return area
 
     def _read(self, location: str) -> bytes:

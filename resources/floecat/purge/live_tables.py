@@ -50,7 +50,13 @@ class LiveTable(NamedTuple):
     table_uuid: str
     location: str
     metadata_location: str
+    version: int
     format: str = "iceberg"
+
+    @property
+    def state(self) -> tables.EntryState:
+        """The state of its entry."""
+        return tables.EntryState(self.entry_id, self.version, self.metadata_location)
 
 
 class LiveTables(Protocol):
@@ -84,7 +90,9 @@ class StoredTables:
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields the tables; one that is changed meanwhile comes as it was before or after."""
         for row in self._scan("table", _PAGE):
-            yield LiveTable(row.id, row.object_uuid, row.location, row.metadata_location, row.format)
+            yield LiveTable(
+                row.id, row.object_uuid, row.location, row.metadata_location, row.version, row.format
+            )
 
     def document(self, table: LiveTable) -> bytes | None:
         """See `LiveTables.document`."""
@@ -206,7 +214,7 @@ class SharedFiles:
                 return None if document is None else TableMetadata.parse(document)
             return None
 
-        return areas.area(table.location, table.metadata_location, load)
+        return areas.area(table.location, table.metadata_location, load, table.state)
 
     def _add_files(self, kept: LocationSet, table: LiveTable, allowed: AllowedLocations) -> None:
         document = self._live.document(table)

@@ -152,7 +152,7 @@ class FakeLiveTables:
         self.roots = list(roots)
 
     def register(self, table: TableFiles, *, document: bytes | None = None, **changes: Any) -> LiveTable:
-        row = LiveTable(uuid.uuid4(), table.table_uuid, table.location, table.metadata_location)
+        row = LiveTable(uuid.uuid4(), table.table_uuid, table.location, table.metadata_location, 0)
         row = row._replace(**changes)
         self.rows[row] = table.document() if document is None else document
         return row

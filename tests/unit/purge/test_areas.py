@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,14 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations, normalize_location
 from floecat.purge.areas import Area, AreaReader, overlaps
+from floecat.store.tables import EntryState
 from tests.unit.purge.table_files import TableFiles
 
 
 def area_of(areas: AreaReader, table: TableFiles) -> Area:
-    return areas.area(table.location, table.metadata_location, table.metadata)
+    entry_id = uuid.uuid5(uuid.NAMESPACE_URL, table.location)
+    state = EntryState(entry_id, len(table.metadata_log), table.metadata_location)
+    return areas.area(table.location, table.metadata_location, table.metadata, state)
 
 
 def folders(*locations: str) -> Area:

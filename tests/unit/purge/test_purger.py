@@ -536,3 +536,34 @@ def test_the_lease_is_asked_before_every_batch(
     with pytest.raises(PermissionError):
         purger.purge(target(table, allowed), before_batch)
     assert table.metadata_location in table.remaining()
+
+
+def test_a_table_that_was_made_anew_in_place_keeps_what_it_needs_now(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    live: FakeLiveTables,
+    purger: Purger,
+    allowed: AllowedLocations,
+) -> None:
+    """Its files have the names of those before, which an earlier purge has looked at."""
+    root = f"{warehouse}/anew/metadata/v1.metadata.json"
+    before = TableFiles(files, f"{warehouse}/anew")
+    before.append()
+    before.commit(root)
+    row = live.register(before)
+    earlier = full_table(files, f"{warehouse}/ns/earlier")
+    purger.purge(target(earlier, allowed))
+    live.drop(row)
+    for file in before.written:
+        files.delete(file)
+    needed = table.write(table.path("data/needed.parquet"))
+    table.append(needed)
+    table.commit()
+    anew = TableFiles(files, f"{warehouse}/anew")
+    anew.append(needed)
+    anew.commit(root)
+    assert set(anew.written) < set(before.written)
+    live.register(anew)
+    purger.purge(target(table, allowed))
+    assert table.remaining() == [needed]

@@ -39,10 +39,10 @@ class LruCache(Generic[V]):
 
     def put(self, key: Hashable, value: V, size: int = 1) -> None:
         """Keeps a value, in the place of the one before, and drops others beyond the budget."""
-        if size > self._largest:
-            return
         with self._lock:
             self._forget(key)
+            if size > self._largest:
+                return
             self._held[key] = (value, size)
             self._size += size
             while self._size > self._budget:

@@ -28,6 +28,17 @@ def test_one_large_answer_does_not_empty_the_cache() -> None:
     assert cache.get("large") is None
 
 
+def test_a_value_that_has_become_too_large_does_not_leave_the_one_before() -> None:
+    cache: LruCache[str] = LruCache(100, largest=25)
+    cache.put("a", "before", 20)
+    cache.put("b", "other", 25)
+    cache.put("a", "after", 26)
+    assert cache.get("a") is None
+    for key in ("c", "d", "e"):
+        cache.put(key, key, 25)
+    assert cache.get("b") is not None
+
+
 def test_values_count_one_each_where_no_size_is_given() -> None:
     cache: LruCache[str] = LruCache(2)
     for key in ("a", "b", "c"):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_logs import MetadataLogEntry, SnapshotLogEntry
+from floecat.iceberg.metadata_logs import CLOCK_SKEW_MS, MetadataLogEntry, SnapshotLogEntry
 from floecat.iceberg.new_columns import check_default_forms
 from floecat.iceberg.partitioning import check_field_names, check_historical_spec, check_partition_spec
 from floecat.iceberg.readability import check_readable
@@ -16,9 +16,6 @@ from floecat.iceberg.refs import MAIN_BRANCH, check_ref
 from floecat.iceberg.sorting import check_sort_order
 
 __all__ = ["check_integrity"]
-
-_CLOCK_SKEW_MS = 60_000
-"""By how much a log may go back: commits come from machines whose clocks differ."""
 
 _LISTS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics", "encryption_keys")
 
@@ -116,9 +113,9 @@ def _check_log(
     name: str, log: Sequence[SnapshotLogEntry] | Sequence[MetadataLogEntry], last_updated_ms: int
 ) -> None:
     times = [entry.timestamp_ms for entry in log]
-    if any(later - earlier < -_CLOCK_SKEW_MS for earlier, later in pairwise(times)):
+    if any(later - earlier < -CLOCK_SKEW_MS for earlier, later in pairwise(times)):
         raise InvalidMetadataError(f"Invalid table metadata: {name} is not sorted by time")
-    if times and last_updated_ms - times[-1] < -_CLOCK_SKEW_MS:
+    if times and last_updated_ms - times[-1] < -CLOCK_SKEW_MS:
         raise InvalidMetadataError(
             f"Invalid update timestamp {last_updated_ms}: before last {name} entry at {times[-1]}"
         )

@@ -9,12 +9,17 @@ from floecat.iceberg.json_arrays import Fragment, fragment_bytes
 from floecat.iceberg.json_values import Int64
 
 __all__ = [
+    "CLOCK_SKEW_MS",
     "MetadataLogEntry",
     "SnapshotLogEntry",
     "last_snapshot_log_entry",
     "parse_metadata_log",
     "parse_snapshot_log",
 ]
+
+
+CLOCK_SKEW_MS = 60_000
+"""How far clocks of writers may differ in a log; the reference implementation allows the same."""
 
 
 class SnapshotLogEntry(msgspec.Struct, frozen=True, rename="kebab", gc=False):

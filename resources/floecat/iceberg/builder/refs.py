@@ -10,13 +10,10 @@ from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, 
 from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_header import NO_SNAPSHOT_ID
-from floecat.iceberg.metadata_logs import SnapshotLogEntry, last_snapshot_log_entry
+from floecat.iceberg.metadata_logs import CLOCK_SKEW_MS, SnapshotLogEntry, last_snapshot_log_entry
 from floecat.iceberg.refs import MAIN_BRANCH, SnapshotRef, check_ref
 
 __all__ = ["RefChanges"]
-
-_CLOCK_SKEW_MS = 60_000
-"""How far the clock of a client may be ahead; readers of the reference implementation allow the same."""
 
 
 class RefChanges:
@@ -81,7 +78,7 @@ class RefChanges:
             made_ms: time of a snapshot that this request adds; None for an older one, which is taken up now.
         """
         last_ms = self.last_log_ms
-        if made_ms is not None and last_ms <= made_ms <= self._now_ms + _CLOCK_SKEW_MS:
+        if made_ms is not None and last_ms <= made_ms <= self._now_ms + CLOCK_SKEW_MS:
             return made_ms
         return max(last_ms, self._now_ms)
 

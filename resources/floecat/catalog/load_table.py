@@ -125,20 +125,23 @@ class TableLoader:
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
         config = self._config.of(entry.row.location)
-        return LoadedTable(_pieces(entry, mode), location, etag, config, state=state)
+        table_uuid = entry.row.object_uuid
+        return LoadedTable(_pieces(entry, mode), location, etag, config, state=state, table_uuid=table_uuid)
 
-    def loaded(self, pieces: Sequence[Piece], state: EntryState | None, location: str) -> LoadedTable:
+    def loaded(
+        self, pieces: Sequence[Piece], state: EntryState | None, location: str, table_uuid: str
+    ) -> LoadedTable:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
             pieces: the document.
             state: of the entry; `None` for a staged table, which has neither file nor tag.
             location: where the table lives.
+            table_uuid: its UUID.
         """
+        metadata_location, etag = (None, None) if state is None else (state.metadata_location, etag_of(state))
         config = self._config.of(location)
-        if state is None:
-            return LoadedTable(pieces, None, None, config)
-        return LoadedTable(pieces, state.metadata_location, etag_of(state), config, state=state)
+        return LoadedTable(pieces, metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
 
 def missing_table(identifier: TableIdentifier) -> NoSuchTableError:

@@ -7,7 +7,7 @@ current table is answered, which the specification allows ("may reflect a newer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,15 @@ from floecat.catalog.entries import Entries
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.compat.artifact_paths import COMPAT_FILE
-from floecat.errors import CommitStateUnknownError, FileMissingError, NoSuchTableError
+from floecat.compression.pieces import Piece
+from floecat.errors import (
+    CommitStateUnknownError,
+    FileMissingError,
+    IllegalArgumentError,
+    NoSuchTableError,
+    PayloadTooLargeError,
+)
+from floecat.iceberg.json_values import decode_json
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryState
 
@@ -34,6 +42,7 @@ class _Kept(msgspec.Struct):
 class _KeptWhole(_Kept, tag="whole"):
     metadata: msgspec.Raw
     state: EntryState | None = None
+    table_uuid: str | None = None
 
 
 class _KeptByLocation(_Kept, tag="by-location"):
@@ -58,14 +67,20 @@ class TableAnswers:
         """The codec for a table."""
         return TableAnswer(self, call, identifier)
 
-    def document(self, call: Call, location: str, state: EntryState | None) -> bytes:
-        """The document of a state from memory, or from its file.
-
-        Raises:
-            FileMissingError: the file is gone.
-        """
+    def document(
+        self, call: Call, location: str, state: EntryState | None, table_uuid: str
+    ) -> Sequence[Piece] | None:
+        """The document of a state, from memory or its file; `None` if the file is gone, or is another one."""
         held = self._entries.remembered(state) if state is not None else None
-        return held.data if held is not None else self._files.read(call.catalog.allowed, location)
+        if held is not None:
+            return held.pieces
+        try:
+            document = self._files.read(call.catalog.allowed, location)
+            # old files of format version 1 may have none
+            named = decode_json(document, _Identity, "metadata file").table_uuid
+        except (FileMissingError, IllegalArgumentError, PayloadTooLargeError):
+            return None
+        return (document,) if named in ("", table_uuid) else None
 
     def current(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
         """The table as it is now."""
@@ -85,25 +100,33 @@ class TableAnswer:
         """The answer, with the document only where it is small or has no file that stays."""
         about = (answer.metadata_location, answer.etag, answer.config)
         location = answer.metadata_location
-        if location is None or answer.size_bytes <= _INLINE_BYTES or _is_derived(location):
-            return msgspec.json.encode(_KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state))
-        return msgspec.json.encode(_KeptByLocation(*about, _uuid_of(answer.metadata), answer.state))
+        table_uuid = answer.table_uuid
+        small = answer.size_bytes <= _INLINE_BYTES
+        if location is None or table_uuid is None or small or _is_derived(location):
+            return msgspec.json.encode(
+                _KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state, table_uuid)
+            )
+        return msgspec.json.encode(_KeptByLocation(*about, table_uuid, answer.state))
 
     def decode(self, data: bytes) -> LoadedTable:
         """The answer of `encode`."""
         kept = msgspec.json.decode(data, type=_KeptWhole | _KeptByLocation)
+        pieces: Sequence[Piece] | None
         if isinstance(kept, _KeptWhole):
-            whole = (bytes(kept.metadata),)
-            return LoadedTable(whole, kept.metadata_location, kept.etag, kept.config, state=kept.state)
-        location = kept.metadata_location or ""
-        try:
-            document = self._answers.document(self._call, location, kept.state)
-        except FileMissingError:
-            return self._current(kept.table_uuid)
-        # old files of format version 1 may have none
-        if _uuid_of(document) not in ("", kept.table_uuid):
-            return self._current(kept.table_uuid)
-        return LoadedTable((document,), location, kept.etag, kept.config, state=kept.state)
+            pieces = (bytes(kept.metadata),)
+        else:
+            location = kept.metadata_location or ""
+            pieces = self._answers.document(self._call, location, kept.state, kept.table_uuid)
+            if pieces is None:
+                return self._current(kept.table_uuid)
+        return LoadedTable(
+            pieces,
+            kept.metadata_location,
+            kept.etag,
+            kept.config,
+            state=kept.state,
+            table_uuid=kept.table_uuid,
+        )
 
     def _current(self, table_uuid: str) -> LoadedTable:
         """The table as it is now, if it is still the one that was answered."""
@@ -111,7 +134,7 @@ class TableAnswer:
             table = self._answers.current(self._call, self._identifier)
         except NoSuchTableError:
             table = None
-        if table is None or _uuid_of(table.metadata) != table_uuid:
+        if table is None or table.table_uuid != table_uuid:
             raise CommitStateUnknownError(
                 f"The change of {self._identifier} was made; the table has been dropped or renamed since,"
                 " and its metadata file is gone"
@@ -122,10 +145,6 @@ class TableAnswer:
 def _is_derived(metadata_location: str) -> bool:
     # of a Delta table: not always where the catalog itself may read
     return COMPAT_FILE.fullmatch(metadata_location.rpartition("/")[2]) is not None
-
-
-def _uuid_of(document: bytes) -> str:
-    return msgspec.json.decode(document, type=_Identity).table_uuid
 
 
 class ViewAnswer:

@@ -120,7 +120,7 @@ class TableService:
                 if is_unread(row.metadata_location):
                     raise unread_table(identifier)
                 document = decompress(tables.document(conn, row.id) or b"")
-                answer = self._loader.loaded((document,), row.state, row.location)
+                answer = self._loader.loaded((document,), row.state, row.location, row.object_uuid)
                 finish(conn, answer)
 
             self._changes.remove(call, identifier, "table", "unregister", within)

@@ -115,7 +115,7 @@ class CommitService:
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
                 transactions.insert(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
-                answer = self._loader.loaded(staged.pieces(), None, staged.location)
+                answer = self._loader.loaded(staged.pieces(), None, staged.location, staged.table_uuid)
                 finish(conn, answer)
                 return answer
 
@@ -189,7 +189,9 @@ class CommitService:
         return namespace.id, metadata
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(change.metadata.pieces(), change.state, change.location)
+        return self._loader.loaded(
+            change.metadata.pieces(), change.state, change.location, change.object_uuid
+        )
 
 
 def _check_changes(changes: Sequence[TableChange]) -> None:

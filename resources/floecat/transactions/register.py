@@ -125,7 +125,9 @@ class RegisterService:
         )
 
     def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(change.metadata.pieces(), change.state, change.location)
+        return self._loader.loaded(
+            change.metadata.pieces(), change.state, change.location, change.object_uuid
+        )
 
 
 def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:

@@ -175,6 +175,23 @@ def test_a_replay_of_a_large_answer_is_of_the_table_that_it_was_about(pair: Pair
         assert again.json()["error"]["type"] == "CommitStateUnknownException"
 
 
+@pytest.mark.parametrize(
+    "content", [b"no JSON", b"", b'{"table-uuid": "\xff"}', b"[]", b'{"table-uuid": 1}', b"\x1f\x8bno gzip"]
+)
+def test_a_replay_of_a_large_answer_whose_file_is_none_any_more_is_the_table(
+    pair: Pair, file: File, content: bytes
+) -> None:
+    file.document["properties"]["large"] = "x" * 100_000
+    file.write(ONE)
+    body = {"name": "t", "metadata-location": file.location}
+    headers = {"idempotency-key": "0190a1b2-0000-7000-8000-000000000001"}
+    made = pair.here.post(f"{NAMESPACE}/register", json=body, headers=headers).raise_for_status()
+    Path(urlparse(file.location).path).write_bytes(content)
+    for client in (pair.here, pair.there):
+        again = client.post(f"{NAMESPACE}/register", json=body, headers=headers)
+        assert (again.status_code, again.json()) == (200, made.json())
+
+
 def test_a_store_that_was_set_back_is_believed(pair: Pair, file: File) -> None:
     """As a standby that had not all commits yet: it gives a version out a second time."""
     path = f"{NAMESPACE}/tables/source"

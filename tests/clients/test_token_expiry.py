@@ -6,10 +6,8 @@ Iceberg's Java client asks anew some time before a token ends. PyIceberg asks wh
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 import httpx
@@ -22,6 +20,7 @@ from tests.clients.connections import connect_pyiceberg
 from tests.clients.kit.java import Iceberg
 from tests.clients.warehouses import Warehouse
 from tests.services.catalog import running_catalog
+from tests.services.http_server import QuietHandler, serving
 
 _ACCOUNT = "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
 _ISSUER = "https://issuer.example"
@@ -31,9 +30,9 @@ _PATIENCE_S = 60.0
 class Provider:
     """An identity provider that gives tokens of a few seconds to a client with the right secret."""
 
-    def __init__(self, key: RSAKey, server: ThreadingHTTPServer) -> None:
+    def __init__(self, key: RSAKey, url: str) -> None:
         self._key = key
-        self.token_url = f"http://127.0.0.1:{server.server_port}/token"
+        self.token_url = f"{url}/token"
         self.issued: list[str] = []
 
     def answer(self, form: dict[str, list[str]]) -> tuple[int, dict[str, object]]:
@@ -56,7 +55,7 @@ def key() -> RSAKey:
 def provider(key: RSAKey) -> Iterator[Provider]:
     """The identity provider."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             status, body = made.answer(parse_qs(self.rfile.read(length).decode()))
@@ -65,16 +64,9 @@ def provider(key: RSAKey) -> Iterator[Provider]:
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests say by themselves what they saw."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made = Provider(key, server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving(Handler) as url:
+        made = Provider(key, url)
         yield made
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from floecat.transactions.commit import CreateTable
 from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.faults.consistency import local_path
+from tests.view_documents import view_version
 
 __all__ = ["OPERATIONS", "Operation", "State", "state_of"]
 
@@ -108,19 +109,11 @@ def _two_versions(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 
 def _view_request(name: str) -> CreateView:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1_700_000_000_000,
-        "schema-id": 0,
-        "summary": {},
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-        "default-namespace": ["ns"],
-    }
     schema = {"type": "struct", "schema-id": 0, "fields": []}
     return CreateView(
         name=name,
         schema=Raw(json.dumps(schema).encode()),
-        view_version=Raw(json.dumps(version).encode()),
+        view_version=Raw(json.dumps(view_version()).encode()),
         properties={},
     )
 

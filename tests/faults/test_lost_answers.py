@@ -12,6 +12,7 @@ from tests.faults.consistency import check_consistency, local_path
 from tests.faults.deployment import Deployment
 from tests.faults.requests import appending, creating, setting, table_path, transaction, unique_key
 from tests.services.cut import COMMIT_ANSWER, COMMIT_REQUEST, CutProxy
+from tests.view_documents import view_version
 
 WRITTEN = {"create": 1, "commit": 1, "transaction": 2, "view": 1}
 """How many metadata files a change writes, for those that write any."""
@@ -121,14 +122,7 @@ def creating_view(name: str) -> Any:
         "name": name,
         "schema": {"type": "struct", "schema-id": 0, "fields": []},
         "properties": {},
-        "view-version": {
-            "version-id": 1,
-            "timestamp-ms": 1_700_000_000_000,
-            "schema-id": 0,
-            "summary": {},
-            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-            "default-namespace": ["ns"],
-        },
+        "view-version": view_version(),
     }
 
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.fuzz.model import DONE, Model, Name, table_of, view_of
 from tests.fuzz.service import Answer, InProcessService, entry_path, namespace_path
+from tests.view_documents import view_version
 
 __all__ = ["CatalogMachine"]
 
@@ -213,14 +214,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(name=identifiers, given=properties)
     def create_view(self, name: Name, given: dict[str, str]) -> None:
-        version = {
-            "version-id": 1,
-            "timestamp-ms": now_ms(),
-            "schema-id": 0,
-            "summary": {},
-            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-            "default-namespace": list(name[0]),
-        }
+        version = view_version(name[0], timestamp_ms=now_ms())
         body = {
             "name": name[1],
             "schema": SCHEMA | {"schema-id": 0},

@@ -19,6 +19,7 @@ from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy
+from tests.view_documents import view_version
 
 
 class Cost(NamedTuple):
@@ -146,15 +147,7 @@ def _measure_delta_tables(kernel: Kernel, call: Call, measure: Measure) -> None:
 
 
 def _measure_views(kernel: Kernel, call: Call, measure: Measure) -> None:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-    }
-    request = CreateView("v", SCHEMA, Raw(json.dumps(version).encode()))
+    request = CreateView("v", SCHEMA, Raw(json.dumps(view_version()).encode()))
     measure("create a view", lambda: kernel.view_commits.create(call, ("ns",), request))
     measure("load a view", lambda: kernel.views.load(call, table("v")))
     updates = decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')

@@ -14,6 +14,7 @@ from floecat.errors import ConflictError, NoSuchTableError
 from floecat.runtime import Kernel
 from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
+from tests.view_documents import view_version
 
 DELETING = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -92,15 +93,7 @@ def test_a_clone_over_a_table_deletes_none_of_its_files(kernel: Kernel, call: Ca
 
 
 def test_a_clone_over_a_view_leaves_its_file(kernel: Kernel, call: Call) -> None:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-    }
-    request = CreateView("v", SCHEMA, Raw(json.dumps(version).encode()))
+    request = CreateView("v", SCHEMA, Raw(json.dumps(view_version()).encode()))
     view = kernel.view_commits.create(call, ("ns",), request)
     forged_over(kernel, call, json.loads(view.metadata)["location"], [view.metadata_location])
     for value in "123":

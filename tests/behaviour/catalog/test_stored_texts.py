@@ -23,6 +23,7 @@ from floecat.runtime import Kernel
 from floecat.store import page_tokens
 from floecat.transactions.commit import CreateTable
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
+from tests.view_documents import view_document, view_version
 
 NUL = "a\0b"
 LONGEST = secrets.token_hex(512)
@@ -164,23 +165,9 @@ def test_the_location_of_a_delta_table_has_a_bound(kernel: Kernel, call: Call) -
 
 
 def test_the_uuid_of_a_registered_view_has_a_bound(kernel: Kernel, call: Call, filled: LoadedTable) -> None:
-    document = {
+    document = view_document(msgspec.json.decode(SCHEMA) | {"schema-id": 0}, view_version()) | {
         "view-uuid": "-" * 2000 + "0190a1b2000070008000000000000001",
-        "format-version": 1,
         "location": json.loads(filled.metadata)["location"],
-        "current-version-id": 1,
-        "schemas": [msgspec.json.decode(SCHEMA) | {"schema-id": 0}],
-        "versions": [
-            {
-                "version-id": 1,
-                "timestamp-ms": 1,
-                "schema-id": 0,
-                "summary": {},
-                "default-namespace": ["ns"],
-                "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-            }
-        ],
-        "version-log": [{"timestamp-ms": 1, "version-id": 1}],
     }
     file = Path(urlparse(filled.metadata_location or "").path).parent / "view.metadata.json"
     file.write_text(json.dumps(document))

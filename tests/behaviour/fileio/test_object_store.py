@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.object_store import ObjectStoreFileIO
+from tests.services.http_server import QuietHandler, serving
 from tests.services.s3 import S3Server
 
 CALLS: dict[str, Callable[[FileIO, str], Any]] = {
@@ -73,7 +73,7 @@ class Answers:
         rest = list(answers)
         requests, conditions = self.requests, self.conditions
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self) -> None:
@@ -84,21 +84,14 @@ class Answers:
 
             do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._serving = serving(Handler)
 
     def __enter__(self) -> Answers:
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._thread.start()
+        self.endpoint = self._serving.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.__exit__(None, None, None)
 
 
 def status(

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from tests.services.http_server import QuietHandler, serving
 
 
 class Issuer:
     """An identity provider: a discovery document and a key set, served over HTTP."""
 
-    def __init__(self, server: ThreadingHTTPServer) -> None:
-        self.url = f"http://127.0.0.1:{server.server_port}"
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.keys: list[dict[str, object]] = []
         self.fetches: list[str] = []
         self.broken = False
@@ -38,7 +38,7 @@ class Issuer:
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             status, body = found.answer(self.path)
             self.send_response(status)
@@ -46,16 +46,9 @@ def issuer() -> Iterator[Issuer]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found = Issuer(server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving(Handler) as url:
+        found = Issuer(url)
         yield found
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -21,10 +22,14 @@ def operations_of(work: Callable[[], object]) -> int:
             count += 1
         return trace
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    # a collection would run what other tests left behind, and what waits to be told of collections
+    gc.disable()
     sys.settrace(trace)
     try:
         work()
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
     return count

@@ -26,6 +26,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.view_documents import view_document, view_version
 
 LAST = 2**31 - 1
 DAY = {"name": "d", "transform": "day", "source-id": 3}
@@ -75,23 +76,8 @@ def test_the_last_column_id_can_be_used() -> None:
 
 
 def _view(schema_id: int, version_id: int) -> ViewMetadata:
-    version = {
-        "version-id": version_id,
-        "timestamp-ms": 1,
-        "schema-id": schema_id,
-        "summary": {},
-        "default-namespace": [],
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-    }
-    body = {
-        "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
-        "format-version": 1,
-        "location": "s3://lake/v",
-        "current-version-id": version_id,
-        "schemas": [schema(ID, schema_id=schema_id)],
-        "versions": [version],
-        "version-log": [{"timestamp-ms": 1, "version-id": version_id}],
-    }
+    version = view_version((), version_id=version_id, schema_id=schema_id)
+    body = view_document(schema(ID, schema_id=schema_id), version)
     return ViewMetadata.parse(encode(body))
 
 

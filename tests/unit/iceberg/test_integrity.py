@@ -27,6 +27,7 @@ from tests.unit.iceberg.table_documents import (
     sort_field,
     spec,
 )
+from tests.view_documents import view_document, view_version
 
 UPDATED = BASE_MS + 5000
 
@@ -230,23 +231,7 @@ def test_taken(body: dict) -> None:
 
 
 def _view(**changes: Any) -> ViewMetadata:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": [],
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-    }
-    body: dict[str, Any] = {
-        "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
-        "format-version": 1,
-        "location": "s3://lake/v",
-        "current-version-id": 1,
-        "schemas": [schema(ID)],
-        "versions": [version],
-        "version-log": [{"timestamp-ms": 1, "version-id": 1}],
-    }
+    body = view_document(schema(ID), view_version(()))
     return ViewMetadata.parse(encode(body | changes))
 
 

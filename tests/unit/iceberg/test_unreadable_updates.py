@@ -29,6 +29,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.view_documents import view_version
 
 BIG = 10**1500
 
@@ -231,14 +232,7 @@ def test_an_old_snapshot_needs_no_operation() -> None:
     assert made.added_snapshots[0].operation is None
 
 
-_VERSION = {
-    "version-id": 1,
-    "timestamp-ms": 1,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": [],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}
+_VERSION = view_version(())
 
 
 def _view(**parts: Any) -> ViewMetadata:

@@ -16,6 +16,7 @@ from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings, StoreSettings
 from floecat.store.schema import entries, metadata_documents
 from floecat_rest.app import create_app
+from tests.view_documents import view_version
 
 NAMESPACE = "/v1/floecat/namespaces/n"
 TABLE = f"{NAMESPACE}/tables/t"
@@ -25,14 +26,7 @@ SCHEMA = {
     "type": "struct",
     "fields": [{"id": n, "name": f"column_{n}", "required": False, "type": "long"} for n in range(1, 20)],
 }
-VERSION = {
-    "version-id": 1,
-    "timestamp-ms": 1,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": ["n"],
-    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-}
+VERSION = view_version(["n"])
 
 
 class Pair(NamedTuple):

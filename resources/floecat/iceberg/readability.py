@@ -1,9 +1,8 @@
 """What readers refuse in a document although it is well-formed: looked for when one is registered.
 
 The reference implementation refuses a null where it looks for the presence of a field, and any document that
-its JSON parser cannot read. PyIceberg refuses more nulls, and types in a spelling that
-it does not know. The catalog itself
-reads all of that, so that a table which has it already is not lost.
+its JSON parser cannot read. PyIceberg refuses more nulls, and types in a spelling that it does not know. The
+catalog itself reads all of that, so that a table which has it already is not lost.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ from floecat.catalog.delta_loads import DeltaLoads
 from floecat.catalog.delta_tables import DeltaTableService
 from floecat.catalog.entries import Entries
 from floecat.catalog.entry_changes import EntryChanges
+from floecat.catalog.formats import TableFormats
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.metrics import MetricsService
-from floecat.catalog.mutations import Mutations
+from floecat.catalog.mutations import IdempotencyKeys
 from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.paging import Paging
 from floecat.catalog.request_files import RequestFiles
@@ -48,11 +49,11 @@ from floecat.transactions.commit import CommitService
 from floecat.transactions.connector_scans import ConnectorScans
 from floecat.transactions.expiry import Expiry
 from floecat.transactions.parts import CommitParts
-from floecat.transactions.pointer_swaps import PointerSwaps, Retries
 from floecat.transactions.register import RegisterService
 from floecat.transactions.register_delta import RegisterDeltaService
 from floecat.transactions.staging import Staging
 from floecat.transactions.view_commits import ViewCommitService
+from floecat.transactions.writes import EntryWrites, Retries
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
 
@@ -90,7 +91,7 @@ class Kernel:
             store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
         )
         self.entries = Entries(store, settings.cache.metadata_bytes)
-        self.mutations = Mutations(
+        self.keys = IdempotencyKeys(
             store,
             clock,
             lifetime_ms=gateway.idempotency_key_lifetime.ms,
@@ -120,24 +121,27 @@ class Kernel:
         compat, compat_location = gateway.delta_compat, _compat_location(settings)
         # artifacts of Delta tables are read like what the catalogs hold, and written by the engine alone
         readable = (*settings.storage.allowed_locations, *([compat_location] if compat_location else []))
-        self.compat = DeltaCompat(store, self.files, clock, compat) if compat.enabled else None
+        self.compat = (
+            DeltaCompat(store, self.transactions, self.files, clock, compat) if compat.enabled else None
+        )
         self.delta_loads = DeltaLoads(self.entries, self.compat, compat_location)
         self.delta_tables = DeltaTableService(store, self.delta_loads)
+        self.formats = TableFormats({"delta": self.delta_loads})
         self.loader = TableLoader(
             self.entries,
             self.metadata_files,
             self.storage_config,
-            self.delta_loads,
+            self.formats,
             verify_metadata_file=gateway.verify_metadata_file,
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
         self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
         self.resolver = Resolver(store)
         self.namespaces = NamespaceService(
-            store, self.transactions, clock, self.mutations, paging, reserved=self.separator.reserved
+            store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
         )
-        self.tables = TableService(store, listing, self.loader, changes, self.mutations, self.answers)
-        self.views = ViewService(store, self.entries, listing, changes, self.mutations, self.storage_config)
+        self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
+        self.views = ViewService(store, self.entries, listing, changes, self.keys, self.storage_config)
         self.drops = DropService(self.tables, clock)
         self.purge_queue = PurgeQueue(
             store,
@@ -160,9 +164,10 @@ class Kernel:
     def _wire_transactions(self, settings: Settings) -> None:
         store, clock, gateway = self.store, self.clock, settings.gateway
         replan = gateway.commit.replan
-        swaps = PointerSwaps(
+        writes = EntryWrites(
             store,
             self.transactions,
+            self.keys,
             self.entries,
             self.metadata_files,
             clock,
@@ -176,8 +181,9 @@ class Kernel:
             files=self.metadata_files,
             loader=self.loader,
             answers=self.answers,
-            mutations=self.mutations,
-            swaps=swaps,
+            keys=self.keys,
+            formats=self.formats,
+            writes=writes,
         )
         self.commits = CommitService(parts, Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000))
         self.view_commits = ViewCommitService(parts, self.storage_config)
@@ -198,7 +204,7 @@ class Kernel:
             store,
             self.transactions,
             clock,
-            self.mutations,
+            self.keys,
             self.files,
             ConnectorRegistry(settings.connectors.kinds),
             reserved=self.separator.reserved,

@@ -10,7 +10,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
-from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
 from floecat.clock import Clock
 from floecat.connectors.faults import described_fault
 from floecat.connectors.registry import ConnectorRegistry
@@ -73,7 +73,7 @@ class ConnectorService:
         store: Store,
         transactions: ConfirmedTransactions,
         clock: Clock,
-        mutations: Mutations,
+        keys: IdempotencyKeys,
         files: FileIO,
         registry: ConnectorRegistry,
         *,
@@ -85,7 +85,7 @@ class ConnectorService:
             store: where connectors are kept.
             transactions: runs changes.
             clock: wall-clock time.
-            mutations: runs changes under idempotency keys.
+            keys: runs changes under idempotency keys.
             files: storage.
             registry: the kinds.
             reserved: characters that no namespace level may hold.
@@ -93,7 +93,7 @@ class ConnectorService:
         self._store = store
         self._transactions = transactions
         self._clock = clock
-        self._mutations = mutations
+        self._keys = keys
         self._files = files
         self._registry = registry
         self._reserved = reserved
@@ -123,7 +123,7 @@ class ConnectorService:
                 raise AlreadyExistsError(f"Connector already exists: {row.name}") from None
             return made
 
-        return self._mutations.run(call, JsonAnswer(ConnectorInfo), work)
+        return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
 
     def list(self, call: Call) -> list[ConnectorInfo]:
         """The connectors of the catalog, by name."""
@@ -156,7 +156,7 @@ class ConnectorService:
 
             self._transactions.run(call.catalog.id, delete)
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)
 
     def find(self, call: Call, name: str) -> ConnectorRow:
         """The row of a connector.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from floecat.catalog.calls import Call, Catalog
@@ -12,65 +12,21 @@ from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOpe
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.delta_tables import is_unread
 from floecat.store.tables import EntryRow
 
 if TYPE_CHECKING:
     from floecat.compat.compat_table import CompatTable
+    from floecat.compat.service import DeltaCompat
 
-__all__ = ["CompatEngine", "DeltaLoads", "is_delta", "read_only_table", "unread_table"]
-
-
-class CompatEngine(Protocol):
-    """Makes Iceberg metadata of Delta logs; `floecat.compat.service` is one."""
-
-    def due(self, entry_id: UUID, /) -> bool:
-        """Whether a load has to call `refresh`; asks neither store nor storage.
-
-        True as long as the last `refresh` of this process failed.
-        """
-        ...
-
-    def refresh(self, table: CompatTable, /) -> bool:
-        """Brings the entry up to date with the newest Delta version.
-
-        Returns:
-            Whether the entry is another one than `table.row` now.
-
-        Raises:
-            InvalidDeltaTableError: the log breaks its protocol, or a file that it needs is gone.
-            UnsupportedDeltaTableError: the table has no exact equal in Iceberg.
-            LocationNotAllowedError: the log leads outside the allowed locations.
-            LeftToPipelineError: it is too much work for a request.
-            UnavailableError: storage or the store is away, or others are still at work on the table.
-        """
-        ...
-
-    def await_pipeline(self, table: CompatTable, /) -> bool:
-        """Waits, for a bounded time, until the entry is another one than `table.row`.
-
-        Returns:
-            True.
-
-        Raises:
-            LeftToPipelineError: it still is not.
-        """
-        ...
-
-    def materialise(self, table: CompatTable, progress: Callable[[int, int], None], /) -> bool:
-        """Brings in every version that the log has, however long it takes; else as `refresh`.
-
-        Args:
-            table: the table.
-            progress: told how many versions are done, of how many.
-        """
-        ...
+__all__ = ["DeltaLoads"]
 
 
 class DeltaLoads:
-    """Stands between loads and the engine."""
+    """The table format `delta`: read-only, and read from metadata that the engine makes."""
 
-    def __init__(self, entries: Entries, engine: CompatEngine | None, compat_location: str | None) -> None:
+    derives_metadata = True
+
+    def __init__(self, entries: Entries, engine: DeltaCompat | None, compat_location: str | None) -> None:
         """Takes its company.
 
         Args:
@@ -95,7 +51,17 @@ class DeltaLoads:
 
     def is_current(self, row: EntryRow) -> bool:
         """Whether the entry of a Delta table can be answered as it is."""
-        return self._engine is not None and not is_unread(row.metadata_location) and not self.due(row.id)
+        return self._engine is not None and row.has_metadata and not self.due(row.id)
+
+    def check_writable(self, identifier: TableIdentifier, /) -> None:
+        """Refuses every commit.
+
+        Raises:
+            UnsupportedOperationError: always.
+        """
+        raise UnsupportedOperationError(
+            f"Table {identifier} is a Delta table and is read-only here: write it with Delta"
+        )
 
     def due(self, entry_id: UUID) -> bool:
         """Whether the log of a table has to be looked at before it is answered."""
@@ -106,7 +72,7 @@ class DeltaLoads:
 
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
-            FloecatError: whatever `CompatEngine.refresh` raises. What could not be brought up to date is not
+            FloecatError: whatever `DeltaCompat.refresh` raises. What could not be brought up to date is not
                 answered.
         """
         self.check_enabled()
@@ -116,15 +82,15 @@ class DeltaLoads:
             changed = self.refresh(call, entry.identifier, entry.row)
         except LeftToPipelineError:
             changed = self._await_pipeline(call, entry)
-        if not changed and not is_unread(entry.row.metadata_location):
+        if not changed and entry.row.has_metadata:
             return entry
         found = self._entries.find_table(call.catalog, entry.identifier)
-        if found is not None and is_unread(found.row.metadata_location):
+        if found is not None and not found.row.has_metadata:
             raise UnavailableError(f"Table {entry.identifier} is just being read for the first time")
         return found
 
     def refresh(self, call: Call, identifier: TableIdentifier, row: EntryRow) -> bool:
-        """Has the engine look at a table now; see `CompatEngine.refresh`."""
+        """Has the engine look at a table now; see `DeltaCompat.refresh`."""
         self.check_enabled()
         table = self.compat_table(call.catalog, identifier, row, call.principal.name)
         return self._engine is not None and self._engine.refresh(table)
@@ -140,7 +106,7 @@ class DeltaLoads:
         row: EntryRow,
         progress: Callable[[int, int], None],
     ) -> bool:
-        """Has the engine bring in all versions of a table; see `CompatEngine.materialise`."""
+        """Has the engine bring in all versions of a table; see `DeltaCompat.materialise`."""
         self.check_enabled()
         table = self.compat_table(call.catalog, identifier, row, call.principal.name)
         return self._engine is not None and self._engine.materialise(table, progress)
@@ -157,23 +123,3 @@ class DeltaLoads:
         if self._compat_location is None:
             return catalog.allowed
         return AllowedLocations((*map(str, catalog.allowed.roots), self._compat_location))
-
-
-def is_delta(row: EntryRow) -> bool:
-    """Whether an entry is a Delta table."""
-    return row.format == "delta"
-
-
-def read_only_table(identifier: TableIdentifier) -> UnsupportedOperationError:
-    """The error for a commit to a Delta table."""
-    return UnsupportedOperationError(
-        f"Table {identifier} is a Delta table and is read-only here: write it with Delta"
-    )
-
-
-def unread_table(identifier: TableIdentifier) -> UnsupportedOperationError:
-    """The error for who wants the metadata of a Delta table that was never read."""
-    return UnsupportedOperationError(
-        f"Table {identifier} is a Delta table that was never read, so it has no metadata yet:"
-        " load it first, or drop it"
-    )

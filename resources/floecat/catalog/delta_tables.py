@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from floecat.catalog.calls import Call
-from floecat.catalog.delta_loads import DeltaLoads, is_delta
+from floecat.catalog.delta_loads import DeltaLoads
 from floecat.catalog.load_table import missing_table
 from floecat.errors import IllegalArgumentError
 from floecat.identifiers.namespace import TableIdentifier
@@ -60,7 +60,7 @@ class DeltaTableService:
             NoSuchTableError: the table does not exist.
             IllegalArgumentError: it is no Delta table.
             UnsupportedOperationError: Delta tables are turned off.
-            FloecatError: the log cannot be read; see `CompatEngine`.
+            FloecatError: the log cannot be read; see `DeltaCompat`.
         """
         row = self._row(call, identifier)
         self._loads.materialise(call, identifier, row, progress)
@@ -75,6 +75,6 @@ class DeltaTableService:
             row = tables.find(conn, call.catalog.id, identifier)
         if row is None or row.kind != "table":
             raise missing_table(identifier)
-        if not is_delta(row):
+        if row.format != "delta":
             raise IllegalArgumentError(f"Table {identifier} is not a Delta table")
         return row

@@ -13,7 +13,6 @@ from floecat.errors import AlreadyExistsError, NoSuchViewError, NotFoundError, U
 from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store import commit_log, namespaces, tables, transactions
 from floecat.store.confirmation import ConfirmedTransactions
-from floecat.store.delta_tables import is_unread
 from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
@@ -120,7 +119,7 @@ class EntryChanges:
         operation: str,
         transaction_id: UUID,
     ) -> None:
-        metadata_location = None if is_unread(row.metadata_location) else row.metadata_location
+        metadata_location = row.metadata_location if row.has_metadata else None
         entry = commit_log.CommitLogEntry(
             entry_id=row.id,
             kind=row.kind,

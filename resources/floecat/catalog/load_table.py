@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from floecat.catalog.calls import Call, Catalog, LoadedTable
-from floecat.catalog.delta_loads import DeltaLoads, is_delta
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.etags import SnapshotsMode, etag_of, matches
+from floecat.catalog.formats import TableFormats
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.storage_config import StorageConfig
 from floecat.compression.pieces import Piece
@@ -27,7 +27,7 @@ class TableLoader:
         entries: Entries,
         files: MetadataFiles,
         config: StorageConfig,
-        delta: DeltaLoads,
+        formats: TableFormats,
         *,
         verify_metadata_file: bool,
     ) -> None:
@@ -37,13 +37,13 @@ class TableLoader:
             entries: look-ups by name.
             files: metadata files.
             config: client-safe settings of storage.
-            delta: brings Delta tables up to date.
+            formats: bring tables up to date.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
         """
         self._entries = entries
         self._files = files
         self._config = config
-        self._delta = delta
+        self._formats = formats
         self._verify = verify_metadata_file
 
     def load(
@@ -65,16 +65,17 @@ class TableLoader:
             BadRequestError: `snapshots` has another value.
             NoSuchTableError: the table, or its namespace, does not exist.
             FileMissingError: the metadata file is gone, and loads are set to look.
-            FloecatError: a Delta table cannot be brought up to date; see `DeltaLoads.current`.
+            FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
         """
         mode = _mode(snapshots)
         entry = self._entries.find_table(call.catalog, identifier)
-        if entry is not None and is_delta(entry.row):
-            entry = self._delta.current(call, entry)
-        if entry is None:
+        format = None if entry is None else self._formats.of(entry.row)
+        if entry is not None and format is not None:
+            entry = format.current(call, entry)
+        if entry is None or format is None:
             raise missing_table(identifier)
-        # of a Delta table the metadata file is derived: nothing is lost with it
-        if self._verify and not is_delta(entry.row):
+        # nothing is lost with a metadata file that is derived
+        if self._verify and not format.derives_metadata:
             self._files.check_exists(call.catalog.allowed, entry.row.metadata_location)
         return self._answer(entry, mode, if_none_match)
 
@@ -88,7 +89,7 @@ class TableLoader:
         entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
         if entry is None or (mode == "refs" and not _has_refs(entry)):
             return None
-        if is_delta(entry.row) and not self._delta.is_current(entry.row):
+        if not self._formats.of(entry.row).is_current(entry.row):
             return None
         return self._answer(entry, mode, if_none_match)
 
@@ -104,7 +105,7 @@ class TableLoader:
         entry = self._entries.last_seen(catalog, identifier)
         if entry is None or (mode == "refs" and not _has_refs(entry)):
             return None
-        return None if is_delta(entry.row) and not self._delta.is_current(entry.row) else entry
+        return entry if self._formats.of(entry.row).is_current(entry.row) else None
 
     def load_seen(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None

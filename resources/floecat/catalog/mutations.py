@@ -1,9 +1,8 @@
-"""Mutations that happen once per idempotency key (Iceberg REST specification, `Idempotency-Key`).
+"""Changes that happen once per idempotency key (Iceberg REST specification, `Idempotency-Key`).
 
-A key is claimed before the work. The answer is stored in the SQL transaction that makes the change, by the
-owner of the claim: whoever lost it to a takeover rolls back. So a key has exactly one effect, whatever
-crashes. Answers and deterministic refusals are replayed; failures of the service are not, their key may be
-tried again.
+A key is claimed before the work. The owner of the claim stores the answer in the SQL transaction that makes
+the change; an owner whose claim was taken over rolls back. So a key has exactly one effect, whatever crashes.
+Answers and final refusals are replayed. Failures of the service are not: their key may be tried again.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -18,7 +18,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 import floecat.errors
-from floecat.catalog.calls import Call
+from floecat.catalog.calls import Call, RequestKey
 from floecat.clock import Clock
 from floecat.errors import (
     BadRequestError,
@@ -36,7 +36,7 @@ from floecat.errors import (
 from floecat.store import idempotency
 from floecat.store.engine import Connection, Store
 
-__all__ = ["AnswerCodec", "Finish", "JsonAnswer", "Mutations"]
+__all__ = ["AnswerCodec", "Claim", "Finish", "IdempotencyKeys", "JsonAnswer"]
 
 T = TypeVar("T")
 A_contra = TypeVar("A_contra", contravariant=True)
@@ -56,14 +56,10 @@ _POLL_S = 0.05
 
 
 class Finish(Protocol[A_contra]):
-    """Called with the answer, inside the transaction that makes the change."""
+    """Called with the answer, as the last thing inside the transaction that makes the change."""
 
     def __call__(self, conn: Connection, answer: A_contra, /) -> None:
-        """Stores the answer under the key.
-
-        Raises:
-            Exception: the claim was lost; the transaction must roll back.
-        """
+        """Stores the answer; see `Claim.keep`."""
         ...
 
 
@@ -83,7 +79,6 @@ class JsonAnswer(Generic[T]):
     """Stores small answers whole."""
 
     def __init__(self, model: type[T]) -> None:
-        """Takes the type of the answer."""
         self._model = model
 
     def encode(self, answer: T) -> bytes:
@@ -108,30 +103,120 @@ class _ClaimLost(Exception):  # noqa: N818 - a signal that rolls a transaction b
     pass
 
 
-class _Claim:
-    """One claimed key and its owner."""
+class Claim(Generic[T]):
+    """One try at a change: the claim on its key, or the answer that an earlier request left under the key.
 
-    def __init__(self, scope: idempotency.Scope, owner: UUID, expires_at_ms: int) -> None:
-        self.scope = scope
-        self.owner = owner
-        self.expires_at_ms = expires_at_ms
+    As a context it ends the claim. Inside it the change is made, and `keep` is called as the last thing of
+    the transaction that makes it. A refusal is stored for replay, any other error gives the key back.
+    """
 
-    def finish(self, conn: Connection, outcome: _Answered | _Refused) -> None:
-        encoded = msgspec.json.encode(outcome)
+    def __init__(self, codec: AnswerCodec[T], stored: bytes | None = None) -> None:
+        self._codec = codec
+        self._stored = stored
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether an earlier request has answered already."""
+        return self._stored is not None
+
+    def replay(self) -> T:
+        """The answer of the earlier request.
+
+        Raises:
+            FloecatError: the earlier request was refused with it.
+        """
+        outcome = msgspec.json.decode(self._stored or b"", type=_Answered | _Refused)
+        if isinstance(outcome, _Refused):
+            raise getattr(floecat.errors, outcome.error)(outcome.message)
+        return self._codec.decode(bytes(outcome.answer))
+
+    def keep(self, conn: Connection, answer: T, /) -> None:
+        """Stores the answer under the key. A request without a key has none to store it under.
+
+        Args:
+            conn: the transaction that makes the change.
+            answer: what is answered once the transaction is committed.
+
+        Raises:
+            Exception: another request took the key over; the transaction must roll back.
+        """
+
+    def __enter__(self) -> Claim[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return isinstance(error, _ClaimLost)
+
+
+class _KeyClaim(Claim[T]):
+    """A claimed key and its owner."""
+
+    def __init__(
+        self,
+        codec: AnswerCodec[T],
+        store: Store,
+        scope: idempotency.Scope,
+        owner: UUID,
+        expires_at_ms: int,
+    ) -> None:
+        super().__init__(codec)
+        self._store = store
+        self._scope = scope
+        self._owner = owner
+        self._expires_at_ms = expires_at_ms
+
+    def keep(self, conn: Connection, answer: T, /) -> None:
+        self._finish(conn, _Answered(msgspec.Raw(self._codec.encode(answer))))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, _TERMINAL):
+            self._keep_refusal(error)
+        elif isinstance(error, Exception) and not isinstance(error, _ClaimLost):
+            self._release()
+        return super().__exit__(kind, error, trace)
+
+    def _finish(self, conn: Connection, outcome: _Answered | _Refused) -> None:
         kept = idempotency.finish(
-            conn, self.scope, self.owner, outcome=encoded, expires_at_ms=self.expires_at_ms
+            conn,
+            self._scope,
+            self._owner,
+            outcome=msgspec.json.encode(outcome),
+            expires_at_ms=self._expires_at_ms,
         )
         if not kept:
             raise _ClaimLost
 
+    def _keep_refusal(self, error: FloecatError) -> None:
+        """Stores a refusal for replay; the refusal is answered even if the store cannot be reached."""
+        outcome = _Refused(type(error).__name__, error.message)
+        try:
+            self._store.run(lambda conn: self._finish(conn, outcome))
+        except (CommitStateUnknownError, UnavailableError):
+            _log.warning("the answer of an idempotency key was not stored: the store is unavailable")
 
-class Mutations:
-    """Runs mutations under their idempotency keys."""
+    def _release(self) -> None:
+        """Gives the key back.
+
+        A claim whose transaction was committed is finished, and this leaves it alone. If the store is
+        unavailable the claim stays, and another request takes it over once it is stale.
+        """
+        try:
+            self._store.run(lambda conn: idempotency.release(conn, self._scope, self._owner))
+        except (CommitStateUnknownError, UnavailableError):
+            _log.warning("an idempotency key was not released: the store is unavailable")
+
+
+class IdempotencyKeys:
+    """Claims the keys of requests."""
 
     def __init__(
         self, store: Store, clock: Clock, *, lifetime_ms: int, grace_ms: int, stale_after_ms: int
     ) -> None:
-        """Takes the store and the times of the key's life.
+        """Sets the times of a key's life.
 
         Args:
             store: where keys are kept.
@@ -155,53 +240,48 @@ class Mutations:
                 answer; also when it finds nothing to change.
 
         Raises:
+            FloecatError: what `claim`, `Claim.replay` or the work raise.
+        """
+        while True:
+            claim = self.claim(call, codec)
+            if claim.is_replay:
+                return claim.replay()
+            with claim:
+                return work(claim.keep)
+
+    def claim(self, call: Call, codec: AnswerCodec[T]) -> Claim[T]:
+        """Claims the key of a call. The caller loops, as the claim may be taken over:
+
+            while True:
+                claim = keys.claim(call, codec)
+                if claim.is_replay:
+                    return claim.replay()
+                with claim:
+                    ...  # makes the change, and calls `claim.keep` in its transaction
+                    return answer
+
+        Args:
+            call: who asks; a call without a key is never a replay.
+            codec: how the answer is stored.
+
+        Raises:
             IdempotencyConflictError: the key was used for another request.
             UnavailableError: a request with this key has been running for too long.
-            CommitStateUnknownError: the store did not say whether the change was applied.
-            FloecatError: whatever the work raises, or raised the first time.
         """
-        if call.request is None:
-            return work(_finish_nothing)
-        while True:
-            claimed = self._claim(call)
-            if isinstance(claimed, idempotency.Finished):
-                return _replay(claimed.outcome, codec)
-            try:
-                return self._run_claimed(claimed, codec, work)
-            except _ClaimLost:
-                continue
+        return Claim(codec) if call.request is None else self._claim(call, call.request, codec)
 
-    def _run_claimed(self, claim: _Claim, codec: AnswerCodec[T], work: Callable[[Finish[T]], T]) -> T:
-        def finish(conn: Connection, answer: T, /) -> None:
-            claim.finish(conn, _Answered(msgspec.Raw(codec.encode(answer))))
-
-        try:
-            return work(finish)
-        except _ClaimLost:
-            raise
-        except _TERMINAL as error:
-            self._finish_error(claim, error)
-            raise
-        except Exception:
-            self._release(claim)
-            raise
-
-    def _claim(self, call: Call) -> _Claim | idempotency.Finished:
-        request = call.request
-        if request is None:
-            raise RuntimeError("a call without a key cannot be claimed")
-        scope = idempotency.Scope(
-            call.principal.account_id, call.principal.name, request.operation, request.key
-        )
+    def _claim(self, call: Call, request: RequestKey, codec: AnswerCodec[T]) -> Claim[T]:
+        principal = call.principal
+        scope = idempotency.Scope(principal.account_id, principal.name, request.operation, request.key)
         deadline = time.monotonic() + self._stale_after_ms / 1000
         owner = uuids.uuid7()
         while True:
             now_ms = self._clock.now_ms()
             found = self._try_claim(scope, request.request_hash, owner, now_ms)
             if isinstance(found, idempotency.Claimed):
-                return _Claim(scope, owner, now_ms + self._keep_ms)
+                return _KeyClaim(codec, self._store, scope, owner, now_ms + self._keep_ms)
             if isinstance(found, idempotency.Finished):
-                return found
+                return Claim(codec, found.outcome)
             if isinstance(found, idempotency.HashMismatch):
                 raise IdempotencyConflictError("The idempotency key was already used for another request")
             if time.monotonic() > deadline:
@@ -211,40 +291,10 @@ class Mutations:
     def _try_claim(
         self, scope: idempotency.Scope, request_hash: str, owner: UUID, now_ms: int
     ) -> idempotency.ClaimResult | None:
-        """The result of one look; `None` if the store did not say, and another look will tell."""
+        """The result of one try; `None` if the store did not say, and another try will tell."""
         try:
             return self._store.run(
                 lambda conn: idempotency.claim(conn, scope, request_hash, owner, now_ms, self._stale_after_ms)
             )
         except CommitStateUnknownError:
             return None
-
-    def _finish_error(self, claim: _Claim, error: FloecatError) -> None:
-        """Keeps a refusal for replay. It stands also where the store is away and cannot keep it."""
-        outcome = _Refused(type(error).__name__, error.message)
-        try:
-            self._store.run(lambda conn: claim.finish(conn, outcome))
-        except (CommitStateUnknownError, UnavailableError):
-            _log.warning("the answer of an idempotency key could not be kept, the store is away")
-
-    def _release(self, claim: _Claim) -> None:
-        """Gives the key back.
-
-        A claim whose transaction did commit is finished, and not touched by this. Where the store is away the
-        claim stays, and is taken over once it is stale.
-        """
-        try:
-            self._store.run(lambda conn: idempotency.release(conn, claim.scope, claim.owner))
-        except (CommitStateUnknownError, UnavailableError):
-            _log.warning("an idempotency key could not be released, the store is away")
-
-
-def _finish_nothing(conn: Connection, answer: object, /) -> None:
-    """There is no key to answer for."""
-
-
-def _replay(encoded: bytes, codec: AnswerCodec[T]) -> T:
-    outcome = msgspec.json.decode(encoded, type=_Answered | _Refused)
-    if isinstance(outcome, _Refused):
-        raise getattr(floecat.errors, outcome.error)(outcome.message)
-    return codec.decode(bytes(outcome.answer))

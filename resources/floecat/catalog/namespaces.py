@@ -9,7 +9,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, Page, PageRequest
-from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
 from floecat.catalog.paging import Paging
 from floecat.clock import Clock
 from floecat.errors import (
@@ -54,7 +54,7 @@ class NamespaceService:
         store: Store,
         transactions: ConfirmedTransactions,
         clock: Clock,
-        mutations: Mutations,
+        keys: IdempotencyKeys,
         paging: Paging,
         *,
         reserved: str,
@@ -65,14 +65,14 @@ class NamespaceService:
             store: where namespaces are kept.
             transactions: runs changes.
             clock: wall-clock time.
-            mutations: runs changes under idempotency keys.
+            keys: runs changes under idempotency keys.
             paging: page sizes and tokens.
             reserved: characters that no level may hold, since they separate levels on the wire.
         """
         self._store = store
         self._transactions = transactions
         self._clock = clock
-        self._mutations = mutations
+        self._keys = keys
         self._paging = paging
         self._reserved = reserved
 
@@ -125,7 +125,7 @@ class NamespaceService:
                 return created
             raise _existing(namespace)
 
-        return self._mutations.run(call, JsonAnswer(NamespaceInfo), work)
+        return self._keys.run(call, JsonAnswer(NamespaceInfo), work)
 
     def ensure(self, call: Call, namespace: Namespace) -> bool:
         """Makes sure that a namespace exists, with its parents; safe when several processes do it at once.
@@ -186,7 +186,7 @@ class NamespaceService:
             except ForeignKeyError:  # something was created in it meanwhile
                 raise _not_empty(namespace) from None
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)
 
     def update_properties(
         self, call: Call, namespace: Namespace, removals: Sequence[str], updates: Mapping[str, str]
@@ -221,7 +221,7 @@ class NamespaceService:
 
             return self._transactions.run(call.catalog.id, change)
 
-        return self._mutations.run(call, JsonAnswer(PropertiesUpdated), work)
+        return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
 
     def _row(self, call: Call, namespace: Namespace) -> namespaces.NamespaceRow:
         with self._store.read() as conn:

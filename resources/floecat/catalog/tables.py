@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from floecat.catalog.calls import Call, LoadedTable, Page, PageRequest
-from floecat.catalog.delta_loads import unread_table
 from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader, missing_table
-from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
 from floecat.catalog.table_answers import TableAnswers
+from floecat.errors import UnsupportedOperationError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
-from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Connection, Store
 
@@ -29,7 +28,7 @@ class TableService:
         listing: EntryListing,
         loader: TableLoader,
         changes: EntryChanges,
-        mutations: Mutations,
+        keys: IdempotencyKeys,
         answers: TableAnswers,
     ) -> None:
         """Takes the parts that it puts together."""
@@ -37,7 +36,7 @@ class TableService:
         self._listing = listing
         self._loader = loader
         self._changes = changes
-        self._mutations = mutations
+        self._keys = keys
         self._answers = answers
 
     def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
@@ -75,7 +74,7 @@ class TableService:
         def work(finish: Finish[None]) -> None:
             self._changes.rename(call, source, destination, "table", lambda conn: finish(conn, None))
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)
 
     def drop(
         self,
@@ -102,14 +101,14 @@ class TableService:
 
             self._changes.remove(call, identifier, "table", "drop", within)
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)
 
     def unregister(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
         """Forgets a table and answers its last metadata: with every commit before, and none after.
 
         Raises:
             NoSuchTableError: the table does not exist.
-            UnsupportedOperationError: it is a Delta table that was never read: it has no metadata to answer.
+            UnsupportedOperationError: it has no metadata to answer yet.
         """
 
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
@@ -117,8 +116,11 @@ class TableService:
 
             def within(conn: Connection, row: tables.EntryRow) -> None:
                 nonlocal answer
-                if is_unread(row.metadata_location):
-                    raise unread_table(identifier)
+                if not row.has_metadata:
+                    raise UnsupportedOperationError(
+                        f"Table {identifier} was never read, so it has no metadata yet:"
+                        " load it first, or drop it"
+                    )
                 document = decompress(tables.document(conn, row.id) or b"")
                 answer = self._loader.loaded((document,), row.state, row.location, row.object_uuid)
                 finish(conn, answer)
@@ -128,4 +130,4 @@ class TableService:
                 raise missing_table(identifier)
             return answer
 
-        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+        return self._keys.run(call, self._answers.of_table(call, identifier), work)

@@ -7,7 +7,7 @@ from floecat.catalog.entries import Entries
 from floecat.catalog.entry_changes import EntryChanges, missing_view
 from floecat.catalog.etags import etag_of
 from floecat.catalog.listing import EntryListing
-from floecat.catalog.mutations import Finish, JsonAnswer, Mutations
+from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
 from floecat.catalog.storage_config import StorageConfig
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
@@ -25,7 +25,7 @@ class ViewService:
         entries: Entries,
         listing: EntryListing,
         changes: EntryChanges,
-        mutations: Mutations,
+        keys: IdempotencyKeys,
         config: StorageConfig,
     ) -> None:
         """Takes the parts that it puts together."""
@@ -33,7 +33,7 @@ class ViewService:
         self._entries = entries
         self._listing = listing
         self._changes = changes
-        self._mutations = mutations
+        self._keys = keys
         self._config = config
 
     def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
@@ -77,7 +77,7 @@ class ViewService:
         def work(finish: Finish[None]) -> None:
             self._changes.rename(call, source, destination, "view", lambda conn: finish(conn, None))
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)
 
     def drop(self, call: Call, identifier: TableIdentifier) -> None:
         """Removes the entry and leaves its metadata files.
@@ -92,4 +92,4 @@ class ViewService:
 
             self._changes.remove(call, identifier, "view", "drop", within)
 
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._keys.run(call, JsonAnswer(type(None)), work)

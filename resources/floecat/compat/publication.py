@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.compat.compat_table import CompatTable, DeltaState
 from floecat.compat.table_document import TableDocument
 from floecat.errors import NoSuchTableError
-from floecat.store import commit_log, delta_tables, snapshots, tables
+from floecat.iceberg.refs import MAIN_BRANCH, SnapshotRef
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import delta_tables, tables
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.documents import compress
-from floecat.store.engine import Connection, Store
-from floecat.store.snapshots import RefRow
+from floecat.store.engine import Connection
+from floecat.transactions.prepared import EncodedDocument, Prepared, SnapshotChanges
+from floecat.transactions.rows import PointerMovedError, write_rows
 
 __all__ = ["Publication", "StaleTableError"]
 
 
 class StaleTableError(Exception):
-    """Another process published meanwhile; what was worked out is of no use."""
+    """Another process published first; the work has to start again from what it published."""
 
 
 class Publication:
     """Writes the rows of Delta tables."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        """Takes the store and the clock."""
-        self._store = store
+    def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:
+        self._transactions = transactions
         self._clock = clock
 
     def publish(
@@ -50,32 +53,36 @@ class Publication:
 
         Raises:
             NoSuchTableError: the table was dropped.
-            StaleTableError: somebody else published.
+            StaleTableError: another process published first.
+            CommitStateUnknownError: the document may be current.
         """
         body = compress(document)
 
-        def work(conn: Connection) -> None:
+        def work(conn: Connection, transaction_id: UUID) -> None:
             row = tables.get(conn, table.row.id)
             if row is None:
                 raise NoSuchTableError(f"Table does not exist: {table.identifier}")
             if row.metadata_location != table.row.metadata_location:
                 raise StaleTableError
             now_ms = self._clock.now_ms()
-            swapped = tables.swap(
-                conn,
-                row.id,
-                row.version,
+            change = Prepared(
+                identifier=TableIdentifier(table.identifier.namespace, row.name),
+                kind="table",
+                operation="refresh",
+                metadata=EncodedDocument(document),
                 metadata_location=metadata_location,
-                document=body,
-                size_bytes=len(document),
+                object_uuid=row.object_uuid,
                 location=row.location,
                 format_version=after.format_version,
-                object_uuid=row.object_uuid,
-                now_ms=now_ms,
+                base=row,
+                namespace_id=row.namespace_id,
+                snapshot_id=state.version,
+                snapshots=_snapshot_changes(before, after),
             )
-            if not swapped:
-                raise StaleTableError
-            self._write_history(conn, table, before, after)
+            try:
+                write_rows(conn, row.catalog_id, table.principal, [(change, body)], now_ms, transaction_id)
+            except PointerMovedError:
+                raise StaleTableError from None
             delta_tables.publish(
                 conn,
                 row.id,
@@ -86,35 +93,17 @@ class Publication:
                 generation=state.generation,
                 now_ms=now_ms,
             )
-            entry = commit_log.CommitLogEntry(
-                entry_id=row.id,
-                kind="table",
-                operation="refresh",
-                namespace=table.identifier.namespace,
-                name=row.name,
-                snapshot_id=state.version,
-                metadata_location=metadata_location,
-                previous_metadata_location=row.metadata_location,
-                principal=table.principal,
-            )
-            commit_log.append(conn, row.catalog_id, [entry], now_ms)
 
-        self._store.run(work)
-
-    @staticmethod
-    def _write_history(
-        conn: Connection, table: CompatTable, before: TableDocument | None, after: TableDocument
-    ) -> None:
-        old = {version: before.snapshot(version) for version in before.versions} if before else {}
-        new = {version: after.snapshot(version) for version in after.versions}
-        changed = [version for version in new if old.get(version) != new[version]]
-        gone = [version for version in old if old[version] != new.get(version)]
-        snapshots.delete_many(conn, table.row.id, gone)
-        snapshots.insert_many(
-            conn, table.row.id, [snapshots.row_of(after.summary(version)) for version in changed]
-        )
-        snapshots.replace_refs(conn, table.row.id, _refs(after))
+        self._transactions.run(table.row.catalog_id, work)
 
 
-def _refs(document: TableDocument) -> Sequence[RefRow]:
-    return [RefRow("main", "branch", document.versions[-1])]
+def _snapshot_changes(before: TableDocument | None, after: TableDocument) -> SnapshotChanges:
+    old = {version: before.snapshot(version) for version in before.versions} if before else {}
+    new = {version: after.snapshot(version) for version in after.versions}
+    changed = [version for version in new if old.get(version) != new[version]]
+    gone = [version for version in old if old[version] != new.get(version)]
+    return SnapshotChanges(
+        added=[after.summary(version) for version in changed],
+        removed_ids=gone,
+        refs={MAIN_BRANCH: SnapshotRef(after.versions[-1], "branch")},
+    )

@@ -42,7 +42,8 @@ from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.settings import DeltaCompatSettings
 from floecat.store import delta_tables, tables
-from floecat.store.delta_tables import DeltaTableRow, is_unread
+from floecat.store.confirmation import ConfirmedTransactions
+from floecat.store.delta_tables import DeltaTableRow
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
 
@@ -123,20 +124,20 @@ class Refresher:
     def __init__(
         self,
         store: Store,
+        transactions: ConfirmedTransactions,
         files: FileIO,
         clock: Clock,
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
         run_chunks: Callable[[CompatTable], ChunkRunner],
     ) -> None:
-        """Takes where tables are kept, and who builds the chunks of a table."""
         self._store = store
         self._files = files
         self._settings = settings
         self._artifacts = artifacts
         self._run_chunks = run_chunks
         self._clock = clock
-        self._publication = Publication(store, clock)
+        self._publication = Publication(transactions, clock)
 
     def is_current(self, table: CompatTable) -> bool:
         """Whether the entry is at the newest version: one statement, one listing and one look-up."""
@@ -375,7 +376,7 @@ class Refresher:
         if known.document is not None and document.encode() == known.document:
             self._note_complete(known, complete=complete)
             return False
-        fallen = [] if is_unread(row.metadata_location) else document.follow(row.metadata_location)
+        fallen = document.follow(row.metadata_location) if row.has_metadata else []
         data = document.encode()
         location = self._paths(known).metadata_file(point.version, data)
         self._artifacts.write(known.table.allowed, location, data)
@@ -394,7 +395,7 @@ class Refresher:
 
     def _before(self, known: _Known) -> TableDocument | None:
         """The document that is replaced as a whole."""
-        body = None if is_unread(known.table.row.metadata_location) else self._document(known.table)
+        body = self._document(known.table) if known.table.row.has_metadata else None
         return TableDocument.parse(body) if body is not None else None
 
     def _delete(self, locations: Sequence[str]) -> None:
@@ -464,7 +465,7 @@ class Refresher:
         """What the newest schema needs; versions that need a later one are left out. It never goes down."""
         wanted = known.delta.format_version or self._settings.format_version
         row = known.table.row
-        held = wanted if is_unread(row.metadata_location) else row.format_version
+        held = row.format_version if row.has_metadata else wanted
         needed = [translate_schema(metadata, ids).format_version for _, metadata in told[-1:]]
         return max([wanted, held, *needed])
 

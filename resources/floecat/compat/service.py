@@ -24,6 +24,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.settings import DeltaCompatSettings
 from floecat.store import delta_tables, leases, tables
+from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Store
 from floecat.store.held_leases import HeldLease
 from floecat.struct_types import prepare_struct_types
@@ -62,9 +63,16 @@ class DeltaCompat:
     it, and the next load finds it done. What is too much work for that is left to the pipeline.
     """
 
-    def __init__(self, store: Store, files: FileIO, clock: Clock, settings: DeltaCompatSettings) -> None:
-        """Takes where tables and files are. Nothing heavy is imported before a Delta table is read."""
+    def __init__(
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        files: FileIO,
+        clock: Clock,
+        settings: DeltaCompatSettings,
+    ) -> None:
         self._store = store
+        self._transactions = transactions
         self._files = files
         self._clock = clock
         self._settings = settings
@@ -326,7 +334,9 @@ class DeltaCompat:
         def runner(table: CompatTable) -> ChunkRunner:
             return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
 
-        return Refresher(self._store, self._files, self._clock, self._settings, artifacts, runner)
+        return Refresher(
+            self._store, self._transactions, self._files, self._clock, self._settings, artifacts, runner
+        )
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

@@ -25,7 +25,6 @@ from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata import TableMetadata
 from floecat.store import delta_tables, tables
-from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
 
@@ -103,7 +102,7 @@ def _document(store: Store, table: CompatTable) -> TableMetadata:
     with store.read() as conn:
         row = tables.get(conn, table.row.id)
         body = tables.document(conn, table.row.id)
-    if row is None or body is None or is_unread(row.metadata_location):
+    if row is None or body is None or not row.has_metadata:
         raise NoSuchTableError(f"Table {table.identifier} was dropped, or never read")
     return TableMetadata.parse(decompress(body))
 

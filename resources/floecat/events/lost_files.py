@@ -15,7 +15,6 @@ import msgspec
 from floecat.errors import FileMissingError
 from floecat.fileio.locations import AllowedLocations
 from floecat.store import catalogs, tables
-from floecat.store.delta_tables import is_unread
 from floecat.store.engine import Store
 
 __all__ = ["LostFile", "LostFiles", "MetadataFileLookup"]
@@ -61,7 +60,7 @@ class LostFiles:
 
     def _lost(self, entry_id: UUID) -> LostFile | None:
         row = self._row(entry_id)
-        while row is not None and not is_unread(row.metadata_location) and not self._exists(row):
+        while row is not None and row.has_metadata and not self._exists(row):
             again = self._row(entry_id)
             if again is not None and again.metadata_location == row.metadata_location:
                 return LostFile(row.id, row.name, row.metadata_location)

@@ -27,9 +27,9 @@ from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.store import accounts, catalogs, tables
-from floecat.store.delta_tables import is_unread
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
+from floecat.store.no_metadata import has_metadata
 
 __all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables"]
 
@@ -159,7 +159,7 @@ class SharedFiles:
                 if table.format == "delta":
                     kept.add_folder(table.location)
                     kept.add_folder(_artifact_folder(table))
-                if not is_unread(table.metadata_location):
+                if has_metadata(table.metadata_location):
                     self._add_files(kept, table, areas.allowed)
         except BaseException:
             kept.close()

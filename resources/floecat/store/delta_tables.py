@@ -26,15 +26,11 @@ __all__ = [
     "at_location",
     "get",
     "insert",
-    "is_unread",
     "list_all",
     "note_problem",
     "note_state",
     "publish",
-    "unread_location",
 ]
-
-_UNREAD_FILE: Final = "unread.metadata.json"
 
 _COLUMNS: Final = (
     _delta.c.entry_id,
@@ -145,22 +141,6 @@ class NamedDeltaTable(msgspec.Struct, frozen=True):
     problem: str | None
     checked_at_ms: int | None
     refreshed_at_ms: int | None
-
-
-def unread_location(folder: str) -> str:
-    """The metadata location of an entry whose log was never read.
-
-    There is no such file, and the document of the entry says nothing: neither is ever given to anybody.
-
-    Args:
-        folder: where the files of the table go once there are any.
-    """
-    return f"{folder}/{_UNREAD_FILE}"
-
-
-def is_unread(metadata_location: str) -> bool:
-    """Whether an entry with this metadata location is a Delta table that was never read."""
-    return metadata_location.endswith(f"/{_UNREAD_FILE}")
 
 
 def insert(conn: Connection, row: DeltaTableRow) -> None:

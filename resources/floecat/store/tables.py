@@ -19,6 +19,7 @@ from floecat.store.connections import Connection, PerDialect
 from floecat.store.documents import is_compressed
 from floecat.store.json_columns import encode_rows
 from floecat.store.names import can_exist
+from floecat.store.no_metadata import has_metadata
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -284,6 +285,11 @@ class EntryRow(msgspec.Struct, frozen=True):
     def state(self) -> EntryState:
         """The state that this row is of."""
         return EntryState(self.id, self.version, self.metadata_location)
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether there is metadata to answer; a table of another format has none before it is first read."""
+        return has_metadata(self.metadata_location)
 
 
 def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedTable
-from floecat.catalog.mutations import Finish, JsonAnswer
+from floecat.catalog.mutations import AnswerCodec, Finish, JsonAnswer
 from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.metadata import TableMetadata
@@ -22,17 +22,14 @@ from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared
 from floecat.transactions.staging import Staging
-from floecat.transactions.table_changes import (
-    TableChange,
-    TableChanges,
-)
+from floecat.transactions.table_changes import TableChange, TableChanges
 
 __all__ = ["CommitService", "CreateTable"]
 
 # msgspec cannot decode an optional Raw; a field that is left out reads as null
 _NULL = msgspec.Raw(b"null")
 
-SwapFinish: TypeAlias = Callable[[Connection, Sequence[AnyPrepared]], None]
+A = TypeVar("A")
 
 
 class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
@@ -58,11 +55,12 @@ class CommitService:
         self._entries = parts.entries
         self._files = parts.files
         self._loader = parts.loader
+        self._render = parts.render_table
         self._answers = parts.answers
-        self._mutations = parts.mutations
-        self._swaps = parts.swaps
+        self._keys = parts.keys
+        self._writes = parts.writes
         self._staging = staging
-        self._changes = TableChanges(parts.store, parts.clock, staging, parts.files)
+        self._changes = TableChanges(parts.store, parts.clock, staging, parts.files, parts.formats)
 
     def create_table(self, call: Call, namespace: Namespace, request: CreateTable) -> LoadedTable:
         """Creates a table and its first metadata file.
@@ -76,19 +74,14 @@ class CommitService:
         """
         identifier = TableIdentifier(namespace, request.name)
 
-        def work(finish: Finish[LoadedTable]) -> LoadedTable:
-            def prepare() -> Sequence[Prepared[TableMetadata]]:
-                namespace_id, metadata = self._initial(call, identifier, request)
-                made = self._changes.new_table(call, identifier, metadata, namespace_id)
-                self._files.prepare_table_location(call.catalog.allowed, metadata.location)
-                return [made]
+        def prepare() -> Sequence[Prepared[TableMetadata]]:
+            namespace_id, metadata = self._initial(call, identifier, request)
+            made = self._changes.new_table(call, identifier, metadata, namespace_id)
+            self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+            return [made]
 
-            prepared = self._swaps.run(
-                call, [identifier], prepare, lambda conn, made: finish(conn, self._answer(made[0]))
-            )
-            return self._answer(prepared[0])
-
-        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+        codec = self._answers.of_table(call, identifier)
+        return self._writes.apply(call, [identifier], prepare, self._render, codec)
 
     def stage_table(
         self, call: Call, namespace: Namespace, request: CreateTable, stage_id: str | None
@@ -121,7 +114,7 @@ class CommitService:
 
             return self._transactions.run(call.catalog.id, keep)
 
-        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+        return self._keys.run(call, self._answers.of_table(call, identifier), work)
 
     def commit(self, call: Call, change: TableChange, stage_id: str | None = None) -> LoadedTable:
         """Applies a change to a table and answers its new metadata.
@@ -132,14 +125,8 @@ class CommitService:
             IllegalArgumentError: an update breaks the specification.
             CommitStateUnknownError: the commit may have been applied.
         """
-
-        def work(finish: Finish[LoadedTable]) -> LoadedTable:
-            prepared = self._apply(
-                call, [change], lambda conn, made: finish(conn, self._answer(made[0])), stage_id
-            )
-            return self._answer(prepared[0])
-
-        return self._mutations.run(call, self._answers.of_table(call, change.identifier), work)
+        codec = self._answers.of_table(call, change.identifier)
+        return self._apply(call, [change], self._render, codec, stage_id)
 
     def commit_transaction(self, call: Call, changes: Sequence[TableChange]) -> None:
         """Applies changes to several tables, all or none; creates among them too.
@@ -148,26 +135,27 @@ class CommitService:
             BadRequestError: there is no change, or two for one table.
             FloecatError: as `commit`, for any of them; then none is applied.
         """
-
-        def work(finish: Finish[None]) -> None:
-            _check_changes(changes)
-            self._apply(call, changes, lambda conn, _: finish(conn, None))
-
-        self._mutations.run(call, JsonAnswer(type(None)), work)
+        self._apply(call, changes, lambda _: None, JsonAnswer(type(None)))
 
     def _apply(
-        self, call: Call, changes: Sequence[TableChange], finish: SwapFinish, stage_id: str | None = None
-    ) -> Sequence[AnyPrepared]:
+        self,
+        call: Call,
+        changes: Sequence[TableChange],
+        render: Callable[[Sequence[AnyPrepared]], A],
+        codec: AnswerCodec[A],
+        stage_id: str | None = None,
+    ) -> A:
         identifiers = [change.identifier for change in changes]
 
         def prepare() -> Sequence[AnyPrepared]:
+            _check_changes(changes)
             found = self._entries.find_many(call.catalog, identifiers)
             return [
                 self._changes.prepare(call, change, found.get(change.identifier), stage_id)
                 for change in changes
             ]
 
-        return self._swaps.run(call, identifiers, prepare, finish)
+        return self._writes.apply(call, identifiers, prepare, render, codec)
 
     def _initial(
         self, call: Call, identifier: TableIdentifier, request: CreateTable
@@ -187,11 +175,6 @@ class CommitService:
             now_ms=self._clock.now_ms(),
         )
         return namespace.id, metadata
-
-    def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(
-            change.metadata.pieces(), change.state, change.location, change.object_uuid
-        )
 
 
 def _check_changes(changes: Sequence[TableChange]) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from floecat.catalog.calls import LoadedTable
 from floecat.catalog.entries import Entries
+from floecat.catalog.formats import TableFormats
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.mutations import Mutations
+from floecat.catalog.mutations import IdempotencyKeys
 from floecat.catalog.table_answers import TableAnswers
 from floecat.clock import Clock
 from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Store
-from floecat.transactions.pointer_swaps import PointerSwaps
+from floecat.transactions.prepared import AnyPrepared
+from floecat.transactions.writes import EntryWrites
 
 __all__ = ["CommitParts"]
 
@@ -32,7 +37,14 @@ class CommitParts(msgspec.Struct, frozen=True):
     """Renders tables."""
     answers: TableAnswers
     """How answers are kept for replay."""
-    mutations: Mutations
+    keys: IdempotencyKeys
     """Runs changes once per idempotency key."""
-    swaps: PointerSwaps
-    """Writes files and swaps pointers."""
+    formats: TableFormats
+    """Says which tables take commits."""
+    writes: EntryWrites
+    """Writes entries."""
+
+    def render_table(self, changes: Sequence[AnyPrepared]) -> LoadedTable:
+        """The table of a single change, as it is answered once the change is made."""
+        change = changes[0]
+        return self.loader.loaded(change.metadata.pieces(), change.state, change.location, change.object_uuid)

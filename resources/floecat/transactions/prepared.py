@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import EntryKind
+from floecat.compression.pieces import Piece
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.refs import SnapshotRef
 from floecat.iceberg.snapshots import SnapshotSummary
@@ -17,9 +18,38 @@ from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["AnyPrepared", "Prepared", "SnapshotChanges"]
+__all__ = ["AnyPrepared", "EncodedDocument", "MetadataDocument", "Prepared", "SnapshotChanges"]
 
-V_co = TypeVar("V_co", bound=TableMetadata | ViewMetadata, covariant=True)
+
+class MetadataDocument(Protocol):
+    """A metadata document, encoded."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the document."""
+        ...
+
+    def pieces(self) -> Sequence[Piece]:
+        """The document in pieces."""
+        ...
+
+
+class EncodedDocument(msgspec.Struct, frozen=True):
+    """A document that is written as it is, without being read."""
+
+    data: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the document."""
+        return len(self.data)
+
+    def pieces(self) -> Sequence[Piece]:
+        """The document in one piece."""
+        return (self.data,)
+
+
+V_co = TypeVar("V_co", bound=MetadataDocument, covariant=True)
 
 
 class SnapshotChanges(msgspec.Struct, frozen=True):
@@ -43,6 +73,7 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     object_uuid: str
     location: str
     format_version: int
+    """Of the Iceberg metadata."""
     base: EntryRow | None
     """The row that is replaced; `None` creates one."""
     namespace_id: UUID
@@ -54,6 +85,8 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     """Whether what is staged under the name is used up by this."""
     obsolete_files: Sequence[str] = ()
     """Metadata files that fall out of the log, and go once the change is made."""
+    format: str = "iceberg"
+    """Format of the table, of a new entry; an entry keeps its format."""
     new_id: UUID = msgspec.field(default_factory=uuids.uuid7)
     """Id of the entry, if it is a new one."""
 

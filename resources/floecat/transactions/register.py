@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from floecat.catalog.calls import Call, LoadedTable
-from floecat.catalog.delta_loads import is_delta, read_only_table
 from floecat.catalog.entries import Entry
-from floecat.catalog.mutations import Finish
 from floecat.catalog.request_files import RequestFiles
 from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
@@ -33,10 +31,10 @@ class RegisterService:
         self._store = parts.store
         self._entries = parts.entries
         self._files = parts.files
-        self._loader = parts.loader
+        self._render = parts.render_table
         self._answers = parts.answers
-        self._mutations = parts.mutations
-        self._swaps = parts.swaps
+        self._formats = parts.formats
+        self._writes = parts.writes
         self._request_files = request_files
 
     def register_table(
@@ -72,18 +70,12 @@ class RegisterService:
         """
         identifier = TableIdentifier(namespace, name)
 
-        def work(finish: Finish[LoadedTable]) -> LoadedTable:
+        def prepare() -> Sequence[AnyPrepared]:
             files = self._request_files.open(storage_properties or {})
+            return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
-            def prepare() -> Sequence[AnyPrepared]:
-                return [self._prepare(call, identifier, metadata_location, overwrite, files)]
-
-            prepared = self._swaps.run(
-                call, [identifier], prepare, lambda conn, made: finish(conn, self._answer(made[0]))
-            )
-            return self._answer(prepared[0])
-
-        return self._mutations.run(call, self._answers.of_table(call, identifier), work)
+        codec = self._answers.of_table(call, identifier)
+        return self._writes.apply(call, [identifier], prepare, self._render, codec)
 
     def _prepare(
         self,
@@ -98,8 +90,8 @@ class RegisterService:
         entry = self._entries.find_many(call.catalog, [identifier]).get(identifier)
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
-        if entry is not None and is_delta(entry.row):
-            raise read_only_table(identifier)
+        if entry is not None:
+            self._formats.of(entry.row).check_writable(identifier)
         check_metadata_location(metadata_location)
         data = self._files.read(call.catalog.allowed, metadata_location, files)
         if entry is not None and entry.row.metadata_location == metadata_location:
@@ -122,11 +114,6 @@ class RegisterService:
             snapshot_id=metadata.current_snapshot_id,
             snapshots=_snapshot_changes(entry, metadata),
             writes_file=False,
-        )
-
-    def _answer(self, change: AnyPrepared) -> LoadedTable:
-        return self._loader.loaded(
-            change.metadata.pieces(), change.state, change.location, change.object_uuid
         )
 
 

@@ -10,7 +10,6 @@ import logging
 from uuid import UUID, uuid4
 
 import msgspec
-import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
 from floecat.catalog.delta_loads import DeltaLoads
@@ -26,14 +25,16 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.iceberg.stored_texts import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import commit_log, delta_tables, purge_jobs, tables
-from floecat.store.delta_tables import DeltaTableRow, is_unread, unread_location
-from floecat.store.documents import compress
+from floecat.store import delta_tables, purge_jobs, tables
+from floecat.store.delta_tables import DeltaTableRow
 from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.no_metadata import no_metadata_location
 from floecat.store.tables import EntryRow
 from floecat.transactions.free_names import namespace_for
 from floecat.transactions.parts import CommitParts
+from floecat.transactions.prepared import EncodedDocument, Prepared
+from floecat.transactions.rows import compressed, write_rows
 
 __all__ = ["FORMATS", "DeltaRegistration", "RegisterDeltaService", "check_format"]
 
@@ -48,7 +49,7 @@ _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 _LONGEST_LOCATION = 2000
 _DEFAULT_FORMAT_VERSION = 2
-_NOTHING = b"{}"
+_NO_DOCUMENT = EncodedDocument(b"{}")
 
 
 class DeltaRegistration(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ class RegisterDeltaService:
         self._transactions = parts.transactions
         self._clock = parts.clock
         self._entries = parts.entries
-        self._mutations = parts.mutations
+        self._keys = parts.keys
         self._files = files
         self._loads = loads
         self._compat_location = compat_location
@@ -140,12 +141,12 @@ class RegisterDeltaService:
 
         def work(finish: Finish[_Kept]) -> _Kept:
             for _ in range(_ATTEMPTS):
-                row, delta = self._prepare(call, identifier, location, format_version, connector_id)
-                if self._insert(call, identifier, row, delta, finish):
-                    return _kept(row)
+                change, delta = self._prepare(call, identifier, location, format_version, connector_id)
+                if self._insert(call, change, delta, finish):
+                    return _kept(change)
             raise UnavailableError(f"{identifier} is changed by others all the time; nothing was registered")
 
-        kept = self._mutations.run(call, JsonAnswer(_Kept), work)
+        kept = self._keys.run(call, JsonAnswer(_Kept), work)
         if not read:
             return DeltaRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id)
         return self._read(call, identifier, kept)
@@ -173,32 +174,34 @@ class RegisterDeltaService:
         location: str,
         format_version: int | None,
         connector_id: UUID | None,
-    ) -> tuple[EntryRow, DeltaTableRow]:
+    ) -> tuple[Prepared[EncodedDocument], DeltaTableRow]:
         if format_version not in (None, *FORMAT_VERSIONS):
             known = " or ".join(map(str, FORMAT_VERSIONS))
             raise BadRequestError(f"Invalid format-version: a Delta table reads as version {known}")
         namespace = namespace_for(self._store, call, "table", identifier)
         root = self.root(call, location)
-        entry_id, table_uuid, now_ms = uuids.uuid7(), str(uuid4()), self._clock.now_ms()
-        row = EntryRow(
-            id=entry_id,
-            catalog_id=call.catalog.id,
-            namespace_id=namespace.id,
-            name=identifier.name,
+        table_uuid = str(uuid4())
+        change = Prepared(
+            identifier=identifier,
             kind="table",
+            operation="register",
+            metadata=_NO_DOCUMENT,
+            metadata_location=no_metadata_location(self._folder(root, table_uuid)),
             object_uuid=table_uuid,
             location=root,
-            metadata_location=unread_location(self._folder(root, table_uuid)),
-            version=0,
             format_version=format_version or _DEFAULT_FORMAT_VERSION,
-            created_at_ms=now_ms,
-            updated_at_ms=now_ms,
+            base=None,
+            namespace_id=namespace.id,
             format="delta",
         )
         delta = DeltaTableRow(
-            entry_id, root, now_ms, format_version=format_version, connector_id=connector_id
+            change.new_id,
+            root,
+            self._clock.now_ms(),
+            format_version=format_version,
+            connector_id=connector_id,
         )
-        return row, delta
+        return change, delta
 
     def _folder(self, root: str, table_uuid: str) -> str:
         """Where the artifacts of a table go for its whole life, whatever the settings say later."""
@@ -209,40 +212,26 @@ class RegisterDeltaService:
     def _insert(
         self,
         call: Call,
-        identifier: TableIdentifier,
-        row: EntryRow,
+        change: Prepared[EncodedDocument],
         delta: DeltaTableRow,
         finish: Finish[_Kept],
     ) -> bool:
         """One try; `False` when the name or the namespace was changed meanwhile."""
+        rows = [(change, compressed(change))]
 
-        def apply(conn: Connection, transaction_id: UUID) -> None:
-            tables.insert(conn, row, compress(_NOTHING), len(_NOTHING))
+        def work(conn: Connection, transaction_id: UUID) -> None:
+            write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
             delta_tables.insert(conn, delta)
-            entry = commit_log.CommitLogEntry(
-                entry_id=row.id,
-                kind="table",
-                operation="register",
-                namespace=identifier.namespace,
-                name=identifier.name,
-                snapshot_id=None,
-                metadata_location=None,
-                previous_metadata_location=None,
-                principal=call.principal.name,
-            )
-            commit_log.append(
-                conn, call.catalog.id, [entry], row.created_at_ms, transaction_id=transaction_id
-            )
-            # after the append: its lock on the catalog orders this against the drop that makes the job
-            if purge_jobs.is_open_in(conn, row.location):
+            # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
+            if purge_jobs.is_open_in(conn, change.location):
                 raise ConflictError(
-                    f"Cannot register {identifier}: files of a dropped table at {row.location}"
+                    f"Cannot register {change.identifier}: files of a dropped table at {change.location}"
                     " are being deleted; try again later"
                 )
-            finish(conn, _kept(row))
+            finish(conn, _kept(change))
 
         try:
-            self._transactions.run(call.catalog.id, apply)
+            self._transactions.run(call.catalog.id, work)
         except (DuplicateKeyError, ForeignKeyError):
             return False
         return True
@@ -251,7 +240,7 @@ class RegisterDeltaService:
         """Has the log read, unless that was done already, and tells how far it came."""
         row = self._entry(kept.entry_id)
         problem: FloecatError | None = None
-        if row is not None and (is_unread(row.metadata_location) or self._loads.due(row.id)):
+        if row is not None and (not row.has_metadata or self._loads.due(row.id)):
             try:
                 self._loads.refresh(call, identifier, row)
             except FloecatError as error:
@@ -279,5 +268,5 @@ def check_format(format: str) -> None:
         raise BadRequestError(f"Unknown format: {format[:80]!r} (known: {', '.join(FORMATS)})")
 
 
-def _kept(row: EntryRow) -> _Kept:
-    return _Kept(row.id, row.location, row.object_uuid)
+def _kept(change: Prepared[EncodedDocument]) -> _Kept:
+    return _Kept(change.new_id, change.location, change.object_uuid)

@@ -9,8 +9,8 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, EntryKind
-from floecat.catalog.delta_loads import is_delta, read_only_table
 from floecat.catalog.entries import Entry
+from floecat.catalog.formats import TableFormats
 from floecat.catalog.load_table import missing_table
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.namespaces import missing_namespace
@@ -19,7 +19,6 @@ from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
     CommitFailedError,
-    FloecatError,
     NoSuchTableError,
 )
 from floecat.iceberg.builder.metadata_builder import apply_updates
@@ -55,9 +54,11 @@ class TableChange(msgspec.Struct, frozen=True):
 class TableChanges:
     """Turns table changes into prepared entries, on the newest metadata."""
 
-    def __init__(self, store: Store, clock: Clock, staging: Staging, files: MetadataFiles) -> None:
-        """Takes the store, the clock, where staged tables are and what names metadata files."""
+    def __init__(
+        self, store: Store, clock: Clock, staging: Staging, files: MetadataFiles, formats: TableFormats
+    ) -> None:
         self._store = store
+        self._formats = formats
         self._clock = clock
         self._staging = staging
         self._files = files
@@ -82,18 +83,23 @@ class TableChanges:
             AlreadyExistsError: the change creates a table, and a view has the name.
             CommitFailedError: a requirement does not hold.
             IllegalArgumentError: an update breaks a rule of the specification.
-            UnsupportedOperationError: the table is a Delta table.
+            UnsupportedOperationError: tables of this format are read-only here.
         """
         if change.creates and len(change.requirements) > 1:
             raise BadRequestError("Invalid create requirements: assert-create goes with no other")
         if entry is None:
             return self._create(call, change, stage_id)
-        if is_delta(entry.row):
-            raise _over_delta_table(change)
+        self._check_writable(change, entry.row)
         base = entry.document.parsed()
         if isinstance(base, ViewMetadata):
             raise _over_view(change)
         return self._update(call, change, entry.row, base)
+
+    def _check_writable(self, change: TableChange, row: EntryRow) -> None:
+        format = self._formats.of(row)
+        if change.creates and format.derives_metadata:
+            raise CommitFailedError("Requirement failed: table already exists")
+        format.check_writable(change.identifier)
 
     def new_table(
         self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, namespace_id: UUID
@@ -200,12 +206,6 @@ def name_taken(wanted: EntryKind, kind: str, identifier: TableIdentifier) -> Alr
     if wanted == kind:
         return AlreadyExistsError(f"{kind.capitalize()} already exists: {identifier}")
     return AlreadyExistsError(f"{kind.capitalize()} with same name already exists: {identifier}")
-
-
-def _over_delta_table(change: TableChange) -> FloecatError:
-    if change.creates:
-        return CommitFailedError("Requirement failed: table already exists")
-    return read_only_table(change.identifier)
 
 
 def _over_view(change: TableChange) -> AlreadyExistsError | NoSuchTableError:

@@ -11,7 +11,6 @@ import uuid_utils.compat as uuids
 from floecat.catalog.calls import Call, LoadedView
 from floecat.catalog.entry_changes import missing_view
 from floecat.catalog.etags import etag_of
-from floecat.catalog.mutations import Finish
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
 from floecat.iceberg.locations import metadata_version
@@ -55,8 +54,7 @@ class ViewCommitService:
         self._clock = parts.clock
         self._entries = parts.entries
         self._files = parts.files
-        self._mutations = parts.mutations
-        self._swaps = parts.swaps
+        self._writes = parts.writes
         self._config = config
 
     def create(self, call: Call, namespace: Namespace, request: CreateView) -> LoadedView:
@@ -166,18 +164,10 @@ class ViewCommitService:
     def _run(
         self, call: Call, identifier: TableIdentifier, prepare: Callable[[], Prepared[ViewMetadata]]
     ) -> LoadedView:
-        def work(finish: Finish[LoadedView]) -> LoadedView:
-            prepared = self._swaps.run(
-                call,
-                [identifier],
-                lambda: [prepare()],
-                lambda conn, made: finish(conn, self._answer(made[0])),
-            )
-            return self._answer(prepared[0])
+        return self._writes.apply(call, [identifier], lambda: [prepare()], self._answer, ViewAnswer())
 
-        return self._mutations.run(call, ViewAnswer(), work)
-
-    def _answer(self, change: AnyPrepared) -> LoadedView:
+    def _answer(self, changes: Sequence[AnyPrepared]) -> LoadedView:
+        change = changes[0]
         return LoadedView(
             change.metadata.to_bytes(),
             change.metadata_location,

@@ -22,11 +22,12 @@ from floecat.errors import (
     NotFoundError,
     StorageUnavailableError,
 )
-from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
 from floecat.store import connectors, delta_tables
 from floecat.transactions.connector_scans import ScanReport
+from floecat.transactions.register_delta import DeltaRegistration
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
@@ -180,14 +181,16 @@ class TestScans:
         for name in "ab":
             delta_log(kernel, f"delta/{name}")
         connect(kernel, call)
-        insert = kernel.delta_registration._insert
+        register = kernel.delta_registration.register
 
-        def fail_for_a(call: Call, identifier: TableIdentifier, *rest: Any) -> bool:
-            if identifier.name == "a":
+        def fail_for_a(
+            call: Call, namespace: Namespace, name: str, *rest: Any, **more: Any
+        ) -> DeltaRegistration:
+            if name == "a":
                 raise ValueError("secret")
-            return insert(call, identifier, *rest)
+            return register(call, namespace, name, *rest, **more)
 
-        monkeypatch.setattr(kernel.delta_registration, "_insert", fail_for_a)
+        monkeypatch.setattr(kernel.delta_registration, "register", fail_for_a)
         report = kernel.connector_scans.scan(call, "lake")
         assert registered(report) == ["lake.b"]
         assert [failure.error.message for failure in report.failed] == ["internal error: ValueError"]

@@ -33,7 +33,8 @@ from floecat.purge.worker import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import DeltaCompatSettings
 from floecat.store import delta_tables, tables
-from floecat.store.delta_tables import DeltaTableRow, unread_location
+from floecat.store.delta_tables import DeltaTableRow
+from floecat.store.no_metadata import no_metadata_location
 from floecat.store.tables import EntryRow
 from floecat.transactions.commit import CreateTable
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
@@ -94,7 +95,7 @@ class TestRegistration:
     def test_artifacts_go_beside_the_table(self, kernel: Kernel, call: Call, engine: SetEngine):
         engine.problem = UnsupportedDeltaTableError("no")
         made = register(kernel, call, "d")
-        assert entry(kernel, call, "d").metadata_location == unread_location(f"{made.location}/metadata")
+        assert entry(kernel, call, "d").metadata_location == no_metadata_location(f"{made.location}/metadata")
 
     def test_the_format_version_is_noted(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "a", format_version=3)

@@ -203,12 +203,6 @@ def test_locations_compare_by_bytes(store: Store, namespace: NamespaceRow) -> No
         assert delta_tables.at_location(conn, "s3://lake/e\u0301") == []
 
 
-def test_unread_entries_are_told_by_their_metadata_location() -> None:
-    assert delta_tables.is_unread(delta_tables.unread_location("s3://lake/d/metadata"))
-    assert not delta_tables.is_unread("s3://lake/d/metadata/3-compat-0011.metadata.json")
-    assert not delta_tables.is_unread("s3://lake/d/metadata/not-unread.metadata.json")
-
-
 def test_the_statements_of_the_schema_hold_a_check(store: Store) -> None:
     constraints = sa.inspect(store._engine).get_check_constraints("entries")
     assert {"ck_entries_format", "ck_entries_kind"} <= {constraint["name"] for constraint in constraints}

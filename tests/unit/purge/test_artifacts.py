@@ -17,8 +17,8 @@ from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
-from floecat.store.delta_tables import unread_location
 from floecat.store.documents import compress
+from floecat.store.no_metadata import no_metadata_location
 from tests.services.faults import FaultyFileIO
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles
 
@@ -99,7 +99,7 @@ def test_artifacts_go_and_delta_stays(table: DeltaFiles, purger: Purger, allowed
 def test_one_that_was_never_read(
     table: DeltaFiles, purger: Purger, allowed: AllowedLocations, document: bytes | None
 ) -> None:
-    table.metadata_location = unread_location(table.folder)
+    table.metadata_location = no_metadata_location(table.folder)
     purger.purge(table.target(allowed, document=document))
     assert table.left() == table.theirs
 
@@ -181,7 +181,7 @@ def test_a_place_of_their_own(
 def test_artifacts_that_were_made_elsewhere_before_go_too(
     table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
 ) -> None:
-    moved = unread_location(f"{warehouse}/compat/1")
+    moved = no_metadata_location(f"{warehouse}/compat/1")
     target = PurgeTarget(table.table_uuid, moved, allowed, compress(table.document()), "delta")
     purger.purge(target)
     assert table.left() == table.theirs
@@ -209,7 +209,7 @@ class TestNeighbours:
         files: FileIO,
     ) -> None:
         other = TableFiles(files, table.location)
-        other.metadata_location = unread_location(table.folder)
+        other.metadata_location = no_metadata_location(table.folder)
         row = live.register(other, document=b"{}", format="delta")
         assert purger.purge(table.target(allowed)).counts == PurgeCounts(shared=len(NAMES))
         assert table.left() == table.theirs | table.artifacts
@@ -279,7 +279,7 @@ class TestNeighbours:
         dropped.commit()
         inner = DeltaFiles(files, f"{warehouse}/i/d")
         row = TableFiles(files, inner.location)
-        row.metadata_location = unread_location(inner.folder)
+        row.metadata_location = no_metadata_location(inner.folder)
         live.register(row, document=b"{}", format="delta")
         purger.purge(PurgeTarget(dropped.table_uuid, dropped.metadata_location, allowed))
         assert dropped.remaining() == []
@@ -295,7 +295,7 @@ class TestNeighbours:
     ) -> None:
         delta = DeltaFiles(files, f"{warehouse}/d")
         row = TableFiles(files, delta.location)
-        row.metadata_location = unread_location(delta.folder)
+        row.metadata_location = no_metadata_location(delta.folder)
         live.register(row, document=b"{}", format="delta")
         dropped = TableFiles(files, f"{warehouse}/i")
         # as after CONVERT TO DELTA, or an import of its files

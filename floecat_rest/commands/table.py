@@ -17,7 +17,7 @@ from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 if TYPE_CHECKING:
-    from floecat.transactions.register_delta import DeltaRegistration
+    from floecat.connectors.registrations import TableRegistration
 
 __all__ = ["app"]
 
@@ -64,7 +64,7 @@ def register_delta(
     settings = settings_from(config, data_dir=data_dir)
     with open_call(settings, catalog, account) as (kernel, call):
 
-        def register() -> DeltaRegistration:
+        def register() -> TableRegistration:
             return kernel.delta_registration.register(
                 call, identifier.namespace, identifier.name, location, format_version=format_version
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat.transactions.register_delta import check_format
 from floecat_rest.management.wire.tables import RegisteredTable, RegisterRequest, registered_table
 from floecat_rest.request_ids import request_id_of
 from floecat_rest.requests import CatalogRequest
@@ -23,9 +22,9 @@ class ManagedTablesController(Controller):
     def register(self, request: CatalogRequest, body: RawBody) -> RegisteredTable:
         """Makes a table of a Delta log. One that cannot be read is registered too; the answer says why."""
         sent = request.read(body, RegisterRequest)
-        check_format(sent.format)
+        registrations = request.kernel.registrations.of(sent.format)
         call = request.mutation(body)
-        registration = request.kernel.delta_registration.register(
+        registration = registrations.register(
             call,
             request.namespace(call.catalog),
             sent.name,

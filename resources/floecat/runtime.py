@@ -28,6 +28,7 @@ from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.clock import Clock, SystemClock
 from floecat.compat.service import DeltaCompat
+from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
@@ -37,6 +38,7 @@ from floecat.fileio.locations import normalize_location
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
+from floecat.purge.artifacts import ArtifactPurge, owned_folders
 from floecat.purge.drops import DropService
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
@@ -143,19 +145,23 @@ class Kernel:
         self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
         self.views = ViewService(store, self.entries, listing, changes, self.keys, self.storage_config)
         self.drops = DropService(self.tables, clock)
+        shared = SharedFiles(self.files, StoredTables(store, readable), {"delta": owned_folders})
+        batch_size = settings.purge.batch_size
+        artifacts = ArtifactPurge(
+            self.files,
+            shared,
+            batch_size=batch_size,
+            locations=() if compat_location is None else (compat_location,),
+        )
         self.purge_queue = PurgeQueue(
             store,
             Purger(
-                self.files,
-                self.metadata_files,
-                SharedFiles(self.files, StoredTables(store, readable)),
-                batch_size=settings.purge.batch_size,
+                self.files, self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts}
             ),
             clock,
             lease_ms=settings.purge.lease_ms,
             max_attempts=settings.purge.max_attempts,
             shared_locations=settings.storage.allowed_locations,
-            compat_location=compat_location,
         )
         self.metrics = MetricsService(store, clock)
         self.events = CatalogEvents(store, self.metadata_files, readable)
@@ -200,6 +206,7 @@ class Kernel:
             self.delta_loads,
             compat_location=_compat_location(settings),
         )
+        self.registrations = TableRegistrations({"delta": self.delta_registration})
         self.connectors = ConnectorService(
             store,
             self.transactions,
@@ -215,7 +222,7 @@ class Kernel:
             self.catalogs,
             self.connectors,
             self.namespaces,
-            self.delta_registration,
+            self.registrations,
             reading_s=gateway.delta_compat.wait.seconds,
         )
 

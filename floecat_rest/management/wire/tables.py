@@ -6,9 +6,9 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.connectors.registrations import TableRegistration
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.transactions.register_delta import DeltaRegistration
 from floecat_rest.errors import describe_error
 
 __all__ = ["Identifier", "Problem", "RegisterRequest", "RegisteredTable", "problem_of", "registered_table"]
@@ -57,7 +57,7 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
     """Why the newest version cannot be read; loading the table is answered so."""
 
 
-def registered_table(registration: DeltaRegistration, request_id: str) -> RegisteredTable:
+def registered_table(registration: TableRegistration, request_id: str) -> RegisteredTable:
     """Renders a registration."""
     return RegisteredTable(
         Identifier.of(registration.identifier),

@@ -85,6 +85,8 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """The caller's copy is current."""
     state: EntryState | None = None
     """Of which state of the entry this is all of the metadata, or its refs; `None` where nobody knows."""
+    is_derived: bool = False
+    """The metadata file is made from another log; it may be deleted and made again."""
     table_uuid: str | None = None
     """UUID of the table, where it is known without a look at the document."""
 

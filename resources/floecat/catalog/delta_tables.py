@@ -7,7 +7,7 @@ from uuid import UUID
 
 from floecat.catalog.calls import Call
 from floecat.catalog.delta_loads import DeltaLoads
-from floecat.catalog.load_table import missing_table
+from floecat.catalog.names import missing_table
 from floecat.errors import IllegalArgumentError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import delta_tables, tables

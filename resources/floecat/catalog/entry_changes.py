@@ -6,17 +6,16 @@ from collections.abc import Callable
 from uuid import UUID
 
 from floecat.catalog.calls import Call, EntryKind
-from floecat.catalog.load_table import missing_table
-from floecat.catalog.namespaces import missing_namespace
+from floecat.catalog.names import missing_entry, missing_namespace
 from floecat.clock import Clock
-from floecat.errors import AlreadyExistsError, NoSuchViewError, NotFoundError, UnavailableError
+from floecat.errors import AlreadyExistsError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store import commit_log, namespaces, tables, transactions
 from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
-__all__ = ["EntryChanges", "missing_entry", "missing_view"]
+__all__ = ["EntryChanges"]
 
 _ATTEMPTS = 20
 
@@ -143,16 +142,6 @@ class EntryChanges:
                 continue
             return
         raise UnavailableError("The entry is changed by others all the time; nothing was done")
-
-
-def missing_view(identifier: TableIdentifier) -> NoSuchViewError:
-    """The error for a view that does not exist, in the words of the reference implementation."""
-    return NoSuchViewError(f"View does not exist: {identifier}")
-
-
-def missing_entry(kind: EntryKind, identifier: TableIdentifier) -> NotFoundError:
-    """The error for an entry that does not exist."""
-    return missing_table(identifier) if kind == "table" else missing_view(identifier)
 
 
 def _taken(

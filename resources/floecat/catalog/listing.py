@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from floecat.catalog.calls import Call, EntryKind, Page, PageRequest
-from floecat.catalog.namespaces import missing_namespace
+from floecat.catalog.names import missing_namespace
 from floecat.catalog.paging import Paging
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, TableIdentifier

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from floecat.catalog.calls import Call, Catalog, LoadedTable
 from floecat.catalog.entries import Entries, Entry
 from floecat.catalog.etags import SnapshotsMode, etag_of, matches
 from floecat.catalog.formats import TableFormats
 from floecat.catalog.metadata_files import MetadataFiles
+from floecat.catalog.names import missing_table
 from floecat.catalog.storage_config import StorageConfig
 from floecat.compression.pieces import Piece
-from floecat.errors import BadRequestError, NoSuchTableError
+from floecat.errors import BadRequestError
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryState
+from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["TableLoader", "missing_table"]
+__all__ = ["TableLoader"]
 
 
 class TableLoader:
@@ -144,10 +147,15 @@ class TableLoader:
         config = self._config.of(location)
         return LoadedTable(pieces, metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
+    def removed(self, row: EntryRow, document: bytes) -> LoadedTable:
+        """A table as it was when its entry was removed.
 
-def missing_table(identifier: TableIdentifier) -> NoSuchTableError:
-    """The error for a table that does not exist, in the words of the reference implementation."""
-    return NoSuchTableError(f"Table does not exist: {identifier}")
+        Args:
+            row: its entry.
+            document: its metadata document, JSON.
+        """
+        answer = self.loaded((document,), row.state, row.location, row.object_uuid)
+        return msgspec.structs.replace(answer, is_derived=self._formats.of(row).derives_metadata)
 
 
 def _mode(snapshots: str) -> SnapshotsMode:

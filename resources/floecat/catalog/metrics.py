@@ -7,7 +7,7 @@ import logging
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call
-from floecat.catalog.load_table import missing_table
+from floecat.catalog.names import missing_table
 from floecat.clock import Clock
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
 from floecat.identifiers.namespace import TableIdentifier

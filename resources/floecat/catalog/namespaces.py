@@ -10,6 +10,7 @@ import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, Page, PageRequest
 from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
+from floecat.catalog.names import missing_namespace
 from floecat.catalog.paging import Paging
 from floecat.clock import Clock
 from floecat.errors import (
@@ -26,7 +27,7 @@ from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Connection, Store
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 
-__all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated", "missing_namespace"]
+__all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
 
 _MAX_PROPERTIES_BYTES = 1 << 20
 
@@ -257,11 +258,6 @@ class NamespaceService:
                 )
                 namespaces.insert(conn, row)
             parent = row.id
-
-
-def missing_namespace(namespace: Namespace) -> NoSuchNamespaceError:
-    """The error for a namespace that does not exist, in the words of the reference implementation."""
-    return NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
 
 
 def _existing(namespace: Namespace) -> AlreadyExistsError:

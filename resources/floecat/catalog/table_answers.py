@@ -15,7 +15,6 @@ from floecat.catalog.calls import Call, LoadedTable, LoadedView
 from floecat.catalog.entries import Entries
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.compression.pieces import Piece
 from floecat.errors import (
     CommitStateUnknownError,
@@ -102,7 +101,7 @@ class TableAnswer:
         location = answer.metadata_location
         table_uuid = answer.table_uuid
         small = answer.size_bytes <= _INLINE_BYTES
-        if location is None or table_uuid is None or small or _is_derived(location):
+        if location is None or table_uuid is None or small or answer.is_derived:
             return msgspec.json.encode(
                 _KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state, table_uuid)
             )
@@ -140,11 +139,6 @@ class TableAnswer:
                 " and its metadata file is gone"
             )
         return table
-
-
-def _is_derived(metadata_location: str) -> bool:
-    # of a Delta table: not always where the catalog itself may read
-    return COMPAT_FILE.fullmatch(metadata_location.rpartition("/")[2]) is not None
 
 
 class ViewAnswer:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from floecat.catalog.calls import Call, LoadedTable, Page, PageRequest
 from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.listing import EntryListing
-from floecat.catalog.load_table import TableLoader, missing_table
+from floecat.catalog.load_table import TableLoader
 from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
+from floecat.catalog.names import missing_table
 from floecat.catalog.table_answers import TableAnswers
 from floecat.errors import UnsupportedOperationError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -122,7 +123,7 @@ class TableService:
                         " load it first, or drop it"
                     )
                 document = decompress(tables.document(conn, row.id) or b"")
-                answer = self._loader.loaded((document,), row.state, row.location, row.object_uuid)
+                answer = self._loader.removed(row, document)
                 finish(conn, answer)
 
             self._changes.remove(call, identifier, "table", "unregister", within)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from floecat.catalog.calls import Call, LoadedView, Page, PageRequest
 from floecat.catalog.entries import Entries
-from floecat.catalog.entry_changes import EntryChanges, missing_view
+from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.etags import etag_of
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
+from floecat.catalog.names import missing_view
 from floecat.catalog.storage_config import StorageConfig
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables

@@ -15,19 +15,31 @@ from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata import TableMetadata
 from floecat.purge.deletions import PurgeCounts
-from floecat.purge.live_tables import SharedFiles
+from floecat.purge.live_tables import LiveTable, SharedFiles
 from floecat.purge.location_set import LocationSet
 from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.store.documents import decompress
 
-__all__ = ["ArtifactPurge"]
+__all__ = ["ArtifactPurge", "owned_folders"]
+
+_FORMAT = "delta"
 
 
 class ArtifactPurge:
     """Deletes artifacts. Safe to share between threads."""
 
-    def __init__(self, files: FileIO, shared: SharedFiles, *, batch_size: int) -> None:
-        """Takes storage, what live tables need, and how many files go in one call."""
+    def __init__(
+        self, files: FileIO, shared: SharedFiles, *, batch_size: int, locations: Sequence[str] = ()
+    ) -> None:
+        """Puts a purge together.
+
+        Args:
+            files: storage.
+            shared: finds what live tables need.
+            batch_size: files in one call to storage.
+            locations: where artifacts may be, beside the locations of a catalog.
+        """
+        self.locations: Sequence[str] = tuple(locations)
         self._files = files
         self._shared = shared
         self._batch_size = batch_size
@@ -49,7 +61,7 @@ class ArtifactPurge:
         for folder in folders:
             target.allowed.check(folder)
         counts = PurgeCounts()
-        with self._shared.collect_artifacts(target.table_uuid, folders) as kept:
+        with self._shared.collect_in(target.table_uuid, folders, _shared_folder) as kept:
             doomed = list(self._unshared(folders, kept, counts))
         doomed.sort(key=_before_what_it_names)
         for start in range(0, len(doomed), self._batch_size):
@@ -75,6 +87,20 @@ class ArtifactPurge:
         if outcome.failures:
             reason = f"files could not be deleted, the first because: {outcome.failures[0].reason}"
             raise PurgeIncompleteError(reason, counts)
+
+
+def owned_folders(table: LiveTable) -> Sequence[str]:
+    """Folders of a live Delta table: its metadata names no file that Delta has added since it was read."""
+    return (table.location, _artifact_folder(table))
+
+
+def _shared_folder(table: LiveTable) -> str | None:
+    # two entries of one Delta table have their artifacts in common, and no other files
+    return _artifact_folder(table) if table.format == _FORMAT else None
+
+
+def _artifact_folder(table: LiveTable) -> str:
+    return table.metadata_location.rpartition("/")[0]
 
 
 def _folders(target: PurgeTarget) -> list[str]:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -128,9 +129,22 @@ class StoredTables:
 class SharedFiles:
     """Finds the files that live tables need. Safe to share between threads."""
 
-    def __init__(self, files: FileIO, live: LiveTables) -> None:
-        """Takes storage and the tables."""
+    def __init__(
+        self,
+        files: FileIO,
+        live: LiveTables,
+        owned_folders: Mapping[str, Callable[[LiveTable], Sequence[str]]] = MappingProxyType({}),
+    ) -> None:
+        """Takes what to look at.
+
+        Args:
+            files: storage.
+            live: the tables.
+            owned_folders: by name of a format: the folders of a live table whose files are all needed, as its
+                metadata does not name them all. Formats that are left out have none.
+        """
         self._files = files
+        self._owned_folders = owned_folders
         self._live = live
         self._areas = AreaReader(files, AllowedLocations(()))
         self._lock = threading.Lock()
@@ -156,9 +170,8 @@ class SharedFiles:
             for location in self._live.view_metadata_locations():
                 kept.add(location)
             for table in self._neighbours(metadata.table_uuid, area, areas):
-                if table.format == "delta":
-                    kept.add_folder(table.location)
-                    kept.add_folder(_artifact_folder(table))
+                for folder in self._owned(table):
+                    kept.add_folder(folder)
                 if has_metadata(table.metadata_location):
                     self._add_files(kept, table, areas.allowed)
         except BaseException:
@@ -166,12 +179,16 @@ class SharedFiles:
             raise
         return kept
 
-    def collect_artifacts(self, table_uuid: str, folders: Sequence[str]) -> LocationSet:
-        """Every file in some folders of artifacts that a live table needs.
+    def collect_in(
+        self, table_uuid: str, folders: Sequence[str], shared_folder: Callable[[LiveTable], str | None]
+    ) -> LocationSet:
+        """Every file in some folders that a live table needs.
 
         Args:
-            table_uuid: of the dropped Delta table whose artifacts lie there.
-            folders: where they lie.
+            table_uuid: of the dropped table, of another format than Iceberg.
+            folders: where its files are.
+            shared_folder: the one folder in which a live table has files in common with the dropped one; None
+                for a table of another format, which needs what its metadata reaches.
 
         Returns:
             The files that must stay. The caller closes the set.
@@ -184,15 +201,19 @@ class SharedFiles:
         kept = LocationSet()
         try:
             for table in self._neighbours(table_uuid, folder_area(folders), areas):
-                if table.format == "delta":
-                    # two entries of one Delta table have their artifacts in common, and none elsewhere
-                    kept.add_folder(_artifact_folder(table))
+                folder = shared_folder(table)
+                if folder is not None:
+                    kept.add_folder(folder)
                 else:
                     self._add_files(kept, table, areas.allowed)
         except BaseException:
             kept.close()
             raise
         return kept
+
+    def _owned(self, table: LiveTable) -> Sequence[str]:
+        owned = self._owned_folders.get(table.format)
+        return () if owned is None else owned(table)
 
     def _neighbours(self, table_uuid: str, area: Area, areas: AreaReader) -> Iterator[LiveTable]:
         for table in self._live:
@@ -231,10 +252,6 @@ class SharedFiles:
         if reachable.unreadable:
             raise _unknown(table)
         _log.info("files shared with live table %s stay", table.entry_id)
-
-
-def _artifact_folder(table: LiveTable) -> str:
-    return table.metadata_location.rpartition("/")[0]
 
 
 def _unknown(table: LiveTable) -> SharedFilesUnknownError:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from floecat.catalog.metadata_files import MetadataFiles
 from floecat.errors import FileMissingError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata import TableMetadata
-from floecat.purge.artifacts import ArtifactPurge
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
-from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.purge.targets import FormatPurge, PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.store.documents import decompress
 
 __all__ = ["GC_ENABLED", "Purger"]
@@ -25,26 +25,33 @@ class Purger:
     """Deletes the files of dropped tables. Safe to share between threads."""
 
     def __init__(
-        self, files: FileIO, metadata_files: MetadataFiles, shared: SharedFiles, *, batch_size: int
+        self,
+        files: FileIO,
+        metadata_files: MetadataFiles,
+        shared: SharedFiles,
+        *,
+        batch_size: int,
+        others: Mapping[str, FormatPurge] = MappingProxyType({}),
     ) -> None:
-        """Takes the parts that it puts together.
+        """Puts a purger together.
 
         Args:
             files: storage.
             metadata_files: reads metadata files.
-            shared: what live tables need.
+            shared: finds what live tables need.
             batch_size: files in one call to storage.
+            others: purge tables of other formats than Iceberg, by name of the format.
         """
         self._files = files
         self._metadata_files = metadata_files
         self._shared = shared
         self._batch_size = batch_size
-        self._artifacts = ArtifactPurge(files, shared, batch_size=batch_size)
+        self._others = others
 
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
 
-        Of a Delta table only the artifacts go, which were made here: see `ArtifactPurge`.
+        A table of another format is left to its `FormatPurge`.
 
         Can be repeated: what is gone counts as deleted. If the root is gone, its document takes its place;
         without one, that means that everything is gone.
@@ -60,8 +67,8 @@ class Purger:
             InvalidMetadataError: the metadata file is broken, or belongs to another table.
             StorageUnavailableError: storage fails.
         """
-        if target.format == "delta":
-            return self._artifacts.purge(target, before_batch)
+        if target.format != "iceberg":
+            return self._others[target.format].purge(target, before_batch)
         metadata = self._metadata(target)
         if metadata is None:
             return PurgeReport(PurgeCounts(), "the metadata file is gone")
@@ -71,6 +78,10 @@ class Purger:
             # the reference deletes metadata even then, which leaves the data to nobody
             return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
         return self._delete(target, metadata, before_batch)
+
+    def locations(self, format: str) -> Sequence[str]:
+        """Where files of tables of a format may be, beside the locations of their catalog."""
+        return self._others[format].locations if format in self._others else ()
 
     def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:

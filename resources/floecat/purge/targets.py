@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
 import msgspec
 
 from floecat.errors import FloecatError
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.deletions import PurgeCounts
 
-__all__ = ["PurgeIncompleteError", "PurgeReport", "PurgeTarget"]
+__all__ = ["FormatPurge", "PurgeIncompleteError", "PurgeReport", "PurgeTarget"]
 
 
 class PurgeTarget(msgspec.Struct, frozen=True):
@@ -20,7 +23,7 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     document: bytes | None = None
     """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
     format: str = "iceberg"
-    """`iceberg`, or `delta` for a table of which only artifacts go."""
+    """Of the table; decides which of its files are deleted."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
@@ -29,6 +32,20 @@ class PurgeReport(msgspec.Struct, frozen=True):
     counts: PurgeCounts
     note: str | None = None
     """Why less than everything was deleted, if so."""
+
+
+class FormatPurge(Protocol):
+    """Purges tables of a format other than Iceberg.
+
+    Attributes:
+        locations: where files of such tables may be, beside the locations of their catalog.
+    """
+
+    locations: Sequence[str]
+
+    def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
+        """Deletes the files that were made for the table here; see `Purger.purge`."""
+        ...
 
 
 class PurgeIncompleteError(FloecatError):

@@ -59,7 +59,6 @@ class PurgeQueue:
         max_attempts: int,
         backoff: Backoff | None = None,
         shared_locations: Sequence[str] = (),
-        compat_location: str | None = None,
     ) -> None:
         """Takes the parts that it puts together.
 
@@ -72,7 +71,6 @@ class PurgeQueue:
                 count.
             backoff: when a failed job is tried again.
             shared_locations: locations that every catalog may use beside its own.
-            compat_location: where artifacts of Delta tables are that do not lie beside their table.
         """
         self._store = store
         self._purger = purger
@@ -81,7 +79,6 @@ class PurgeQueue:
         self._max_attempts = max_attempts
         self._backoff = backoff or Backoff()
         self._shared_locations = tuple(shared_locations)
-        self._compat_locations = () if compat_location is None else (compat_location,)
 
     def drain_once(
         self, *, max_jobs: int | None = None, stopped: Callable[[], bool] = lambda: False
@@ -151,9 +148,12 @@ class PurgeQueue:
             document = purge_jobs.document(conn, job.id)
         if catalog is None:
             raise LocationNotAllowedError("the catalog of the table is gone, and with it its locations")
-        roots = [catalog.storage_location, *catalog.allowed_locations, *self._shared_locations]
-        if job.format == "delta":
-            roots += self._compat_locations
+        roots = [
+            catalog.storage_location,
+            *catalog.allowed_locations,
+            *self._shared_locations,
+            *self._purger.locations(job.format),
+        ]
         target = PurgeTarget(
             job.object_uuid, job.metadata_location, AllowedLocations(roots), document, job.format
         )

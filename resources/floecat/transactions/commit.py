@@ -11,13 +11,13 @@ import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.catalog.mutations import AnswerCodec, Finish, JsonAnswer
+from floecat.catalog.names import namespace_for
 from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import transactions
 from floecat.store.engine import Connection
-from floecat.transactions.free_names import namespace_for
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared

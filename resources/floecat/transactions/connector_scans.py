@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -18,13 +18,13 @@ from floecat.catalog.connectors import ConnectorService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
 from floecat.connectors.faults import described_fault
+from floecat.connectors.registrations import RegistersTables, TableRegistration, TableRegistrations
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors, delta_tables
+from floecat.store import connectors
 from floecat.store.connectors import ConnectorRow
 from floecat.store.engine import Store
-from floecat.transactions.register_delta import DeltaRegistration, RegisterDeltaService, check_format
 
 __all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
 
@@ -55,7 +55,7 @@ class ScanReport(msgspec.Struct):
     """What a scan found, in the order in which it was found."""
 
     connector: str
-    registered: list[DeltaRegistration] = []
+    registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, and tells why."""
     skipped: list[KnownTable] = []
     failed: list[FailedTable] = []
@@ -63,7 +63,7 @@ class ScanReport(msgspec.Struct):
     """Why the scan ended before everything was looked at, if so."""
 
     @property
-    def unreadable(self) -> list[DeltaRegistration]:
+    def unreadable(self) -> list[TableRegistration]:
         """Those of the new tables that cannot be read."""
         return [made for made in self.registered if made.problem is not None]
 
@@ -88,7 +88,7 @@ class ConnectorScans:
         catalogs: CatalogService,
         services: ConnectorService,
         namespaces: NamespaceService,
-        registration: RegisterDeltaService,
+        registrations: TableRegistrations,
         *,
         reading_s: float,
     ) -> None:
@@ -100,7 +100,7 @@ class ConnectorScans:
             catalogs: finds the catalogs of scheduled scans.
             services: opens connectors.
             namespaces: makes the namespaces that tables go to.
-            registration: registers tables.
+            registrations: register tables.
             reading_s: for how long a scan has new tables read; those that it finds later are only registered,
                 and read with their first load or by the pipeline.
         """
@@ -109,7 +109,7 @@ class ConnectorScans:
         self._catalogs = catalogs
         self._services = services
         self._namespaces = namespaces
-        self._registration = registration
+        self._registrations = registrations
         self._reading_s = reading_s
 
     def scan(self, call: Call, name: str) -> ScanReport:
@@ -188,28 +188,30 @@ class ConnectorScans:
         *,
         read: bool,
     ) -> None:
-        known = self._known(call, found.location)
+        registration = self._registrations.of(found.format)
+        known = registration.known(call, found.location)
         if not known:
             try:
-                report.registered.append(self._register(call, row, identifier, found, read=read))
+                made = self._register(registration, call, row, identifier, found, read=read)
+                report.registered.append(made)
             except AlreadyExistsError:
-                known = self._known(call, found.location)  # another scan was faster
+                known = registration.known(call, found.location)  # another scan was faster
                 if not known:
                     raise
-        report.skipped += known[:1]
+        report.skipped += [KnownTable(identifier, found.location) for identifier in known[:1]]
 
     def _register(
         self,
+        registration: RegistersTables,
         call: Call,
         row: ConnectorRow,
         identifier: TableIdentifier,
         found: DiscoveredTable,
         *,
         read: bool,
-    ) -> DeltaRegistration:
-        check_format(found.format)
+    ) -> TableRegistration:
         self._namespaces.ensure(call, identifier.namespace)
-        return self._registration.register(
+        return registration.register(
             call,
             identifier.namespace,
             identifier.name,
@@ -217,15 +219,6 @@ class ConnectorScans:
             connector_id=row.id,
             read=read,
         )
-
-    def _known(self, call: Call, location: str) -> Sequence[KnownTable]:
-        with self._store.read() as conn:
-            tables = delta_tables.at_location(conn, location)
-        return [
-            KnownTable(TableIdentifier(table.namespace, table.name), location)
-            for table in tables
-            if table.catalog_id == call.catalog.id
-        ]
 
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]

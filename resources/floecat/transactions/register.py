@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from floecat.catalog.calls import Call, LoadedTable
 from floecat.catalog.entries import Entry
+from floecat.catalog.names import name_taken, namespace_row
 from floecat.catalog.request_files import RequestFiles
 from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
@@ -18,7 +19,6 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared, SnapshotChanges
-from floecat.transactions.table_changes import name_taken, namespace_row
 
 __all__ = ["RegisterService", "check_metadata_location"]
 

@@ -14,7 +14,9 @@ import msgspec
 from floecat.catalog.calls import Call
 from floecat.catalog.delta_loads import DeltaLoads
 from floecat.catalog.mutations import Finish, JsonAnswer
+from floecat.catalog.names import namespace_for
 from floecat.connectors.delta_log_files import LOG_FOLDER, has_delta_log
+from floecat.connectors.registrations import TableRegistration
 from floecat.errors import (
     BadRequestError,
     ConflictError,
@@ -31,15 +33,11 @@ from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.no_metadata import no_metadata_location
 from floecat.store.tables import EntryRow
-from floecat.transactions.free_names import namespace_for
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import EncodedDocument, Prepared
 from floecat.transactions.rows import compressed, write_rows
 
-__all__ = ["FORMATS", "DeltaRegistration", "RegisterDeltaService", "check_format"]
-
-FORMATS = ("delta",)
-"""Formats of tables that are registered by their location."""
+__all__ = ["RegisterDeltaService"]
 
 FORMAT_VERSIONS = (2, 3)
 """Iceberg format versions that a Delta table can be read as."""
@@ -50,21 +48,6 @@ _ATTEMPTS = 5
 _LONGEST_LOCATION = 2000
 _DEFAULT_FORMAT_VERSION = 2
 _NO_DOCUMENT = EncodedDocument(b"{}")
-
-
-class DeltaRegistration(msgspec.Struct, frozen=True):
-    """A Delta table that is in the catalog."""
-
-    identifier: TableIdentifier
-    location: str
-    """Root of the table, normalized."""
-    table_uuid: str
-    entry_id: UUID
-    """What the pipeline knows the table by, under every name."""
-    snapshot_id: int | None = None
-    """Newest version that Iceberg readers see; `None` if none could be read yet."""
-    problem: FloecatError | None = None
-    """Why the newest version could not be read, if so."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -114,7 +97,7 @@ class RegisterDeltaService:
         format_version: int | None = None,
         connector_id: UUID | None = None,
         read: bool = True,
-    ) -> DeltaRegistration:
+    ) -> TableRegistration:
         """Makes a table of a Delta log, and reads it once, so that the first load finds it ready.
 
         Args:
@@ -148,7 +131,7 @@ class RegisterDeltaService:
 
         kept = self._keys.run(call, JsonAnswer(_Kept), work)
         if not read:
-            return DeltaRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id)
+            return TableRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id)
         return self._read(call, identifier, kept)
 
     def root(self, call: Call, location: str) -> str:
@@ -166,6 +149,16 @@ class RegisterDeltaService:
         if not has_delta_log(self._files, root):
             raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
         return root
+
+    def known(self, call: Call, location: str, /) -> list[TableIdentifier]:
+        """The Delta tables of the catalog that are rooted at a normalized location."""
+        with self._store.read() as conn:
+            found = delta_tables.at_location(conn, location)
+        return [
+            TableIdentifier(table.namespace, table.name)
+            for table in found
+            if table.catalog_id == call.catalog.id
+        ]
 
     def _prepare(
         self,
@@ -236,7 +229,7 @@ class RegisterDeltaService:
             return False
         return True
 
-    def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> DeltaRegistration:
+    def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> TableRegistration:
         """Has the log read, unless that was done already, and tells how far it came."""
         row = self._entry(kept.entry_id)
         problem: FloecatError | None = None
@@ -251,21 +244,11 @@ class RegisterDeltaService:
         with self._store.read() as conn:
             delta = delta_tables.get(conn, kept.entry_id)
         version = None if delta is None else delta.version
-        return DeltaRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id, version, problem)
+        return TableRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id, version, problem)
 
     def _entry(self, entry_id: UUID) -> EntryRow | None:
         with self._store.read() as conn:
             return tables.get(conn, entry_id)
-
-
-def check_format(format: str) -> None:
-    """Refuses a format whose tables cannot be registered by their location.
-
-    Raises:
-        BadRequestError: see above.
-    """
-    if format not in FORMATS:
-        raise BadRequestError(f"Unknown format: {format[:80]!r} (known: {', '.join(FORMATS)})")
 
 
 def _kept(change: Prepared[EncodedDocument]) -> _Kept:

@@ -8,12 +8,11 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.catalog.calls import Call, EntryKind
+from floecat.catalog.calls import Call
 from floecat.catalog.entries import Entry
 from floecat.catalog.formats import TableFormats
-from floecat.catalog.load_table import missing_table
 from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.namespaces import missing_namespace
+from floecat.catalog.names import missing_table, name_taken, namespace_row
 from floecat.clock import Clock
 from floecat.errors import (
     AlreadyExistsError,
@@ -26,8 +25,7 @@ from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_requirements
 from floecat.iceberg.updates import SetLocation, TableUpdate
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store import namespaces
+from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store.engine import Store
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.tables import EntryRow
@@ -35,7 +33,7 @@ from floecat.transactions.locations import check_locations, default_location
 from floecat.transactions.prepared import Prepared, SnapshotChanges
 from floecat.transactions.staging import Staging
 
-__all__ = ["TableChange", "TableChanges", "name_taken", "namespace_row"]
+__all__ = ["TableChange", "TableChanges"]
 
 
 class TableChange(msgspec.Struct, frozen=True):
@@ -186,26 +184,6 @@ class TableChanges:
         if not change.creates:
             raise missing_table(change.identifier)
         return namespace_row(self._store, call, change.identifier.namespace)
-
-
-def namespace_row(store: Store, call: Call, namespace: Namespace) -> NamespaceRow:
-    """The row of a namespace that something is created in.
-
-    Raises:
-        NoSuchNamespaceError: it does not exist.
-    """
-    with store.read() as conn:
-        row = namespaces.get(conn, call.catalog.id, namespace)
-    if row is None:
-        raise missing_namespace(namespace)
-    return row
-
-
-def name_taken(wanted: EntryKind, kind: str, identifier: TableIdentifier) -> AlreadyExistsError:
-    """The error for a name that is taken, in the words of the reference implementation."""
-    if wanted == kind:
-        return AlreadyExistsError(f"{kind.capitalize()} already exists: {identifier}")
-    return AlreadyExistsError(f"{kind.capitalize()} with same name already exists: {identifier}")
 
 
 def _over_view(change: TableChange) -> AlreadyExistsError | NoSuchTableError:

@@ -9,8 +9,8 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.catalog.calls import Call, LoadedView
-from floecat.catalog.entry_changes import missing_view
 from floecat.catalog.etags import etag_of
+from floecat.catalog.names import missing_view, namespace_for
 from floecat.catalog.storage_config import StorageConfig
 from floecat.catalog.table_answers import ViewAnswer
 from floecat.iceberg.locations import metadata_version
@@ -25,7 +25,6 @@ from floecat.iceberg.views.integrity import check_view_integrity
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.transactions.free_names import namespace_for
 from floecat.transactions.locations import check_locations, chosen_location
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared

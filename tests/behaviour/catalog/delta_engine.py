@@ -10,12 +10,12 @@ from uuid import UUID
 
 from floecat.catalog.calls import Call
 from floecat.compat.compat_table import CompatTable
+from floecat.connectors.registrations import TableRegistration
 from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
 from floecat.store import delta_tables, tables
 from floecat.store.documents import compress
 from floecat.store.engine import Connection
-from floecat.transactions.register_delta import DeltaRegistration
 
 __all__ = ["SetEngine", "delta_log", "engine_of", "register"]
 
@@ -132,7 +132,7 @@ def delta_log(kernel: Kernel, name: str) -> str:
     return location
 
 
-def register(kernel: Kernel, call: Call, name: str, **options: Any) -> DeltaRegistration:
+def register(kernel: Kernel, call: Call, name: str, **options: Any) -> TableRegistration:
     """Registers a Delta table in `ns`."""
     location = delta_log(kernel, f"delta/{name}")
     return kernel.delta_registration.register(call, ("ns",), name, location, **options)

@@ -11,6 +11,7 @@ import pytest
 
 from floecat.catalog.calls import Call, PageRequest
 from floecat.catalog.connectors import NewConnector
+from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.errors import (
     AlreadyExistsError,
@@ -27,7 +28,6 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
 from floecat.store import connectors, delta_tables
 from floecat.transactions.connector_scans import ScanReport
-from floecat.transactions.register_delta import DeltaRegistration
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
@@ -185,7 +185,7 @@ class TestScans:
 
         def fail_for_a(
             call: Call, namespace: Namespace, name: str, *rest: Any, **more: Any
-        ) -> DeltaRegistration:
+        ) -> TableRegistration:
             if name == "a":
                 raise ValueError("secret")
             return register(call, namespace, name, *rest, **more)

@@ -13,6 +13,7 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.purge.artifacts import ArtifactPurge, owned_folders
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
 from floecat.purge.purger import Purger
@@ -80,7 +81,10 @@ def files() -> FaultyFileIO:
 
 @pytest.fixture
 def purger(files: FaultyFileIO, live: FakeLiveTables) -> Purger:
-    return Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=2)
+    shared = SharedFiles(files, live, {"delta": owned_folders})
+    artifacts = ArtifactPurge(files, shared, batch_size=2)
+    metadata_files = MetadataFiles(files, max_bytes=1 << 20)
+    return Purger(files, metadata_files, shared, batch_size=2, others={"delta": artifacts})
 
 
 @pytest.fixture

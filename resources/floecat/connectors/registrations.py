@@ -1,0 +1,74 @@
+"""Registration of tables that are in storage already, by their location and format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from floecat.catalog.calls import Call
+from floecat.errors import BadRequestError, FloecatError
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+
+__all__ = ["RegistersTables", "TableRegistration", "TableRegistrations"]
+
+
+class TableRegistration(msgspec.Struct, frozen=True):
+    """A table that was registered."""
+
+    identifier: TableIdentifier
+    location: str
+    """Root of the table, normalized."""
+    table_uuid: str
+    entry_id: UUID
+    """Names the table in the pipeline; a rename does not change it."""
+    snapshot_id: int | None = None
+    """Newest snapshot that Iceberg readers see; `None` if none could be read yet."""
+    problem: FloecatError | None = None
+    """Why the newest state of the table could not be read, if so."""
+
+
+class RegistersTables(Protocol):
+    """Registers tables of one format."""
+
+    def register(
+        self,
+        call: Call,
+        namespace: Namespace,
+        name: str,
+        location: str,
+        *,
+        format_version: int | None = None,
+        connector_id: UUID | None = None,
+        read: bool = True,
+    ) -> TableRegistration:
+        """Makes an entry for the table at a location, and reads the table unless `read` is false.
+
+        Raises:
+            FloecatError: nothing was registered.
+        """
+        ...
+
+    def known(self, call: Call, location: str, /) -> Sequence[TableIdentifier]:
+        """The tables of the catalog that are rooted at a normalized location."""
+        ...
+
+
+class TableRegistrations:
+    """The formats whose tables can be registered by their location."""
+
+    def __init__(self, formats: Mapping[str, RegistersTables]) -> None:
+        self._formats = dict(formats)
+
+    def of(self, format: str) -> RegistersTables:
+        """What registers tables of a format.
+
+        Raises:
+            BadRequestError: the format is unknown, or cannot be registered by location.
+        """
+        found = self._formats.get(format)
+        if found is None:
+            raise BadRequestError(f"Unknown format: {format[:80]!r} (known: {', '.join(self._formats)})")
+        return found

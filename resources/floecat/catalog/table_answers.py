@@ -42,6 +42,7 @@ class _KeptWhole(_Kept, tag="whole"):
     metadata: msgspec.Raw
     state: EntryState | None = None
     table_uuid: str | None = None
+    is_derived: bool = False
 
 
 class _KeptByLocation(_Kept, tag="by-location"):
@@ -103,7 +104,7 @@ class TableAnswer:
         small = answer.size_bytes <= _INLINE_BYTES
         if location is None or table_uuid is None or small or answer.is_derived:
             return msgspec.json.encode(
-                _KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state, table_uuid)
+                _KeptWhole(*about, msgspec.Raw(answer.metadata), answer.state, table_uuid, answer.is_derived)
             )
         return msgspec.json.encode(_KeptByLocation(*about, table_uuid, answer.state))
 
@@ -125,6 +126,7 @@ class TableAnswer:
             kept.config,
             state=kept.state,
             table_uuid=kept.table_uuid,
+            is_derived=isinstance(kept, _KeptWhole) and kept.is_derived,
         )
 
     def _current(self, table_uuid: str) -> LoadedTable:

@@ -62,6 +62,10 @@ class TableRegistrations:
     def __init__(self, formats: Mapping[str, RegistersTables]) -> None:
         self._formats = dict(formats)
 
+    def known(self, call: Call, location: str) -> list[TableIdentifier]:
+        """The tables of the catalog, of any of the formats, that are rooted at a normalized location."""
+        return [table for format in self._formats.values() for table in format.known(call, location)]
+
     def of(self, format: str) -> RegistersTables:
         """What registers tables of a format.
 

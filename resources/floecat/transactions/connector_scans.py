@@ -18,7 +18,7 @@ from floecat.catalog.connectors import ConnectorService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
 from floecat.connectors.faults import described_fault
-from floecat.connectors.registrations import RegistersTables, TableRegistration, TableRegistrations
+from floecat.connectors.registrations import TableRegistration, TableRegistrations
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
@@ -188,21 +188,18 @@ class ConnectorScans:
         *,
         read: bool,
     ) -> None:
-        registration = self._registrations.of(found.format)
-        known = registration.known(call, found.location)
+        known = self._registrations.known(call, found.location)
         if not known:
             try:
-                made = self._register(registration, call, row, identifier, found, read=read)
-                report.registered.append(made)
+                report.registered.append(self._register(call, row, identifier, found, read=read))
             except AlreadyExistsError:
-                known = registration.known(call, found.location)  # another scan was faster
+                known = self._registrations.known(call, found.location)  # another scan was faster
                 if not known:
                     raise
         report.skipped += [KnownTable(identifier, found.location) for identifier in known[:1]]
 
     def _register(
         self,
-        registration: RegistersTables,
         call: Call,
         row: ConnectorRow,
         identifier: TableIdentifier,
@@ -210,6 +207,7 @@ class ConnectorScans:
         *,
         read: bool,
     ) -> TableRegistration:
+        registration = self._registrations.of(found.format)
         self._namespaces.ensure(call, identifier.namespace)
         return registration.register(
             call,

@@ -38,11 +38,14 @@ from floecat.fileio.locations import normalize_location
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
+from floecat.jobs.operations import JobOperations
+from floecat.jobs.queue import JobQueue
+from floecat.jobs.workers import JobWorkers
 from floecat.purge.artifacts import ArtifactPurge, owned_folders
 from floecat.purge.drops import DropService
+from floecat.purge.jobs import PurgeWork, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
-from floecat.purge.worker import PurgeQueue, PurgeWorker
 from floecat.settings import Settings, StorageSettings
 from floecat.store.confirmation import Confirmation, ConfirmedTransactions
 from floecat.store.engine import Store
@@ -100,7 +103,8 @@ class Kernel:
             grace_ms=gateway.idempotency_grace.ms,
             stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
         )
-        self._workers: list[Expiry | PurgeWorker] = []
+        self._workers: list[Expiry | JobWorkers] = []
+        self._purge_workers: JobWorkers | None = None
         self._wire_catalog(settings)
         self._wire_transactions(settings)
 
@@ -144,7 +148,6 @@ class Kernel:
         )
         self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
         self.views = ViewService(store, self.entries, listing, changes, self.keys, self.storage_config)
-        self.drops = DropService(self.tables, clock)
         shared = SharedFiles(self.files, StoredTables(store, readable), {"delta": owned_folders})
         batch_size = settings.purge.batch_size
         artifacts = ArtifactPurge(
@@ -153,16 +156,18 @@ class Kernel:
             batch_size=batch_size,
             locations=() if compat_location is None else (compat_location,),
         )
-        self.purge_queue = PurgeQueue(
-            store,
-            Purger(
-                self.files, self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts}
-            ),
-            clock,
+        purger = Purger(
+            self.files, self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts}
+        )
+        purge = purge_kind(
+            PurgeWork(store, purger, settings.storage.allowed_locations),
             lease_ms=settings.purge.lease_ms,
             max_attempts=settings.purge.max_attempts,
-            shared_locations=settings.storage.allowed_locations,
+            retention_ms=settings.purge.retention.ms,
         )
+        self.purge_queue = JobQueue(store, clock, purge)
+        self.jobs = JobOperations(store, clock, [purge])
+        self.drops = DropService(self.tables, clock, purge, self._wake_purge_workers)
         self.metrics = MetricsService(store, clock)
         self.events = CatalogEvents(store, self.metadata_files, readable)
         self.lost_files = LostFiles(store, self.metadata_files, readable)
@@ -232,19 +237,24 @@ class Kernel:
         expiry = Expiry(
             self.store,
             self.clock,
+            self.jobs,
             interval_ms=_EXPIRY_INTERVAL_MS,
             keep_reports_ms=settings.gateway.metrics_report_retention.ms,
         )
         self._workers.append(expiry)
         if settings.purge.enabled:
-            purge = PurgeWorker(
+            self._purge_workers = JobWorkers(
                 self.purge_queue,
                 threads=settings.purge.workers,
                 poll_interval_ms=settings.purge.poll_interval_ms,
             )
-            self._workers.append(purge)
+            self._workers.append(self._purge_workers)
         for worker in self._workers:
             worker.start()
+
+    def _wake_purge_workers(self) -> None:
+        if self._purge_workers is not None:
+            self._purge_workers.wake()
 
     def close(self) -> None:
         """Stops the workers and what refreshes Delta tables, and closes the connections to the store."""

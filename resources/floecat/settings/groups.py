@@ -329,6 +329,9 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     max_attempts: Annotated[int, integer(minimum=1)] = 10
     """Tries of a job before it is set aside for an operator."""
 
+    retention: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
+    """How long a job is kept after its files were deleted, or after it was cancelled."""
+
     workers: Annotated[int, integer(minimum=1, maximum=64)] = 2
     """Jobs that one process works on at a time."""
 

@@ -11,6 +11,7 @@ import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
+from floecat.jobs.operations import JobOperations
 from floecat.store import idempotency, leases, metrics, staged_tables, transactions
 from floecat.store.engine import Connection, Store
 
@@ -29,22 +30,33 @@ class Expired(msgspec.Struct, frozen=True):
     staged_tables: int = 0
     metrics_reports: int = 0
     transactions: int = 0
+    jobs: int = 0
 
 
 class Expiry:
     """Sweeps the store now and then, in one process at a time."""
 
-    def __init__(self, store: Store, clock: Clock, *, interval_ms: int, keep_reports_ms: int) -> None:
-        """Takes the store and the times.
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        operations: JobOperations,
+        *,
+        interval_ms: int,
+        keep_reports_ms: int,
+    ) -> None:
+        """Sets what is swept, and the times.
 
         Args:
             store: what is swept.
             clock: wall-clock time.
+            operations: sweeps jobs.
             interval_ms: between two sweeps.
             keep_reports_ms: how long a metrics report is kept.
         """
         self._store = store
         self._clock = clock
+        self._operations = operations
         self._interval_ms = interval_ms
         self._keep_reports_ms = keep_reports_ms
         self._owner = uuids.uuid7()
@@ -70,6 +82,7 @@ class Expiry:
             transactions=self._remove(
                 lambda conn: transactions.delete_before(conn, now_ms - transactions.KEPT_MS, _BATCH)
             ),
+            jobs=self._batches(lambda: self._operations.sweep(_BATCH)),
         )
 
     def start(self) -> None:
@@ -91,10 +104,13 @@ class Expiry:
                 _log.warning("expired rows were not removed: %s", error.message)
 
     def _remove(self, delete: Callable[[Connection], int]) -> int:
+        return self._batches(lambda: self._store.run(delete))
+
+    def _batches(self, delete: Callable[[], int]) -> int:
         """Deletes in batches, each a short transaction."""
         total = 0
         while not self._stopped.is_set():
-            removed = self._store.run(delete)
+            removed = delete()
             total += removed
             if removed < _BATCH:
                 break

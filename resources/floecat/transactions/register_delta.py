@@ -27,7 +27,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.iceberg.stored_texts import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import delta_tables, purge_jobs, tables
+from floecat.store import delta_tables, jobs, tables
 from floecat.store.delta_tables import DeltaTableRow
 from floecat.store.engine import Connection
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
@@ -216,7 +216,7 @@ class RegisterDeltaService:
             write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
             delta_tables.insert(conn, delta)
             # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
-            if purge_jobs.is_open_in(conn, change.location):
+            if jobs.is_open_for_subject_or_resource(conn, "purge", change.object_uuid, change.location):
                 raise ConflictError(
                     f"Cannot register {change.identifier}: files of a dropped table at {change.location}"
                     " are being deleted; try again later"

@@ -7,12 +7,14 @@ from uuid import UUID
 
 from floecat.errors import ConflictError
 from floecat.identifiers.encoding import physical_name
-from floecat.store import commit_log, purge_jobs, snapshots, staged_tables, tables
+from floecat.store import commit_log, jobs, snapshots, staged_tables, tables
 from floecat.store.documents import compress_pieces
 from floecat.store.engine import Connection
 from floecat.store.no_metadata import has_metadata
 from floecat.store.snapshots import RefRow
 from floecat.transactions.prepared import AnyPrepared, MetadataDocument, Prepared, SnapshotChanges
+
+_PURGE = "purge"
 
 __all__ = ["PointerMovedError", "check_not_purged", "compressed", "write_rows"]
 
@@ -65,7 +67,8 @@ def check_not_purged(conn: Connection, change: AnyPrepared) -> None:
     Raises:
         ConflictError: a purge of the table is open.
     """
-    if purge_jobs.is_open_for(conn, change.object_uuid, change.metadata_location):
+    subject = change.object_uuid.lower()
+    if jobs.is_open_for_subject_or_resource(conn, _PURGE, subject, change.metadata_location):
         raise ConflictError(
             f"Cannot register {change.identifier}: the files of {change.metadata_location} are being deleted"
         )

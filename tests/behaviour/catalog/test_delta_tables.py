@@ -29,7 +29,7 @@ from floecat.errors import (
 )
 from floecat.events.commit_cursor import CommitCursor
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.worker import Drained
+from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import DeltaCompatSettings
 from floecat.store import delta_tables, tables
@@ -442,13 +442,13 @@ class TestPurge:
         others |= self.write(kernel, f"{made.location}/metadata/deeper", "0-compat-m0.avro")
         others.add(f"{made.location}/_delta_log/00000000000000000000.json")
         self.write(kernel, f"{made.location}/metadata", *ARTIFACTS)
-        assert self.drop(kernel, call, "d") == Drained(done=1)
+        assert self.drop(kernel, call, "d") == Drained(succeeded=1)
         assert self.files(kernel, made.location) == others
 
     def test_one_that_was_never_read_can_be_purged(self, kernel: Kernel, call: Call, engine: SetEngine):
         made = register(kernel, call, "d", read=False)
         self.write(kernel, f"{made.location}/metadata", *ARTIFACTS)
-        assert self.drop(kernel, call, "d") == Drained(done=1)
+        assert self.drop(kernel, call, "d") == Drained(succeeded=1)
         assert self.files(kernel, made.location) == {f"{made.location}/_delta_log/00000000000000000000.json"}
 
     def test_artifacts_of_another_entry_of_the_table_stay(
@@ -458,9 +458,9 @@ class TestPurge:
         for name in "ab":
             kernel.delta_registration.register(call, ("ns",), name, location)
         artifacts = self.write(kernel, f"{location}/metadata", *ARTIFACTS)
-        assert self.drop(kernel, call, "a") == Drained(done=1)
+        assert self.drop(kernel, call, "a") == Drained(succeeded=1)
         assert artifacts <= self.files(kernel, location)
-        assert self.drop(kernel, call, "b") == Drained(done=1)
+        assert self.drop(kernel, call, "b") == Drained(succeeded=1)
         assert not artifacts & self.files(kernel, location)
 
     def test_a_table_cannot_come_back_while_its_artifacts_go(
@@ -471,7 +471,7 @@ class TestPurge:
         with pytest.raises(ConflictError, match="are being deleted"):
             register(kernel, call, "d")
         assert kernel.tables.list(call, ("ns",), PageRequest()).items == []
-        assert kernel.purge_queue.drain_once() == Drained(done=1)
+        assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
         register(kernel, call, "d")
 
     def test_the_purge_of_an_iceberg_table_leaves_a_delta_table_inside_it(
@@ -496,7 +496,7 @@ class TestPurge:
         hostile = f"{location}/metadata/00001-x.metadata.json"
         kernel.files.write_new(hostile, json.dumps(document).encode())
         kernel.registration.register_table(call, ("ns",), "i", hostile, overwrite=True)
-        assert self.drop(kernel, call, "i") == Drained(done=1)
+        assert self.drop(kernel, call, "i") == Drained(succeeded=1)
         assert files <= self.files(kernel, inner)
 
 
@@ -546,7 +546,7 @@ class TestSettings:
                 other.files.write_new(f"{folder}/{name}", b"x")
             assert other.lost_files.among([entry(other, call, "d").id]) == []
             other.drops.drop(call, table("d"), purge=True)
-            assert other.purge_queue.drain_once() == Drained(done=1)
+            assert other.purge_queue.drain_once() == Drained(succeeded=1)
             assert list(other.files.list(place)) == []
         finally:
             other.close()

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors, delta_tables, purge_jobs, tables
+from floecat.store import connectors, delta_tables, tables
 from floecat.store.delta_tables import DeltaTableRow
 from floecat.store.documents import compress
 from floecat.store.engine import Store
@@ -163,37 +163,6 @@ def test_a_table_outlives_its_connector(store: Store, namespace: NamespaceRow) -
         delta = delta_tables.get(conn, row.id)
     assert delta is not None
     assert delta.connector_id is None
-
-
-def test_open_purges_of_a_location(store: Store, namespace: NamespaceRow) -> None:
-    def job(location: str, format: str) -> purge_jobs.PurgeJobRow:
-        return purge_jobs.PurgeJobRow(
-            id=uuids.uuid7(),
-            catalog_id=namespace.catalog_id,
-            entry_id=uuids.uuid7(),
-            object_uuid=str(uuids.uuid7()),
-            identifier="sales.d",
-            location=location,
-            metadata_location=f"{location}/metadata/1.metadata.json",
-            next_attempt_at_ms=NOW_MS,
-            created_at_ms=NOW_MS,
-            format=format,
-        )
-
-    jobs = [job("s3://lake/d", "delta"), job("s3://lake/i", "iceberg")]
-    with store.write() as conn:
-        for each in jobs:
-            purge_jobs.insert(conn, each)
-    with store.read() as conn:
-        assert [row.format for row in purge_jobs.list_all(conn, namespace.catalog_id)] == ["delta", "iceberg"]
-        assert purge_jobs.is_open_in(conn, "s3://lake/d")
-        assert not purge_jobs.is_open_in(conn, "s3://lake/i")
-        assert not purge_jobs.is_open_in(conn, "s3://lake")
-    owner = uuids.uuid7()
-    store.run(lambda conn: purge_jobs.claim_due(conn, owner, NOW_MS, 1000, 10))
-    store.run(lambda conn: purge_jobs.finish(conn, jobs[0].id, owner, deleted_files=0, now_ms=NOW_MS))
-    with store.read() as conn:
-        assert not purge_jobs.is_open_in(conn, "s3://lake/d")
 
 
 def test_locations_compare_by_bytes(store: Store, namespace: NamespaceRow) -> None:

@@ -17,7 +17,7 @@ from floecat.store.engine import Store
 
 READS_EVERYTHING = {
     "accounts._LIST",  # few rows
-    "purge_jobs._COUNT",
+    "jobs._COUNT",
 }
 """Statements that are meant to."""
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
@@ -16,7 +17,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from floecat.errors import SettingsError
-from floecat.store import accounts, tables
+from floecat.purge.jobs import PurgePayload
+from floecat.store import accounts, jobs, tables
 from floecat.store.engine import Store
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
 from floecat.store.schema import metadata
@@ -87,12 +89,12 @@ def test_an_upgrade_that_fails_leaves_nothing(empty_store: Store, backend: str) 
     with _sql(empty_store) as connection:
         if backend == "postgresql":
             connection.exec_driver_sql("CREATE SCHEMA floecat")
-        connection.exec_driver_sql("CREATE TABLE purge_jobs (id INTEGER)")
+        connection.exec_driver_sql("CREATE TABLE metrics_reports (id INTEGER)")
     with pytest.raises(Exception, match="The store failed"):
         empty_store.upgrade()
     with _sql(empty_store) as connection:
-        assert sa.inspect(connection).get_table_names() == ["purge_jobs"]
-        connection.exec_driver_sql("DROP TABLE purge_jobs")
+        assert sa.inspect(connection).get_table_names() == ["metrics_reports"]
+        connection.exec_driver_sql("DROP TABLE metrics_reports")
     empty_store.upgrade()
     assert empty_store.is_current()
 
@@ -123,6 +125,77 @@ def test_a_store_of_the_first_schema_keeps_its_tables(empty_store: Store, backen
     with empty_store.read() as conn:
         rows = tables.scan(conn, "table", None, 10)
     assert [(row.id, row.format) for row in rows] == [(entry_id, "iceberg") for entry_id in sorted(ids)]
+
+
+def test_open_purge_jobs_survive_the_upgrade(empty_store: Store, backend: str) -> None:
+    with _sql(empty_store) as connection:
+        if backend == "postgresql":
+            connection.exec_driver_sql("CREATE SCHEMA floecat")
+        config = Config()
+        config.set_main_option("script_location", "floecat.store:migrations")
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+        texts = (
+            "object_uuid",
+            "identifier",
+            "location",
+            "metadata_location",
+            "state",
+            "last_error",
+            "format",
+        )
+        numbers = ("attempts", "next_attempt_at_ms", "deleted_files", "created_at_ms", "finished_at_ms")
+        old = sa.table(
+            "purge_jobs",
+            *[sa.column(name) for name in (*texts, *numbers, "format")],
+            *[sa.column(name, sa.Uuid()) for name in ("id", "catalog_id", "entry_id", "lease_owner")],
+            sa.column("document", sa.LargeBinary()),
+            sa.column("lease_expires_at_ms"),
+        )
+    catalog = add_catalog(empty_store)
+    ids = {state: uuids.uuid7() for state in ("pending", "running", "done", "dead")}
+    with _sql(empty_store) as connection:
+        for state, job_id in ids.items():
+            finished_at_ms = NOW_MS + 9 if state in ("done", "dead") else None
+            row = {
+                "id": job_id,
+                "catalog_id": catalog.id,
+                "entry_id": job_id,
+                "object_uuid": "AB",
+                "identifier": f"ns.{state}",
+                "location": "s3://lake/t",
+                "metadata_location": "s3://lake/t/metadata/1.json",
+                "state": state,
+                "last_error": "503",
+                "format": "delta" if state == "running" else "iceberg",
+                "attempts": 2,
+                "next_attempt_at_ms": NOW_MS,
+                "deleted_files": 5,
+                "created_at_ms": NOW_MS,
+                "finished_at_ms": finished_at_ms,
+                "lease_owner": job_id if state == "running" else None,
+                "lease_expires_at_ms": NOW_MS if state == "running" else None,
+                "document": b"document",
+            }
+            connection.execute(sa.insert(old).values(row))
+    empty_store.upgrade()
+    with empty_store.read() as conn:
+        moved = {row.id: row for row in jobs.list_all(conn, catalog.id, ["purge"])}
+        assert jobs.attachment(conn, ids["dead"]) == b"document"
+    assert {job_id: row.state for job_id, row in moved.items()} == {
+        ids["pending"]: "queued",
+        ids["running"]: "waiting",
+        ids["dead"]: "failed",
+    }
+    pending, delta = moved[ids["pending"]], moved[ids["running"]]
+    assert (pending.account_id, pending.title, pending.subject) == (catalog.account_id, "ns.pending", "ab")
+    assert (pending.resource, delta.resource) == ("s3://lake/t/metadata/1.json", "s3://lake/t")
+    payload = msgspec.json.decode(pending.payload, type=PurgePayload)
+    assert payload == PurgePayload(
+        ids["pending"], "AB", "s3://lake/t", "s3://lake/t/metadata/1.json", "iceberg"
+    )
+    assert (pending.progress, pending.attempts, pending.not_before_ms) == ('{"deleted_files": 5}', 2, NOW_MS)
 
 
 def test_several_processes_upgrade_at_once(empty_store: Store, empty_url: str) -> None:

@@ -8,12 +8,12 @@ import pytest
 from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.worker import Drained
+from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
-from floecat.store import purge_jobs
+from floecat.store import jobs as job_rows
 from floecat.store.documents import decompress
-from floecat.store.purge_jobs import PurgeJobRow
+from floecat.store.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 
 NAME = TableIdentifier(("ns",), "t")
@@ -46,9 +46,8 @@ def table(kernel: Kernel, call: Call) -> TableFiles:
     return table
 
 
-def jobs(kernel: Kernel, call: Call) -> list[PurgeJobRow]:
-    with kernel.store.read() as conn:
-        return purge_jobs.list_all(conn, call.catalog.id)
+def jobs(kernel: Kernel, call: Call) -> list[JobRow]:
+    return kernel.jobs.list(call.catalog.id)
 
 
 def test_a_drop_without_purge_leaves_no_job(kernel: Kernel, call: Call, table: TableFiles) -> None:
@@ -61,8 +60,8 @@ def test_a_job_takes_the_document_of_the_table(kernel: Kernel, call: Call, table
     kernel.drops.drop(call, NAME, purge=True)
     (job,) = jobs(kernel, call)
     with kernel.store.read() as conn:
-        stored = purge_jobs.document(conn, job.id)
-        assert purge_jobs.is_open_for(conn, table.table_uuid, "elsewhere")
+        stored = job_rows.attachment(conn, job.id)
+    assert (job.subject, job.resource) == (table.table_uuid, table.metadata_location)
     assert stored is not None
     assert decompress(stored) == table.document()
 
@@ -70,7 +69,7 @@ def test_a_job_takes_the_document_of_the_table(kernel: Kernel, call: Call, table
 def test_a_purge_needs_no_metadata_file(kernel: Kernel, call: Call, table: TableFiles) -> None:
     kernel.files.delete(table.metadata_location)
     kernel.drops.drop(call, NAME, purge=True)
-    assert kernel.purge_queue.drain_once() == Drained(done=1)
+    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
 
 
@@ -88,7 +87,7 @@ def test_a_purge_reads_nothing_outside_the_catalogs(
         kernel.registration.register_table(call, NAME.namespace, name, hostile.metadata_location)
     kernel.drops.drop(call, TableIdentifier(NAME.namespace, "t2"), purge=True)
     before = kernel.files.counters.counts
-    assert kernel.purge_queue.drain_once() == Drained(done=1)
+    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
     # the metadata file, and for the area of `t` its manifest list and manifest
     assert (kernel.files.counters.counts - before).reads == 3
     assert outside.read_bytes() == b"cat"

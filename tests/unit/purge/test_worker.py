@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
@@ -14,15 +15,17 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.backoff import Backoff
+from floecat.jobs.backoff import Backoff
+from floecat.jobs.kinds import JobKind
+from floecat.jobs.queue import Drained, JobQueue
+from floecat.jobs.workers import JobWorkers
+from floecat.purge.jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
-from floecat.purge.requests import purge_job_for
-from floecat.purge.worker import Drained, PurgeQueue, PurgeWorker
-from floecat.store import accounts, catalogs, namespaces, purge_jobs, tables
+from floecat.store import accounts, catalogs, jobs, namespaces, tables
 from floecat.store.documents import compress
 from floecat.store.engine import Store
-from floecat.store.purge_jobs import PurgeJobRow
+from floecat.store.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 
 NOW_MS = 1_700_000_000_000
@@ -44,7 +47,7 @@ class Catalog:
         self.store = store
         self.id = uuids.uuid7()
         self.namespace_id = uuids.uuid7()
-        account_id = uuids.uuid7()
+        self.account_id = account_id = uuids.uuid7()
         with store.write() as conn:
             accounts.ensure(conn, account_id, NOW_MS)
             catalogs.insert(
@@ -87,20 +90,21 @@ class Catalog:
             tables.insert(conn, row, compress(document), len(document))
         return row
 
-    def drop(self, row: tables.EntryRow, now_ms: int = NOW_MS) -> PurgeJobRow:
+    def drop(self, row: tables.EntryRow, now_ms: int = NOW_MS) -> JobRow:
         with self.store.write() as conn:
             document = tables.document(conn, row.id)
-            job = purge_job_for(row, TableIdentifier(("ns",), row.name), now_ms, document)
+            identifier = TableIdentifier(("ns",), row.name)
+            job = purge_job_for(new_kind(self.store), row, identifier, self.account_id, "anna", now_ms)
             assert tables.delete(conn, row.id, row.version)
-            purge_jobs.insert(conn, job)
+            jobs.insert(conn, job, document)
         return job
 
-    def dropped(self, table: TableFiles) -> PurgeJobRow:
+    def dropped(self, table: TableFiles) -> JobRow:
         return self.drop(self.register(table, f"t{uuid.uuid4().hex}"))
 
-    def job(self, job: PurgeJobRow) -> PurgeJobRow:
+    def job(self, job: JobRow) -> JobRow:
         with self.store.read() as conn:
-            found = purge_jobs.get(conn, job.id)
+            found = jobs.get(conn, job.id)
         assert found is not None
         return found
 
@@ -123,21 +127,33 @@ def clock() -> SetClock:
     return SetClock()
 
 
-def new_queue(
-    store: Store, files: FileIO, clock: SetClock, *, max_attempts: int = 3, lease_ms: int = LEASE_MS
-) -> PurgeQueue:
+def new_kind(
+    store: Store, files: FileIO | None = None, *, max_attempts: int = 3, lease_ms: int = LEASE_MS
+) -> JobKind:
+    files = files or LocalFileIO(fsync=False)
     purger = Purger(
         files,
         MetadataFiles(files, max_bytes=1 << 20),
         SharedFiles(files, StoredTables(store)),
         batch_size=5,
     )
+    kind = purge_kind(
+        PurgeWork(store, purger), lease_ms=lease_ms, max_attempts=max_attempts, retention_ms=1000
+    )
     backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
-    return PurgeQueue(store, purger, clock, lease_ms=lease_ms, max_attempts=max_attempts, backoff=backoff)
+    return msgspec.structs.replace(kind, backoff=backoff)
+
+
+def new_queue(store: Store, files: FileIO, clock: SetClock, *, lease_ms: int = LEASE_MS) -> JobQueue:
+    return JobQueue(store, clock, new_kind(store, files, lease_ms=lease_ms))
+
+
+def deleted_files(job: JobRow) -> int:
+    return int(msgspec.json.decode(job.progress)["deleted_files"])
 
 
 @pytest.fixture
-def queue(store: Store, files: FileIO, clock: SetClock) -> PurgeQueue:
+def queue(store: Store, files: FileIO, clock: SetClock) -> JobQueue:
     return new_queue(store, files, clock)
 
 
@@ -146,6 +162,12 @@ def new_table(files: FileIO, location: str, count: int = 7) -> TableFiles:
     table.append(count=count)
     table.commit()
     return table
+
+
+def claim(store: Store, owner: str, now_ms: int) -> JobRow | None:
+    return store.run(
+        lambda conn: jobs.claim(conn, PURGE, owner, now_ms, LEASE_MS, base_ms=1000, longest_ms=5000)
+    )
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
@@ -162,53 +184,58 @@ def test_a_job_holds_what_a_worker_needs(catalog: Catalog, files: FileIO, wareho
     table = new_table(files, f"{warehouse}/t")
     row = catalog.register(table, "orders")
     job = catalog.job(catalog.drop(row))
-    assert (job.catalog_id, job.entry_id, job.object_uuid) == (catalog.id, row.id, table.table_uuid)
-    assert (job.identifier, job.location) == ("ns.orders", table.location)
-    assert job.metadata_location == table.metadata_location
-    assert (job.state, job.attempts, job.next_attempt_at_ms) == ("pending", 0, NOW_MS)
+    payload = msgspec.json.decode(job.payload, type=PurgePayload)
+    assert payload == PurgePayload(row.id, table.table_uuid, table.location, table.metadata_location)
+    assert (job.catalog_id, job.account_id, job.created_by) == (catalog.id, catalog.account_id, "anna")
+    assert (job.title, job.subject, job.resource) == (
+        "ns.orders",
+        table.table_uuid.lower(),
+        table.metadata_location,
+    )
+    assert (job.state, job.attempts, job.not_before_ms) == ("queued", 0, NOW_MS)
 
 
-def test_due_jobs_are_done(catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue) -> None:
+def test_due_jobs_are_done(catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue) -> None:
     dropped = [new_table(files, f"{warehouse}/t{number}") for number in range(3)]
-    jobs = [catalog.dropped(table) for table in dropped]
-    assert queue.drain_once() == Drained(done=3)
+    made = [catalog.dropped(table) for table in dropped]
+    assert queue.drain_once() == Drained(succeeded=3)
     assert all(table.remaining() == [] for table in dropped)
-    for job in map(catalog.job, jobs):
-        assert (job.state, job.deleted_files, job.finished_at_ms) == ("done", 10, NOW_MS)
+    for job in map(catalog.job, made):
+        assert (job.state, deleted_files(job), job.finished_at_ms) == ("succeeded", 10, NOW_MS)
     assert queue.drain_once() == Drained()
 
 
 def test_a_table_whose_metadata_file_is_lost_goes_too(
-    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: JobQueue
 ) -> None:
     table = new_table(files, f"{warehouse}/t")
     job = catalog.dropped(table)
     files.delete(table.metadata_location)
-    assert queue.drain_once() == Drained(done=1)
+    assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
-    assert catalog.job(job).state == "done"
+    assert catalog.job(job).state == "succeeded"
     with store.read() as conn:
-        assert purge_jobs.document(conn, job.id) is None
+        assert jobs.attachment(conn, job.id) is None
 
 
-def test_no_more_than_asked_for(catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue) -> None:
+def test_no_more_than_asked_for(catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue) -> None:
     for number in range(3):
         catalog.dropped(new_table(files, f"{warehouse}/t{number}"))
-    assert queue.drain_once(max_jobs=2) == Drained(done=2)
+    assert queue.drain_once(max_jobs=2) == Drained(succeeded=2)
 
 
 def test_tables_of_the_store_keep_their_files(
-    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: JobQueue
 ) -> None:
     table = new_table(files, f"{warehouse}/t")
     row = catalog.register(table, "first")
     other = Catalog(store, warehouse)
     again = other.register(table, "second")
     catalog.drop(row)
-    assert queue.drain_once() == Drained(done=1)
+    assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == table.written
     other.drop(again)
-    assert queue.drain_once() == Drained(done=1)
+    assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
 
 
@@ -274,19 +301,19 @@ def test_a_failed_job_is_tried_again_later_and_given_up_in_the_end(
     table = new_table(files, f"{warehouse}/t")
     job = catalog.dropped(table)
     waits = []
-    for expected in (Drained(failed=1), Drained(failed=1), Drained(dead=1)):
+    for expected in (Drained(waiting=1), Drained(waiting=1), Drained(failed=1)):
         assert queue.drain_once() == expected
         assert queue.drain_once() == Drained()
-        waits.append(catalog.job(job).next_attempt_at_ms - clock.ms)
-        clock.ms = max(clock.ms, catalog.job(job).next_attempt_at_ms)
+        waits.append(catalog.job(job).not_before_ms - clock.ms)
+        clock.ms = max(clock.ms, catalog.job(job).not_before_ms)
     assert waits[:2] == [1000, 2000]
     dead = catalog.job(job)
-    assert (dead.state, dead.attempts, dead.last_error) == ("dead", 3, "storage is away")
+    assert (dead.state, dead.attempts, dead.last_error) == ("failed", 3, "storage is away")
     assert table.remaining() == table.written
     files.failure = None
     with store.write() as conn:
-        assert purge_jobs.retry(conn, job.id, clock.ms)
-    assert queue.drain_once() == Drained(done=1)
+        assert jobs.retry(conn, job.id, clock.ms)
+    assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
 
 
@@ -296,12 +323,12 @@ def test_an_unexpected_error_keeps_its_text_to_itself(
     files = FailingFileIO(fsync=False)
     files.failure = RuntimeError("secret-access-key=SECRET")
     job = catalog.dropped(new_table(files, f"{warehouse}/t"))
-    assert new_queue(store, files, clock).drain_once() == Drained(failed=1)
+    assert new_queue(store, files, clock).drain_once() == Drained(waiting=1)
     assert catalog.job(job).last_error == "internal error: RuntimeError"
 
 
 def test_files_that_cannot_be_deleted_are_tried_again(
-    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue, clock: SetClock
+    catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue, clock: SetClock
 ) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     stuck = table.path("data/stuck.parquet")
@@ -309,28 +336,28 @@ def test_files_that_cannot_be_deleted_are_tried_again(
     table.append(stuck, table.write(table.path("data/a.parquet")))
     table.commit()
     job = catalog.dropped(table)
-    assert queue.drain_once() == Drained(failed=1)
+    assert queue.drain_once() == Drained(waiting=1)
     failed = catalog.job(job)
-    assert failed.deleted_files == 1
+    assert deleted_files(failed) == 1
     assert failed.last_error is not None
     assert "could not be deleted" in failed.last_error
     Path(stuck.removeprefix("file://")).rmdir()
-    clock.ms = failed.next_attempt_at_ms
-    assert queue.drain_once() == Drained(done=1)
+    clock.ms = failed.not_before_ms
+    assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
-    assert catalog.job(job).deleted_files == 6
+    assert deleted_files(catalog.job(job)) == 6
 
 
 def test_a_job_whose_workers_die_is_given_up(
-    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: PurgeQueue, clock: SetClock
+    catalog: Catalog, store: Store, files: FileIO, warehouse: str, queue: JobQueue, clock: SetClock
 ) -> None:
     job = catalog.dropped(new_table(files, f"{warehouse}/t"))
-    for _ in range(3):
-        with store.write() as conn:
-            assert purge_jobs.claim_due(conn, uuids.uuid7(), clock.ms, LEASE_MS, 1)
+    for back_off in (1000, 2000, 4000):
+        assert claim(store, "other", clock.ms) is not None
+        clock.ms += LEASE_MS + back_off - 1
         assert queue.drain_once() == Drained()
-        clock.ms += LEASE_MS
-    assert queue.drain_once() == Drained(dead=1)
+        clock.ms += 1
+    assert queue.drain_once() == Drained(failed=1)
     assert catalog.job(job).last_error == "gave up after 3 attempts"
 
 
@@ -342,7 +369,6 @@ def test_a_job_that_was_taken_over_is_left_alone(
 ) -> None:
     """A worker that slept through its lease deletes nothing more and does not finish the job."""
     lease_ms = 300
-    other = uuids.uuid7()
 
     class SleepingFileIO(LocalFileIO):
         batches = 0
@@ -350,9 +376,8 @@ def test_a_job_that_was_taken_over_is_left_alone(
         def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
             self.batches += 1
             if self.batches == 1:
-                clock.ms += lease_ms
-                with store.write() as conn:
-                    assert purge_jobs.claim_due(conn, other, clock.ms, LEASE_MS, 1)
+                clock.ms += lease_ms + 1000
+                assert claim(store, "other", clock.ms) is not None
                 time.sleep(2 * lease_ms / 1000)
             return super().delete_many(locations)
 
@@ -363,14 +388,14 @@ def test_a_job_that_was_taken_over_is_left_alone(
     assert files.batches == 1
     assert files.exists(table.metadata_location)
     held = catalog.job(job)
-    assert (held.state, held.lease_owner) == ("running", other)
+    assert (held.state, held.lease_owner) == ("running", "other")
 
 
 def test_many_workers_do_every_job_once(
     catalog: Catalog, store: Store, files: FileIO, clock: SetClock, warehouse: str
 ) -> None:
     dropped = [new_table(files, f"{warehouse}/t{number}", 2) for number in range(24)]
-    jobs = [catalog.dropped(table) for table in dropped]
+    made = [catalog.dropped(table) for table in dropped]
     results: list[Drained] = []
     threads = [
         threading.Thread(target=lambda: results.append(new_queue(store, files, clock).drain_once()))
@@ -380,9 +405,9 @@ def test_many_workers_do_every_job_once(
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(result.done for result in results) == 24
+    assert sum(result.succeeded for result in results) == 24
     assert sum(result.total for result in results) == 24
-    assert all(catalog.job(job).attempts == 1 for job in jobs)
+    assert all(catalog.job(job).attempts == 1 for job in made)
     assert all(table.remaining() == [] for table in dropped)
 
 
@@ -390,28 +415,28 @@ def test_many_workers_do_every_job_once(
 
 
 def test_a_running_worker_takes_jobs_as_they_come(
-    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue
+    catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue
 ) -> None:
-    worker = PurgeWorker(queue, threads=2, poll_interval_ms=10)
+    worker = JobWorkers(queue, threads=2, poll_interval_ms=10)
     worker.start()
     try:
         for number in range(3):
             job = catalog.dropped(new_table(files, f"{warehouse}/t{number}"))
-            wait_for(lambda job=job: catalog.job(job).state == "done")  # type: ignore[misc]
+            wait_for(lambda job=job: catalog.job(job).state == "succeeded")  # type: ignore[misc]
     finally:
         worker.stop()
 
 
 def test_an_idle_worker_can_be_woken(
-    catalog: Catalog, files: FileIO, warehouse: str, queue: PurgeQueue
+    catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue
 ) -> None:
-    worker = PurgeWorker(queue, poll_interval_ms=600_000)
+    worker = JobWorkers(queue, poll_interval_ms=600_000)
     worker.start()
     try:
         time.sleep(0.1)
         job = catalog.dropped(new_table(files, f"{warehouse}/t"))
         worker.wake()
-        wait_for(lambda: catalog.job(job).state == "done")
+        wait_for(lambda: catalog.job(job).state == "succeeded")
     finally:
         worker.stop()
 
@@ -430,7 +455,7 @@ def test_stopping_gives_the_job_back_at_once(
     files = SlowFileIO(fsync=False)
     table = new_table(files, f"{warehouse}/t", count=30)
     job = catalog.dropped(table)
-    worker = PurgeWorker(new_queue(store, files, clock), poll_interval_ms=10)
+    worker = JobWorkers(new_queue(store, files, clock), poll_interval_ms=10)
     worker.start()
     assert entered.wait(20)
     stopper = threading.Thread(target=worker.stop)
@@ -439,18 +464,18 @@ def test_stopping_gives_the_job_back_at_once(
     go_on.set()
     stopper.join()
     given_back = catalog.job(job)
-    assert (given_back.state, given_back.next_attempt_at_ms) == ("pending", clock.ms)
+    assert (given_back.state, given_back.not_before_ms) == ("waiting", clock.ms)
     assert len(table.remaining()) == len(table.written) - 5
 
 
-def test_a_worker_that_was_never_started_stops(queue: PurgeQueue) -> None:
-    PurgeWorker(queue).stop()
+def test_a_worker_that_was_never_started_stops(queue: JobQueue) -> None:
+    JobWorkers(queue).stop()
 
 
 def test_a_store_that_is_away_does_not_end_the_worker(
     catalog: Catalog, files: FileIO, warehouse: str, clock: SetClock, store: Store
 ) -> None:
-    class Flaky(PurgeQueue):
+    class Flaky(JobQueue):
         failures = 3
 
         def drain_once(self, **arguments: object) -> Drained:  # type: ignore[override]
@@ -459,16 +484,10 @@ def test_a_store_that_is_away_does_not_end_the_worker(
                 raise (StorageUnavailableError("away") if self.failures else RuntimeError("odd"))
             return super().drain_once()
 
-    purger = Purger(
-        files,
-        MetadataFiles(files, max_bytes=1 << 20),
-        SharedFiles(files, StoredTables(store)),
-        batch_size=5,
-    )
-    worker = PurgeWorker(Flaky(store, purger, clock, lease_ms=LEASE_MS, max_attempts=3), poll_interval_ms=10)
+    worker = JobWorkers(Flaky(store, clock, new_kind(store, files)), poll_interval_ms=10)
     job = catalog.dropped(new_table(files, f"{warehouse}/t"))
     worker.start()
     try:
-        wait_for(lambda: catalog.job(job).state == "done")
+        wait_for(lambda: catalog.job(job).state == "succeeded")
     finally:
         worker.stop()

@@ -13,7 +13,11 @@ _MAX_DOUBLINGS = 40
 class Backoff:
     """Delays that double from try to try up to a bound, each shortened at random by up to a half.
 
-    The randomness keeps jobs that failed together, as when storage was away, from coming back together.
+    The randomness keeps jobs that failed together from coming back together.
+
+    Attributes:
+        base_ms: the delay after the first try.
+        max_ms: no delay is longer.
     """
 
     def __init__(
@@ -23,19 +27,19 @@ class Backoff:
         max_ms: int = 3_600_000,
         random_fraction: Callable[[], float] = random.random,
     ) -> None:
-        """Takes the first delay and the longest one, in milliseconds.
+        """Sets the delays, in milliseconds.
 
         Args:
             base_ms: the delay after the first try.
             max_ms: no delay is longer.
             random_fraction: a number from 0 to below 1.
         """
-        self._base_ms = base_ms
-        self._max_ms = max_ms
+        self.base_ms = base_ms
+        self.max_ms = max_ms
         self._random_fraction = random_fraction
 
     def delay_ms(self, attempts: int) -> int:
         """How long to wait after a number of tries, at least one."""
         doublings = min(max(attempts, 1) - 1, _MAX_DOUBLINGS)
-        longest = min(self._max_ms, self._base_ms << doublings)
+        longest = min(self.max_ms, self.base_ms << doublings)
         return int(longest * (1 - self._random_fraction() / 2))

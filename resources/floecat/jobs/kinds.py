@@ -1,0 +1,82 @@
+"""What one kind of job is: how it is worked on, for how long, how often, and what its states are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.jobs.backoff import Backoff
+from floecat.jobs.running import RunningJob
+from floecat.store.jobs import JobRow
+
+__all__ = ["JobKind", "Work"]
+
+Work = Callable[[RunningJob], str | None]
+"""Does a job. Returns a note for the log, if any; raises `FloecatError` for a failed attempt."""
+
+
+class JobKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of job."""
+
+    name: str
+    work: Work
+    lease_ms: int
+    """How long a worker owns a job without renewing."""
+    max_attempts: int
+    """Attempts of a job before it fails for good; one that ended with its process counts."""
+    backoff: Backoff
+    """How long a job waits after a failed attempt."""
+    retention_ms: int
+    """How long a job is kept that succeeded or was cancelled."""
+    words: Mapping[str, str] = {}
+    """States in the words of this kind; a state that is left out keeps its name."""
+
+    def new_job(
+        self,
+        *,
+        account_id: UUID,
+        catalog_id: UUID,
+        title: str,
+        subject: str,
+        payload: msgspec.Struct,
+        created_by: str,
+        now_ms: int,
+        resource: str = "",
+        dedup_key: str | None = None,
+    ) -> JobRow:
+        """A job of this kind that is due at once; see `JobRow` for the arguments.
+
+        Args:
+            account_id: whose job it is.
+            catalog_id: the catalog that it belongs to.
+            title: what a person calls it.
+            subject: what it is about, by an id that does not change.
+            payload: what its worker needs, encoded as JSON.
+            created_by: the principal that asked for it.
+            now_ms: the time.
+            resource: the location that it works on.
+            dedup_key: no two open jobs of the kind have the same one.
+        """
+        return JobRow(
+            id=uuids.uuid7(),
+            account_id=account_id,
+            catalog_id=catalog_id,
+            kind=self.name,
+            title=title,
+            subject=subject,
+            resource=resource,
+            payload=msgspec.json.encode(payload).decode(),
+            max_attempts=self.max_attempts,
+            not_before_ms=now_ms,
+            dedup_key=dedup_key,
+            created_by=created_by,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+
+    def word(self, state: str) -> str:
+        """A state in the words of this kind."""
+        return self.words.get(state, state)

@@ -1,0 +1,112 @@
+"""What operators do with jobs (list, retry, cancel), and the sweep of those past their retention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from floecat.clock import Clock
+from floecat.errors import ConflictError, NotFoundError
+from floecat.jobs.kinds import JobKind
+from floecat.store import jobs
+from floecat.store.engine import Connection, Store
+from floecat.store.jobs import JobRow
+
+__all__ = ["JobOperations"]
+
+
+class JobOperations:
+    """Jobs of all kinds, seen from outside."""
+
+    def __init__(self, store: Store, clock: Clock, kinds: Sequence[JobKind]) -> None:
+        self._store = store
+        self._clock = clock
+        self.kinds: Mapping[str, JobKind] = {kind.name: kind for kind in kinds}
+
+    def list(
+        self,
+        catalog_id: UUID,
+        *,
+        kinds: Sequence[str] | None = None,
+        states: Sequence[str] = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES),
+        after: UUID | None = None,
+        limit: int | None = None,
+    ) -> list[JobRow]:
+        """Jobs of a catalog, oldest first.
+
+        Args:
+            catalog_id: the catalog.
+            kinds: names of kinds; None for all.
+            states: the states that are wanted.
+            after: id of the last job of the page before.
+            limit: most jobs; None for all.
+        """
+        with self._store.read() as conn:
+            return jobs.list_all(
+                conn, catalog_id, kinds or list(self.kinds), states=states, after=after, limit=limit
+            )
+
+    def get(self, job_id: UUID) -> JobRow:
+        """A job.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        with self._store.read() as conn:
+            row = jobs.get(conn, job_id)
+        if row is None:
+            raise NotFoundError(f"Job does not exist: {job_id}")
+        return row
+
+    def count(self) -> dict[tuple[str, str], int]:
+        """How many jobs there are, by kind and state."""
+        with self._store.read() as conn:
+            return jobs.count_by_state(conn)
+
+    def retry(self, job_id: UUID) -> JobRow:
+        """Makes a failed or cancelled job due now.
+
+        Raises:
+            NotFoundError: there is no such job.
+            ConflictError: it is in another state, or another job does the same.
+        """
+        if not self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms())):
+            raise ConflictError(f"Job {job_id} cannot be retried: it is {self._word(self.get(job_id))}")
+        return self.get(job_id)
+
+    def cancel(self, job_id: UUID) -> JobRow:
+        """Cancels a job; one that is being worked on stops before its next step.
+
+        Raises:
+            NotFoundError: there is no such job.
+            ConflictError: it is finished, or being cancelled.
+        """
+        if not self._store.run(lambda conn: jobs.cancel(conn, job_id, self._clock.now_ms())):
+            raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self._word(self.get(job_id))}")
+        return self.get(job_id)
+
+    def sweep(self, limit: int) -> int:
+        """Ends cancellations whose worker died, and deletes jobs past their retention.
+
+        Args:
+            limit: most jobs of each kind.
+
+        Returns:
+            How many were deleted of the kind that had most; `limit` if there may be more.
+        """
+        now_ms = self._clock.now_ms()
+
+        def work(conn: Connection) -> int:
+            deleted = 0
+            for kind in self.kinds.values():
+                jobs.end_abandoned_cancellations(conn, kind.name, now_ms)
+                deleted = max(
+                    deleted, jobs.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
+                )
+            return deleted
+
+        return self._store.run(work)
+
+    def _word(self, row: JobRow) -> str:
+        kind = self.kinds.get(row.kind)
+        return row.state if kind is None else kind.word(row.state)

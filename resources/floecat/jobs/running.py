@@ -1,0 +1,100 @@
+"""A job as its worker holds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from floecat.clock import Clock
+from floecat.store import jobs
+from floecat.store.engine import Store
+from floecat.store.held_leases import HeldLease
+from floecat.store.jobs import JobRow, Lease
+
+__all__ = ["JobCancelledError", "RunningJob", "WorkerStoppedError"]
+
+
+class JobCancelledError(Exception):
+    """An operator cancelled the job."""
+
+
+class WorkerStoppedError(Exception):
+    """The worker was asked to stop; the job is given back."""
+
+
+class RunningJob:
+    """A claimed job, as a context in which its lease is renewed.
+
+    Attributes:
+        row: the job when it was claimed.
+        lease: names the claim.
+        progress: JSON values over all attempts, by name. Stored with every renewal, and at the end.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, row: JobRow, lease_ms: int, stopped: Callable[[], bool]
+    ) -> None:
+        """Takes over a job that has just been claimed.
+
+        Args:
+            store: holds the job.
+            clock: wall-clock time.
+            row: the job.
+            lease_ms: duration of the lease.
+            stopped: whether the worker is to stop.
+        """
+        self.row = row
+        self.lease = Lease(row.id, row.lease_owner or "", row.lease_epoch)
+        self.progress: dict[str, Any] = msgspec.json.decode(row.progress)
+        self._store = store
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._stopped = stopped
+        self._cancelled = False
+        self._held = HeldLease(
+            f"{row.kind} job {row.id}", self._renew, duration_ms=lease_ms, taken_at=time.monotonic()
+        )
+
+    def check(self) -> None:
+        """Returns if the work may go on. Called before every step that cannot be undone.
+
+        Raises:
+            LeaseLostError: the job may be another worker's.
+            JobCancelledError: the job is to be cancelled.
+            WorkerStoppedError: the worker is to stop.
+        """
+        self._held.check()
+        if self._cancelled:
+            raise JobCancelledError
+        if self._stopped():
+            raise WorkerStoppedError
+
+    def attachment(self) -> bytes | None:
+        """The bytes that were stored with the job."""
+        with self._store.read() as conn:
+            return jobs.attachment(conn, self.row.id)
+
+    def encoded_progress(self) -> str:
+        """The progress as JSON."""
+        return msgspec.json.encode(dict(self.progress)).decode()
+
+    def __enter__(self) -> RunningJob:
+        self._held.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, error, trace)
+
+    def _renew(self) -> bool:
+        progress = self.encoded_progress()
+        cancelled = self._store.run(
+            lambda conn: jobs.renew(conn, self.lease, progress, self._clock.now_ms(), self._lease_ms)
+        )
+        self._cancelled = self._cancelled or cancelled is True
+        return cancelled is not None

@@ -1,0 +1,137 @@
+"""Purge as a kind of job: what a job holds, and how it is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from floecat.errors import LocationNotAllowedError
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.backoff import Backoff
+from floecat.jobs.kinds import JobKind
+from floecat.jobs.running import RunningJob
+from floecat.purge.deletions import PurgeCounts
+from floecat.purge.purger import Purger
+from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
+from floecat.store import catalogs
+from floecat.store.engine import Store
+from floecat.store.jobs import JobRow
+from floecat.store.tables import EntryRow
+
+__all__ = ["PURGE", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
+
+PURGE: Final = "purge"
+"""Name of the kind."""
+
+_WORDS: Final = {"queued": "pending", "waiting": "pending", "succeeded": "done", "failed": "dead"}
+_DELETED: Final = "deleted_files"
+
+
+class PurgePayload(msgspec.Struct, frozen=True):
+    """A dropped table. Its files are not listed: its metadata names them, however many there are."""
+
+    entry_id: UUID
+    table_uuid: str
+    location: str
+    metadata_location: str
+    """Root of what is reachable, and the last file that is deleted."""
+    format: str = "iceberg"
+
+
+class PurgeWork:
+    """Works on purge jobs. Safe to share between threads."""
+
+    def __init__(self, store: Store, purger: Purger, shared_locations: Sequence[str] = ()) -> None:
+        """Puts the work together.
+
+        Args:
+            store: holds the catalogs.
+            purger: deletes files.
+            shared_locations: locations that every catalog may use beside its own.
+        """
+        self._store = store
+        self._purger = purger
+        self._shared_locations = tuple(shared_locations)
+
+    def __call__(self, job: RunningJob) -> str | None:
+        """Deletes the files of the table.
+
+        Raises:
+            PurgeIncompleteError: some files could not be deleted.
+            FloecatError: as `Purger.purge`.
+        """
+        payload = msgspec.json.decode(job.row.payload, type=PurgePayload)
+        with self._store.read() as conn:
+            catalog = catalogs.get(conn, job.row.catalog_id)
+        if catalog is None:
+            raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
+        allowed = AllowedLocations(
+            [
+                catalog.storage_location,
+                *catalog.allowed_locations,
+                *self._shared_locations,
+                *self._purger.locations(payload.format),
+            ]
+        )
+        target = PurgeTarget(
+            payload.table_uuid, payload.metadata_location, allowed, job.attachment(), payload.format
+        )
+        try:
+            report = self._purger.purge(target, job.check)
+        except PurgeIncompleteError as error:
+            _count(job, error.counts)
+            raise
+        _count(job, report.counts)
+        return (
+            f"{report.counts.deleted} files deleted, {report.counts.shared} shared with live tables,"
+            f" {report.counts.outside} outside the allowed locations"
+            + (f"; {report.note}" if report.note else "")
+        )
+
+
+def purge_kind(work: PurgeWork, *, lease_ms: int, max_attempts: int, retention_ms: int) -> JobKind:
+    """The kind of purge jobs."""
+    return JobKind(
+        name=PURGE,
+        work=work,
+        lease_ms=lease_ms,
+        max_attempts=max_attempts,
+        backoff=Backoff(),
+        retention_ms=retention_ms,
+        words=_WORDS,
+    )
+
+
+def purge_job_for(
+    kind: JobKind, row: EntryRow, identifier: TableIdentifier, account_id: UUID, principal: str, now_ms: int
+) -> JobRow:
+    """The job for a table that is dropped in this transaction. Its attachment is the metadata document.
+
+    Args:
+        kind: as `purge_kind` makes it.
+        row: the table, as it is when it is dropped.
+        identifier: its name.
+        account_id: of its catalog.
+        principal: who drops it.
+        now_ms: the time.
+    """
+    # a table of another format is known by its root, as its metadata is made again at any time
+    resource = row.metadata_location if row.format == "iceberg" else row.location
+    return kind.new_job(
+        account_id=account_id,
+        catalog_id=row.catalog_id,
+        title=str(identifier),
+        subject=row.object_uuid.lower(),
+        resource=resource,
+        payload=PurgePayload(row.id, row.object_uuid, row.location, row.metadata_location, row.format),
+        created_by=principal,
+        now_ms=now_ms,
+    )
+
+
+def _count(job: RunningJob, counts: PurgeCounts) -> None:
+    job.progress[_DELETED] = job.progress.get(_DELETED, 0) + counts.deleted

@@ -1,0 +1,310 @@
+"""Jobs: claims, leases, back-off, cancellation, retention."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+import uuid_utils.compat as uuids
+
+from floecat.store import jobs
+from floecat.store.catalogs import CatalogRow
+from floecat.store.engine import Store
+from floecat.store.errors import DuplicateKeyError
+from floecat.store.jobs import JobRow, Lease
+from tests.behaviour.store.rows import NOW_MS, at_once
+
+LEASE_MS = 1000
+BASE_MS, LONGEST_MS = 100, 300
+KIND = "purge"
+
+
+def add_jobs(
+    store: Store,
+    catalog: CatalogRow,
+    count: int,
+    *,
+    due_at_ms: int = NOW_MS,
+    attachment: bytes | None = None,
+    kind: str = KIND,
+    dedup_key: str | None = None,
+) -> list[JobRow]:
+    made = [
+        JobRow(
+            id=uuids.uuid7(),
+            account_id=catalog.account_id,
+            catalog_id=catalog.id,
+            kind=kind,
+            title=f"a.t{number}",
+            subject=str(uuids.uuid7()),
+            resource=f"s3://lake/t{number}/metadata/1.json",
+            payload='{"n":1}',
+            max_attempts=3,
+            not_before_ms=due_at_ms,
+            dedup_key=dedup_key,
+            created_by="anna",
+            created_at_ms=NOW_MS,
+            updated_at_ms=NOW_MS,
+        )
+        for number in range(count)
+    ]
+    with store.write() as conn:
+        for job in made:
+            jobs.insert(conn, job, attachment)
+    return made
+
+
+def claim(store: Store, owner: str, now_ms: int, kind: str = KIND) -> JobRow | None:
+    return store.run(
+        lambda conn: jobs.claim(conn, kind, owner, now_ms, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
+    )
+
+
+def claimed(store: Store, owner: str, now_ms: int) -> JobRow:
+    row = claim(store, owner, now_ms)
+    assert row is not None
+    return row
+
+
+def lease(row: JobRow) -> Lease:
+    assert row.lease_owner is not None
+    return Lease(row.id, row.lease_owner, row.lease_epoch)
+
+
+def found(store: Store, job_id: UUID) -> JobRow:
+    with store.read() as conn:
+        row = jobs.get(conn, job_id)
+    assert row is not None
+    return row
+
+
+def test_a_job_is_claimed_and_succeeds(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1)
+    assert found(store, job.id) == job
+    assert claim(store, "anna", NOW_MS - 1) is None
+    assert claim(store, "anna", NOW_MS, kind="scan") is None
+    row = claimed(store, "anna", NOW_MS)
+    assert (row.state, row.attempts, row.lease_owner, row.lease_epoch) == ("running", 1, "anna", 1)
+    assert (row.lease_expires_at_ms, row.started_at_ms) == (NOW_MS + LEASE_MS, NOW_MS)
+    assert (row.payload, row.title, row.created_by) == (job.payload, job.title, "anna")
+    assert claim(store, "bob", NOW_MS) is None
+    other = Lease(job.id, "bob", 1)
+    with store.write() as conn:
+        assert not jobs.finish(conn, other, "succeeded", "{}", NOW_MS)
+        assert jobs.finish(conn, lease(row), "succeeded", '{"deleted_files":12}', NOW_MS + 5)
+        assert not jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS + 6)
+    done = found(store, job.id)
+    assert (done.state, done.progress, done.finished_at_ms) == (
+        "succeeded",
+        '{"deleted_files":12}',
+        NOW_MS + 5,
+    )
+    assert (done.lease_owner, done.lease_expires_at_ms) == (None, None)
+    assert claim(store, "bob", NOW_MS + 10 * LEASE_MS) is None
+
+
+def test_a_lease_that_ended_unreleased_waits_its_back_off(store: Store, catalog: CatalogRow) -> None:
+    add_jobs(store, catalog, 1)
+    now_ms = NOW_MS
+    for attempt, back_off in ((1, 100), (2, 200), (3, 300), (4, 300)):
+        row = claimed(store, f"w{attempt}", now_ms)
+        assert row.attempts == row.lease_epoch == attempt
+        assert claim(store, "next", now_ms + LEASE_MS + back_off - 1) is None
+        now_ms += LEASE_MS + back_off
+    with store.write() as conn:
+        assert jobs.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is False
+    # the renewal moved the end of the lease, and the back-off behind it stays
+    assert claim(store, "next", now_ms + LEASE_MS + 299) is None
+    taken = claimed(store, "next", now_ms + LEASE_MS + 300)
+    with store.write() as conn:
+        assert jobs.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is None
+        assert not jobs.finish(conn, lease(row), "succeeded", "{}", now_ms)
+        assert not jobs.put_back(conn, lease(row), "{}", now_ms, error="late", retry_at_ms=0)
+        assert jobs.finish(conn, lease(taken), "succeeded", "{}", now_ms)
+
+
+def test_one_owner_that_claims_again_has_another_lease(store: Store, catalog: CatalogRow) -> None:
+    add_jobs(store, catalog, 1)
+    first = claimed(store, "anna", NOW_MS)
+    second = claimed(store, "anna", NOW_MS + LEASE_MS + BASE_MS)
+    with store.write() as conn:
+        assert jobs.renew(conn, lease(first), "{}", NOW_MS, LEASE_MS) is None
+        assert jobs.renew(conn, lease(second), "{}", NOW_MS, LEASE_MS) is False
+
+
+def test_failures_retry_and_the_dead_letter(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1)
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        assert jobs.put_back(conn, lease(row), '{"n":3}', NOW_MS + 1, error="503", retry_at_ms=NOW_MS + 60)
+    waiting = found(store, job.id)
+    assert (waiting.state, waiting.attempts, waiting.progress) == ("waiting", 1, '{"n":3}')
+    assert claim(store, "bob", NOW_MS + 59) is None
+    row = claimed(store, "bob", NOW_MS + 60)
+    assert (row.attempts, row.last_error) == (2, "503")
+    with store.write() as conn:
+        assert jobs.put_back(
+            conn, lease(row), "{}", NOW_MS, error="stopped", retry_at_ms=NOW_MS, counts=False
+        )
+    row = claimed(store, "bob", NOW_MS + 60)
+    assert row.attempts == 2
+    with store.write() as conn:
+        assert jobs.finish(conn, lease(row), "failed", "{}", NOW_MS + 70, "403")
+    dead = found(store, job.id)
+    assert (dead.state, dead.last_error, dead.finished_at_ms) == ("failed", "403", NOW_MS + 70)
+    assert claim(store, "anna", NOW_MS + 10**9) is None
+    with store.write() as conn:
+        assert jobs.retry(conn, job.id, NOW_MS + 80)
+        assert not jobs.retry(conn, job.id, NOW_MS + 80)
+    row = claimed(store, "anna", NOW_MS + 80)
+    assert (row.attempts, row.last_error, row.finished_at_ms) == (1, "403", None)
+
+
+def test_cancellation(store: Store, catalog: CatalogRow) -> None:
+    idle, running, abandoned = (job.id for job in add_jobs(store, catalog, 3))
+    with store.write() as conn:
+        assert jobs.cancel(conn, idle, NOW_MS)
+        assert not jobs.cancel(conn, idle, NOW_MS)
+        assert not jobs.cancel(conn, uuids.uuid7(), NOW_MS)
+    assert (found(store, idle).state, found(store, idle).finished_at_ms) == ("cancelled", NOW_MS)
+    rows = {row.id: row for row in (claimed(store, "anna", NOW_MS), claimed(store, "anna", NOW_MS))}
+    assert set(rows) == {running, abandoned}
+    with store.write() as conn:
+        for job_id in rows:
+            assert jobs.cancel(conn, job_id, NOW_MS)
+        assert jobs.renew(conn, lease(rows[running]), "{}", NOW_MS, LEASE_MS) is True
+        assert jobs.finish(conn, lease(rows[running]), "cancelled", "{}", NOW_MS + 1)
+    assert found(store, abandoned).state == "cancelling"
+    # its worker died: no other worker takes it up again, and a sweep ends it
+    assert claim(store, "bob", NOW_MS + 10**9) is None
+    with store.write() as conn:
+        assert jobs.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS - 1) == 0
+        assert jobs.end_abandoned_cancellations(conn, "scan", NOW_MS + LEASE_MS) == 0
+        assert jobs.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS) == 1
+    assert found(store, abandoned).state == "cancelled"
+    with store.write() as conn:
+        assert jobs.retry(conn, idle, NOW_MS)
+    assert claimed(store, "bob", NOW_MS).id == idle
+
+
+def test_those_that_wait_longest_come_first(store: Store, catalog: CatalogRow) -> None:
+    (late,) = add_jobs(store, catalog, 1, due_at_ms=NOW_MS + 10)
+    (early,) = add_jobs(store, catalog, 1, due_at_ms=NOW_MS)
+    assert [claimed(store, "anna", NOW_MS + 20).id for _ in range(2)] == [early.id, late.id]
+
+
+def test_no_job_goes_to_two_workers(store: Store, catalog: CatalogRow) -> None:
+    made = add_jobs(store, catalog, 60)
+
+    def drain(number: int) -> list[UUID]:
+        mine = []
+        while row := claim(store, f"w{number}", NOW_MS):
+            mine.append(row.id)
+        return mine
+
+    taken = [job_id for mine in at_once(8, drain) for job_id in mine]
+    assert sorted(taken) == sorted(job.id for job in made)
+
+
+def test_a_claim_does_not_wait_for_another_one(store: Store, catalog: CatalogRow, backend: str) -> None:
+    if backend == "sqlite":  # transactions take turns there
+        assert claim(store, "anna", NOW_MS) is None
+        return
+    first, second = add_jobs(store, catalog, 2)
+    with store.write() as conn:
+        row = jobs.claim(conn, KIND, "anna", NOW_MS, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
+        assert row is not None
+        assert row.id == first.id
+        (got,) = at_once(1, lambda _: claim(store, "bob", NOW_MS))
+        assert got is not None
+        assert got.id == second.id
+
+
+def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
+    made = add_jobs(store, catalog, 4)
+    add_jobs(store, catalog, 1, kind="scan")
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
+        assert jobs.count_by_state(conn) == {
+            (KIND, "queued"): 3,
+            (KIND, "succeeded"): 1,
+            ("scan", "queued"): 1,
+        }
+        assert [job.id for job in jobs.list_all(conn, catalog.id, [KIND])] == [job.id for job in made]
+        assert len(jobs.list_all(conn, catalog.id, [KIND, "scan"])) == 5
+        page = jobs.list_all(conn, catalog.id, [KIND], states=["queued"], limit=2)
+        rest = jobs.list_all(conn, catalog.id, [KIND], states=["queued"], after=page[-1].id)
+        assert (len(page), len(rest)) == (2, 1)
+        assert jobs.list_all(conn, uuids.uuid7(), [KIND]) == []
+        assert jobs.get(conn, uuids.uuid7()) is None
+
+
+def test_finished_jobs_are_deleted_in_batches_and_failed_ones_stay(store: Store, catalog: CatalogRow) -> None:
+    add_jobs(store, catalog, 5)
+    states = ["succeeded", "succeeded", "cancelled", "failed"]
+    for number, state in enumerate(states):
+        row = claimed(store, "anna", NOW_MS)
+        with store.write() as conn:
+            jobs.finish(conn, lease(row), state, "{}", NOW_MS + number)
+    deleted = [store.run(lambda conn: jobs.delete_finished(conn, KIND, NOW_MS + 9, 2)) for _ in range(3)]
+    assert deleted == [2, 1, 0]
+    with store.read() as conn:
+        assert sorted(job.state for job in jobs.list_all(conn, catalog.id, [KIND])) == ["failed", "queued"]
+
+
+def test_open_jobs_are_found_by_subject_and_by_resource(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1)
+
+    def is_open() -> tuple[bool, ...]:
+        look = jobs.is_open_for_subject_or_resource
+        with store.read() as conn:
+            return (
+                look(conn, KIND, job.subject, "elsewhere"),
+                look(conn, KIND, "other", job.resource),
+                look(conn, KIND, "other", "elsewhere"),
+                look(conn, "scan", job.subject, job.resource),
+            )
+
+    assert is_open() == (True, True, False, False)
+    row = claimed(store, "anna", NOW_MS)
+    assert is_open() == (True, True, False, False)
+    with store.write() as conn:
+        jobs.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
+    assert is_open() == (False,) * 4
+    with store.write() as conn:
+        jobs.retry(conn, job.id, NOW_MS)
+    assert is_open() == (True, True, False, False)
+
+
+def test_two_open_jobs_of_a_kind_cannot_do_the_same(store: Store, catalog: CatalogRow) -> None:
+    (first,) = add_jobs(store, catalog, 1, dedup_key="t1")
+    add_jobs(store, catalog, 1, dedup_key="t1", kind="scan")
+    add_jobs(store, catalog, 1, dedup_key="t2")
+    with pytest.raises(DuplicateKeyError):
+        add_jobs(store, catalog, 1, dedup_key="t1")
+    with store.write() as conn:
+        jobs.cancel(conn, first.id, NOW_MS)
+    add_jobs(store, catalog, 1, dedup_key="t1")
+    with pytest.raises(DuplicateKeyError), store.write() as conn:
+        jobs.retry(conn, first.id, NOW_MS)
+
+
+def test_a_job_keeps_its_attachment_until_it_succeeds(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1, attachment=b"document")
+
+    def stored(job_id: UUID = job.id) -> bytes | None:
+        with store.read() as conn:
+            return jobs.attachment(conn, job_id)
+
+    assert stored(uuids.uuid7()) is None
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        jobs.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
+    assert stored() == b"document"
+    with store.write() as conn:
+        jobs.retry(conn, job.id, NOW_MS)
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
+    assert stored() is None

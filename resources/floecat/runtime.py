@@ -166,7 +166,6 @@ class Kernel:
             retention_ms=settings.purge.retention.ms,
         )
         self.purge_queue = JobQueue(store, clock, purge)
-        self.jobs = JobOperations(store, clock, [purge])
         self.drops = DropService(self.tables, clock, purge, self._wake_purge_workers)
         self.metrics = MetricsService(store, clock)
         self.events = CatalogEvents(store, self.metadata_files, readable)
@@ -230,6 +229,7 @@ class Kernel:
             self.registrations,
             reading_s=gateway.delta_compat.wait.seconds,
         )
+        self.jobs = JobOperations(store, clock, [self.purge_queue.kind, self.connector_scans.kind])
 
     def start_workers(self) -> None:
         """Starts the threads behind the requests: purge of dropped tables, removal of what expired."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from uuid import UUID
 
 import msgspec
 
@@ -22,9 +23,16 @@ from floecat.connectors.registrations import TableRegistration, TableRegistratio
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors
+from floecat.jobs.backoff import Backoff
+from floecat.jobs.kinds import JobKind
+from floecat.jobs.queue import JobQueue
+from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.store import connectors, jobs
 from floecat.store.connectors import ConnectorRow
-from floecat.store.engine import Store
+from floecat.store.engine import Connection, Store
+from floecat.store.errors import DuplicateKeyError
+from floecat.store.held_leases import LeaseLostError
+from floecat.store.jobs import JobRow
 
 __all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
 
@@ -33,6 +41,13 @@ _log = logging.getLogger(__name__)
 _MAX_ERROR_LENGTH = 1000
 _DUE_AT_ONCE = 100
 _PRINCIPAL = "connector"
+_LEASE_MS = 60_000
+_MAX_ATTEMPTS = 5
+_RETENTION_MS = 7 * 86_400_000
+
+
+class _ScanPayload(msgspec.Struct, frozen=True):
+    connector_id: UUID
 
 
 class KnownTable(msgspec.Struct, frozen=True):
@@ -111,6 +126,7 @@ class ConnectorScans:
         self._namespaces = namespaces
         self._registrations = registrations
         self._reading_s = reading_s
+        self.kind = self._kind(lambda _report: None)
 
     def scan(self, call: Call, name: str) -> ScanReport:
         """Scans now, whether or not a scheduled scan is due.
@@ -127,25 +143,84 @@ class ConnectorScans:
         Raises:
             StoreUnavailableError: the store does not answer.
         """
+        self._enqueue_due()
+        reports: list[ScanReport] = []
+
+        queue = JobQueue(self._store, self._clock, self._kind(reports.append))
+        while queue.drain_once(max_jobs=1).total:
+            yield from reports
+            reports.clear()
+
+    def _kind(self, told: Callable[[ScanReport], None]) -> JobKind:
+        """Scheduled scans as a kind of job, whose reports go to `told`."""
+
+        def work(job: RunningJob) -> str | None:
+            report = self._work(job)
+            if report is None:
+                return "the connector was deleted"
+            told(report)
+            return report.summary
+
+        return JobKind(
+            name="connector-scan",
+            work=work,
+            lease_ms=_LEASE_MS,
+            max_attempts=_MAX_ATTEMPTS,
+            backoff=Backoff(),
+            retention_ms=_RETENTION_MS,
+        )
+
+    def _enqueue_due(self) -> None:
+        """Makes a job of each scan that is due, and moves its connector to the next one, in one transaction.
+
+        So a scan whose process dies is done again, and none is done twice.
+        """
         now_ms = self._clock.now_ms()
         with self._store.read() as conn:
             due = connectors.due(conn, now_ms, _DUE_AT_ONCE)
         for row in due:
-            next_scan_at_ms = now_ms + row.interval_ms
-            if self._claim(row, next_scan_at_ms):
-                catalog = self._catalogs.by_id(row.catalog_id)
-                yield self._scan(Call(Principal(_PRINCIPAL, catalog.account_id), catalog), row)
+            account_id = self._catalogs.by_id(row.catalog_id).account_id
 
-    def _claim(self, row: ConnectorRow, next_scan_at_ms: int) -> bool:
-        return self._store.run(lambda conn: connectors.claim(conn, row, next_scan_at_ms))
+            def enqueue(conn: Connection, row: ConnectorRow = row, account_id: UUID = account_id) -> None:
+                if connectors.claim(conn, row, now_ms + row.interval_ms):
+                    jobs.insert(conn, self._job(row, account_id, now_ms))
 
-    def _scan(self, call: Call, row: ConnectorRow) -> ScanReport:
+            try:
+                self._store.run(enqueue)
+            except DuplicateKeyError:
+                # its scan before is still open, and the connector stays due until that one has ended
+                _log.info("connector %s is still being scanned", row.name)
+
+    def _job(self, row: ConnectorRow, account_id: UUID, now_ms: int) -> JobRow:
+        return self.kind.new_job(
+            account_id=account_id,
+            catalog_id=row.catalog_id,
+            title=row.name,
+            subject=str(row.id),
+            resource=row.location,
+            payload=_ScanPayload(row.id),
+            created_by=_PRINCIPAL,
+            now_ms=now_ms,
+            dedup_key=str(row.id),
+        )
+
+    def _work(self, job: RunningJob) -> ScanReport | None:
+        connector_id = msgspec.json.decode(job.row.payload, type=_ScanPayload).connector_id
+        with self._store.read() as conn:
+            row = connectors.get(conn, connector_id)
+        if row is None:
+            return None
+        catalog = self._catalogs.by_id(row.catalog_id)
+        return self._scan(Call(Principal(_PRINCIPAL, catalog.account_id), catalog), row, job.check)
+
+    def _scan(self, call: Call, row: ConnectorRow, check: Callable[[], None] = lambda: None) -> ScanReport:
         report = ScanReport(row.name)
         deadline = time.monotonic() + self._reading_s
         try:
             for found in self._services.open(call, row).discover():
+                check()
                 self._take(call, row, found, report, read=time.monotonic() < deadline)
-        except StoreUnavailableError:
+        except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
         except FloecatError as error:
             report.error = error

@@ -26,7 +26,7 @@ from floecat.errors import (
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
-from floecat.store import connectors, delta_tables
+from floecat.store import connectors, delta_tables, jobs
 from floecat.transactions.connector_scans import ScanReport
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
@@ -265,6 +265,38 @@ class TestSchedule:
         assert names(kernel, call, "on") == ["d"]
         row = kernel.connectors.load(call, "on")
         assert row.next_scan_at_ms > row.created_at_ms + row.interval_ms - 1
+
+    def test_a_scan_whose_process_died_is_done_again(
+        self, kernel: Kernel, call: Call, engine: SetEngine, monkeypatch: pytest.MonkeyPatch
+    ):
+        class DiedError(BaseException):
+            pass
+
+        def die(*_: Any, **__: Any) -> TableRegistration:
+            raise DiedError
+
+        delta_log(kernel, "delta/d")
+        connect(kernel, call, "on")
+        with monkeypatch.context() as patch:
+            patch.setattr(kernel.delta_registration, "register", die)
+            with pytest.raises(DiedError):
+                list(kernel.connector_scans.scan_due())
+        (job,) = kernel.jobs.list(call.catalog.id, kinds=["connector-scan"])
+        assert (job.state, job.title, job.attempts) == ("running", "on", 1)
+        assert list(kernel.connector_scans.scan_due()) == []
+        # its lease and its back-off are over
+        with kernel.store.write() as conn:
+            assert jobs.put_back(
+                conn,
+                jobs.Lease(job.id, job.lease_owner or "", job.lease_epoch),
+                "{}",
+                0,
+                error="died",
+                retry_at_ms=0,
+            )
+        assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
+        assert names(kernel, call, "on") == ["d"]
+        assert kernel.jobs.get(job.id).state == "succeeded"
 
     def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/d")

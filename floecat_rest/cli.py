@@ -7,7 +7,7 @@ import sys
 import typer
 
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import catalog, connector, db, demo, docs, serve, table, up, version
+from floecat_rest.commands import catalog, connector, db, demo, docs, job, serve, table, up, version
 from floecat_rest.commands.console import print_error
 
 __all__ = ["app", "main"]
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 for command in (up.up, serve.serve, demo.demo, version.version):
     app.command()(command)
-for group in (db.app, catalog.app, table.app, connector.app, docs.app):
+for group in (db.app, catalog.app, table.app, connector.app, job.app, docs.app):
     app.add_typer(group)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
 from floecat_rest.commands.console import err, print_plain, print_table
 from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+from floecat_rest.commands.times import written_time
 
 if TYPE_CHECKING:
     from floecat.transactions.connector_scans import ScanReport
@@ -102,7 +102,7 @@ def list_connectors(
     table = Table(*headings, box=None, pad_edge=False)
     for row in connectors:
         enabled = "yes" if row.enabled else "no"
-        last_scan = _time(row.last_scan_at_ms)
+        last_scan = written_time(row.last_scan_at_ms)
         namespace, problem = written(row.namespace), row.last_error or ""
         cells = (row.name, row.kind, row.location, namespace, enabled, last_scan, problem)
         table.add_row(*map(Text, cells))
@@ -175,7 +175,3 @@ def _key_and_value(text: str) -> tuple[str, str]:
     if not equals:
         raise BadRequestError(f"Invalid option: {text!r}, expected KEY=VALUE")
     return key, value
-
-
-def _time(at_ms: int | None) -> str:
-    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

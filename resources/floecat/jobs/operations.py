@@ -10,6 +10,7 @@ from floecat.errors import ConflictError, NotFoundError
 from floecat.jobs.kinds import JobKind
 from floecat.store import jobs
 from floecat.store.engine import Connection, Store
+from floecat.store.errors import DuplicateKeyError
 from floecat.store.jobs import JobRow
 
 __all__ = ["JobOperations"]
@@ -46,15 +47,15 @@ class JobOperations:
                 conn, catalog_id, kinds or list(self.kinds), states=states, after=after, limit=limit
             )
 
-    def get(self, job_id: UUID) -> JobRow:
-        """A job.
+    def get(self, catalog_id: UUID, job_id: UUID) -> JobRow:
+        """A job of a catalog.
 
         Raises:
             NotFoundError: there is no such job.
         """
         with self._store.read() as conn:
             row = jobs.get(conn, job_id)
-        if row is None:
+        if row is None or row.catalog_id != catalog_id:
             raise NotFoundError(f"Job does not exist: {job_id}")
         return row
 
@@ -63,27 +64,38 @@ class JobOperations:
         with self._store.read() as conn:
             return jobs.count_by_state(conn)
 
-    def retry(self, job_id: UUID) -> JobRow:
+    def word(self, row: JobRow) -> str:
+        """The state of a job in the words of its kind."""
+        kind = self.kinds.get(row.kind)
+        return row.state if kind is None else kind.word(row.state)
+
+    def retry(self, catalog_id: UUID, job_id: UUID) -> JobRow:
         """Makes a failed or cancelled job due now.
 
         Raises:
             NotFoundError: there is no such job.
             ConflictError: it is in another state, or another job does the same.
         """
-        if not self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms())):
-            raise ConflictError(f"Job {job_id} cannot be retried: it is {self._word(self.get(job_id))}")
-        return self.get(job_id)
+        row = self.get(catalog_id, job_id)
+        try:
+            done = self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms()))
+        except DuplicateKeyError:
+            raise ConflictError(f"Job {job_id} cannot be retried: another open job does the same") from None
+        if not done:
+            raise ConflictError(f"Job {job_id} cannot be retried: it is {self.word(row)}")
+        return self.get(catalog_id, job_id)
 
-    def cancel(self, job_id: UUID) -> JobRow:
+    def cancel(self, catalog_id: UUID, job_id: UUID) -> JobRow:
         """Cancels a job; one that is being worked on stops before its next step.
 
         Raises:
             NotFoundError: there is no such job.
             ConflictError: it is finished, or being cancelled.
         """
+        row = self.get(catalog_id, job_id)
         if not self._store.run(lambda conn: jobs.cancel(conn, job_id, self._clock.now_ms())):
-            raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self._word(self.get(job_id))}")
-        return self.get(job_id)
+            raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self.word(row)}")
+        return self.get(catalog_id, job_id)
 
     def sweep(self, limit: int) -> int:
         """Ends cancellations whose worker died, and deletes jobs past their retention.
@@ -106,7 +118,3 @@ class JobOperations:
             return deleted
 
         return self._store.run(work)
-
-    def _word(self, row: JobRow) -> str:
-        kind = self.kinds.get(row.kind)
-        return row.state if kind is None else kind.word(row.state)

@@ -296,7 +296,7 @@ class TestSchedule:
             )
         assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
         assert names(kernel, call, "on") == ["d"]
-        assert kernel.jobs.get(job.id).state == "succeeded"
+        assert kernel.jobs.get(call.catalog.id, job.id).state == "succeeded"
 
     def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/d")

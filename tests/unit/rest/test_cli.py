@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,11 @@ import msgspec
 import pytest
 
 import floecat
+from floecat.auth.principals import Principal
+from floecat.catalog.calls import Call
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.runtime import kernel
+from floecat.settings import load_settings
 from tests.delta_tables import writable_copy
 
 COMMANDS = (
@@ -38,6 +44,10 @@ COMMANDS = (
     "connector list",
     "connector scan",
     "connector delete",
+    "job",
+    "job list",
+    "job retry",
+    "job cancel",
     "demo",
     "docs",
     "docs settings",
@@ -444,3 +454,28 @@ def test_demo_data_is_written_once() -> None:
 def test_demo_data_needs_a_service() -> None:
     message = one_error(run("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
     assert "Connection refused" in message
+
+
+def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
+    run("table", "register-delta", "ns.orders", (lake / "orders").as_uri())
+    settings = load_settings()
+    with kernel(settings) as opened:
+        gateway = settings.gateway
+        catalog = opened.catalogs.by_prefix(gateway.default_account_id, gateway.default_prefix)
+        call = Call(Principal("anna", gateway.default_account_id), catalog)
+        opened.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
+        (job,) = opened.jobs.list(catalog.id)
+
+    def listed(*arguments: str) -> list[list[str]]:
+        return [line.split()[:5] for line in run("job", "list", *arguments).stdout.splitlines()[1:]]
+
+    assert listed() == [[str(job.id), "purge", "ns.orders", "pending", "0/10"]]
+    assert listed("--kind", "connector-scan") == listed("--state", "dead") == []
+    assert "cannot be retried: it is pending" in one_error(run("job", "retry", str(job.id)), 1)
+    assert run("job", "cancel", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is cancelled\n"
+    assert "cannot be cancelled: it is cancelled" in one_error(run("job", "cancel", str(job.id)), 1)
+    assert [row[3] for row in listed("--state", "cancelled")] == ["cancelled"]
+    assert run("job", "retry", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is due now\n"
+    assert [row[3] for row in listed()] == ["pending"]
+    other = str(uuid.uuid4())
+    assert one_error(run("job", "retry", other), 1) == f"Job does not exist: {other}"

@@ -253,7 +253,10 @@ def _check_representation(representation: ViewRepresentation) -> None:
 
 def _check_header(document: _Document) -> None:
     if document.format_version != SUPPORTED_VIEW_FORMAT_VERSION:
-        raise InvalidMetadataError(f"Unsupported format version: {document.format_version}")
+        raise InvalidMetadataError(
+            f"Unsupported format version: {document.format_version}"
+            f" (supported: {SUPPORTED_VIEW_FORMAT_VERSION})"
+        )
     if not document.location:
         raise InvalidMetadataError("Cannot parse view metadata: `location` is empty")
     try:

@@ -162,7 +162,7 @@ def test_types_are_written_in_the_form_of_the_reference(sent: str, written: str)
     added = read(
         commit(
             parse(document()),
-            update("add-schema", schema=schema(column(1, "a", sent), column(2, "b", nested))),
+            update("add-schema", schema=schema(column(8, "a", sent), column(9, "b", nested))),
         ).metadata
     )["schemas"][-1]["fields"]
     assert added[0]["type"] == written

@@ -51,26 +51,28 @@ class FieldHistory:
                 schema, or is new and reserved for metadata columns.
         """
         for field_id, field in schema.fields_by_id.items():
-            known = self._known.get(field_id)
-            column = f"column {schema.names_by_id[field_id]} (field id {field_id})"
-            if known is None and field_id > HIGHEST_FIELD_ID:
-                raise IllegalArgumentError(
-                    f"Invalid schema: {column} has a reserved id; the highest is {HIGHEST_FIELD_ID}"
-                )
-            if known is None or field_id in free_ids:
-                continue
-            kind = _kind(field.type)
-            before = [old for parent, old in known if parent == schema.parents.get(field_id)]
-            if not before:
-                raise IllegalArgumentError(
-                    f"Invalid schema: {column} of type {kind} takes the id of a column at another place"
-                )
-            if not any(_may_become(old, kind, format_version) for old in before):
-                types = " and ".join(sorted(map(str, before)))
-                raise IllegalArgumentError(
-                    f"Invalid schema: {column} of type {kind} takes the id of a column of type {types},"
-                    f" which may not become {kind} in v{format_version}"
-                )
+            if field_id not in free_ids:
+                problem = self._problem(field_id, schema.parents.get(field_id), field.type, format_version)
+                if problem is not None:
+                    column = f"column {schema.names_by_id[field_id]} (field id {field_id})"
+                    raise IllegalArgumentError(f"Invalid schema: {column} {problem}")
+
+    def _problem(self, field_id: int, parent: int | None, type: Type, format_version: int) -> str | None:
+        known = self._known.get(field_id)
+        if known is None:
+            reserved = field_id > HIGHEST_FIELD_ID
+            return f"has a reserved id; the highest is {HIGHEST_FIELD_ID}" if reserved else None
+        kind = _kind(type)
+        before = [old for place, old in known if place == parent]
+        if any(_may_become(old, kind, format_version) for old in before):
+            return None
+        if not before:
+            return f"of type {kind} takes the id of a column at another place"
+        types = " and ".join(sorted(map(str, before)))
+        return (
+            f"of type {kind} takes the id of a column of type {types},"
+            f" which may not become {kind} in v{format_version}"
+        )
 
 
 def _kind(type: Type) -> _Kind:

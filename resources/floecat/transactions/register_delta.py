@@ -176,7 +176,9 @@ class RegisterDeltaService:
     ) -> tuple[EntryRow, DeltaTableRow]:
         if format_version not in (None, *FORMAT_VERSIONS):
             known = " or ".join(map(str, FORMAT_VERSIONS))
-            raise BadRequestError(f"Invalid format-version: a Delta table reads as version {known}")
+            raise BadRequestError(
+                f"Unsupported format version: v{format_version} (a Delta table reads as version {known})"
+            )
         namespace = namespace_for(self._store, call, "table", identifier)
         root = self.root(call, location)
         entry_id, table_uuid, now_ms = uuids.uuid7(), str(uuid4()), self._clock.now_ms()

@@ -61,7 +61,7 @@ def _view(fields: _Fields) -> _Fields:
     versions = _distinct(versions)
     if "view-uuid" in fields:
         fields["view-uuid"] = _uuid(fields["view-uuid"])
-    if "properties" in fields:
+    if not is_null(fields.get("properties", _NULL)):
         fields["properties"] = _strings(fields["properties"])
     log = [] if is_null(fields.get("version-log", _NULL)) else _elements(fields, "version-log")
     log.sort(key=lambda entry: _moment(entry).timestamp_ms)

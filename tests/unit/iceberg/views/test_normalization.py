@@ -83,7 +83,6 @@ NORMALIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nulls in a field": (with_schema(fields=[SCHEMA["fields"][0] | {"doc": None}]), document()),
     "a schema twice": (document(schemas=[SCHEMA, SCHEMA]), document()),
     "a version twice": (document(versions=[view_version(), view_version()]), document()),
-    "null properties": (document(properties=None), document(properties={})),
     "properties of other values": (
         document(properties={"a": 10, "b": False, "c": None, "d": "e"}),
         document(properties={"a": "10", "b": "false", "d": "e"}),
@@ -183,6 +182,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no time": (with_version(timestamp_ms=...), "timestamp-ms"),
     "no version id": (with_version(version_id=...), "version-id"),
     "namespace as text": (with_version(default_namespace="ns"), "default_namespace|default-namespace"),
+    "null properties": (document(properties=None), "properties is null"),
     "nested property": (document(properties={"a": {"b": "c"}}), "properties"),
     "nested summary": (with_version(summary={"a": []}), "summary"),
     "log without versions": (document(version_log=[{"timestamp-ms": 1}]), "version-id"),

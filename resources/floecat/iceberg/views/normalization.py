@@ -49,12 +49,12 @@ def normalize_version(encoded: bytes) -> bytes:
     Raises:
         IllegalArgumentError: it is no object, or a part has another shape.
     """
-    return encode_json(_version(msgspec.Raw(encoded), _UNSET_ID))
+    return encode_json(_version(msgspec.Raw(encoded), None))
 
 
 def _view(fields: _Fields) -> _Fields:
     schemas = _distinct([_schema(raw) for raw in _elements(fields, "schemas")])
-    only_schema_id = schemas[0]["schema-id"] if len(schemas) == 1 else _UNSET_ID
+    only_schema_id = schemas[0]["schema-id"] if len(schemas) == 1 else None
     versions = [_version(raw, only_schema_id) for raw in _elements(fields, "versions")]
     for version in versions:
         version["representations"] = _distinct(version["representations"])
@@ -113,13 +113,13 @@ def _schema(raw: msgspec.Raw) -> _Fields:
     return decode_fields(schema.raw, "schema") | {"schema-id": schema.schema_id}
 
 
-def _version(raw: msgspec.Raw, only_schema_id: int) -> _Fields:
+def _version(raw: msgspec.Raw, only_schema_id: int | None) -> _Fields:
     fields: _Fields = dict(decode_fields(raw, "view version"))
     if is_null(fields.get("default-catalog", b"")):
         del fields["default-catalog"]
     if is_null(fields.get("default-namespace", _NULL)):
         fields["default-namespace"] = []
-    if _optional(fields, "schema-id", int) in (None, _UNSET_ID):
+    if only_schema_id is not None and _optional(fields, "schema-id", int) in (None, _UNSET_ID):
         fields["schema-id"] = only_schema_id
     fields["summary"] = _strings(fields.get("summary", _NULL))
     fields["representations"] = [_representation(each) for each in _elements(fields, "representations")]

@@ -160,6 +160,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         document(schemas=[SCHEMA, OTHER_SCHEMA], versions=[view_version(schema_id=-1)]),
         "current schema with id -1",
     ),
+    "no schema id in a version of several schemas": (
+        two_versions(
+            schemas=[SCHEMA, OTHER_SCHEMA],
+            versions=[changed(view_version(), {"schema-id": ...}), view_version(version_id=2)],
+        ),
+        "schema-id",
+    ),
     "unknown schema": (with_version(schema_id=7), "current schema with id 7"),
     "two schemas of one id": (
         document(schemas=[SCHEMA, SCHEMA | {"fields": []}]),

@@ -95,7 +95,7 @@ def test_what_is_answered(
             {"current-version-id": 1, "versions": [VERSION, VERSION | {"timestamp-ms": 1}]},
             "two versions have the same id",
         ),
-        ({"schemas": [SENT, ID_AND_DATA]}, "current schema with id -1"),
+        ({"schemas": [SENT, ID_AND_DATA]}, "schema-id"),
         ({"current-version-id": 2}, "current version 2"),
     ],
 )

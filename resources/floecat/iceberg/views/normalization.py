@@ -24,7 +24,7 @@ _Fields = dict[str, Any]
 """A JSON object, of which the values are encoded or new."""
 
 _NULL: Final = msgspec.Raw(b"null")
-_UNSET_ID: Final = -1
+_LAST_ADDED: Final = -1
 
 
 def normalize_view(data: bytes) -> bytes:
@@ -119,7 +119,7 @@ def _version(raw: msgspec.Raw, only_schema_id: int | None) -> _Fields:
         del fields["default-catalog"]
     if is_null(fields.get("default-namespace", _NULL)):
         fields["default-namespace"] = []
-    if only_schema_id is not None and _optional(fields, "schema-id", int) in (None, _UNSET_ID):
+    if only_schema_id is not None and _optional(fields, "schema-id", int) in (None, _LAST_ADDED):
         fields["schema-id"] = only_schema_id
     fields["summary"] = _strings(fields.get("summary", _NULL))
     fields["representations"] = [_representation(each) for each in _elements(fields, "representations")]

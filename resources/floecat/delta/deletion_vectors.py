@@ -42,7 +42,6 @@ __all__ = [
     "framed_range",
     "inline_payload",
     "position_chunks",
-    "positions",
     "unframe",
 ]
 
@@ -227,16 +226,6 @@ def position_chunks(
         chunk = bitmap & BitMap64(range(start, start + _CHUNK_POSITIONS))
         yield np.frombuffer(chunk.to_array(), np.int64)
         start += _CHUNK_POSITIONS
-
-
-def positions(payload: bytes, vector: DeletionVector, data_file: str) -> npt.NDArray[np.int64]:
-    """Returns the positions of all deleted rows, ascending; eight bytes each. See `position_chunks`."""
-    import numpy as np
-
-    chunks = list(position_chunks(payload, vector, data_file))
-    if len(chunks) == 1:
-        return chunks[0]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
 
 
 def _bitmap(payload: bytes, vector: DeletionVector, data_file: str) -> BitMap64:

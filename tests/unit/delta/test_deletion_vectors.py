@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,11 +20,11 @@ from floecat.delta.deletion_vectors import (
     file_of,
     framed_range,
     inline_payload,
-    positions,
+    position_chunks,
     unframe,
 )
-from floecat.delta.z85 import encode_z85
 from floecat.errors import InvalidDeltaTableError
+from tests.clients.delta.writer import z85_encode
 from tests.delta_tables import delta_table
 
 MAGIC = bytes.fromhex("d1d33964")
@@ -32,6 +33,14 @@ UUID_Z85 = "^-aqEH.-t@S}K{vb[*k^"
 TABLE = "s3://bucket/table"
 DATA = "part-0.parquet"
 ROWS = [3, 4, 7, 11, 18, 29]
+
+
+def encode_z85(data: bytes) -> str:
+    return z85_encode(data + bytes(-len(data) % 4))
+
+
+def positions(payload: bytes, vector: DeletionVector, data_file: str) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *position_chunks(payload, vector, data_file)])
 
 
 def payload_of(rows: list[int], *, runs: bool = False) -> bytes:

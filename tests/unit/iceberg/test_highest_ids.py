@@ -9,7 +9,6 @@ import pytest
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.views.builder import apply_view_updates
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     TEXT,
@@ -26,6 +25,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.updates import decode_view_updates
 from tests.view_documents import view_document, view_version
 
 LAST = 2**31 - 1

@@ -10,7 +10,6 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.field_history import HIGHEST_FIELD_ID
 from floecat.iceberg.views.builder import apply_view_updates
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     TEXT,
@@ -27,6 +26,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.updates import decode_view_updates
 from tests.view_documents import view_document, view_version
 
 LAST = 2**31 - 1

@@ -11,7 +11,6 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     append,
@@ -29,6 +28,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
 BIG = 10**1500

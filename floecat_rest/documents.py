@@ -1,6 +1,6 @@
 """Answers that carry a metadata document: spliced from bytes, never parsed and rendered again.
 
-``{"metadata-location": …, "metadata": <the stored bytes>, "config": {…}}``
+``{"metadata-location": …, "metadata": <the stored bytes>, "config": {…}, "labels": {…}}``
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from floecat.catalog.calls import Labels
 from floecat.compression.gzip_members import gzip_member
 from floecat.compression.pieces import Piece
 from floecat.lru_cache import LruCache
@@ -75,6 +76,7 @@ class Documents:
         accept_encoding: str | None,
         *,
         config: Mapping[str, str] | None = None,
+        labels: Labels | None = None,
         etag: str | None = None,
         kept_as: str | None = None,
         mode: str = "all",
@@ -86,12 +88,13 @@ class Documents:
             metadata_location: its file; None for a staged table.
             accept_encoding: header of the request.
             config: client settings; None leaves the field out.
+            labels: of the table or view; None leaves the field out.
             etag: tag of the representation, to be sent.
             kept_as: names the state that the document is of, as the compressed answer is kept under it; None
                 keeps none.
             mode: which form of the document this is.
         """
-        parts = _parts(pieces, metadata_location, config)
+        parts = _parts(pieces, metadata_location, config, labels)
         if not _compresses(pieces, accept_encoding):
             return _found(parts, etag)
         key = _key(parts, kept_as, mode) if kept_as else None
@@ -109,15 +112,24 @@ class Documents:
         accept_encoding: str | None,
         *,
         config: Mapping[str, str],
+        labels: Labels | None = None,
         etag: str,
         mode: str,
     ) -> DocumentResponse | None:
         """As `answer`, kept under the tag; None if a large document had to be compressed for it."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
-            compressed = self._cache.get(_key(_parts(pieces, metadata_location, config), etag, mode))
+            parts = _parts(pieces, metadata_location, config, labels)
+            compressed = self._cache.get(_key(parts, etag, mode))
             return None if compressed is None else _found((compressed,), etag, _GZIP)
         return self.answer(
-            pieces, metadata_location, accept_encoding, config=config, etag=etag, kept_as=etag, mode=mode
+            pieces,
+            metadata_location,
+            accept_encoding,
+            config=config,
+            labels=labels,
+            etag=etag,
+            kept_as=etag,
+            mode=mode,
         )
 
 
@@ -127,11 +139,16 @@ _GZIP = (b"content-encoding", b"gzip")
 
 
 def _parts(
-    pieces: Sequence[Piece], location: str | None, config: Mapping[str, str] | None
+    pieces: Sequence[Piece],
+    location: str | None,
+    config: Mapping[str, str] | None,
+    labels: Labels | None,
 ) -> Sequence[Piece]:
     prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(location)
-    suffix = b"}" if config is None else b',"config":%b}' % msgspec.json.encode(config)
-    return (prefix, *pieces, suffix)
+    beside = b"" if config is None else b',"config":' + msgspec.json.encode(config)
+    if labels is not None:
+        beside += b',"labels":' + msgspec.json.encode(labels)
+    return (prefix, *pieces, beside + b"}")
 
 
 def _key(parts: Sequence[Piece], kept_as: str, mode: str) -> Hashable:

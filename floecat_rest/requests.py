@@ -163,6 +163,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             table.metadata_location,
             self.header(b"accept-encoding"),
             config=table.config if with_config else None,
+            labels=table.labels,
             etag=table.etag,
             kept_as=table.etag,
             mode=mode,
@@ -175,6 +176,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             view.metadata_location,
             self.header(b"accept-encoding"),
             config=view.config,
+            labels=view.labels,
             kept_as=view.etag,
         )
 

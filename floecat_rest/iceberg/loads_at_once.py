@@ -99,6 +99,7 @@ class LoadsAtOnce:
             table.metadata_location,
             header_of(headers, b"accept-encoding"),
             config=table.config,
+            labels=table.labels,
             etag=table.etag,
             mode=mode,
         )

@@ -78,6 +78,17 @@ def test_create_replace_and_drop_with_purge(lake: Lake) -> None:
     assert not lake.warehouse.wait_until_empty(location)
 
 
+def test_replaced_tables_may_change_the_type_of_a_column(lake: Lake) -> None:
+    lake.sql("CREATE TABLE {ns}.filled USING iceberg AS SELECT 1 AS id")
+    lake.sql("CREATE TABLE {ns}.empty (id INT) USING iceberg")
+    for name in ("filled", "empty"):
+        lake.sql(f"CREATE OR REPLACE TABLE {{ns}}.{name} (id STRING) USING iceberg")
+        lake.sql(f"INSERT INTO {{ns}}.{name} VALUES ('x')")
+        lake.sql(f"CREATE OR REPLACE TABLE {{ns}}.{name} USING iceberg AS SELECT array(1) AS id, 'y' AS more")
+        lake.sql(f"ALTER TABLE {{ns}}.{name} ADD COLUMN last DATE")
+        assert lake.sql(f"SELECT * FROM {{ns}}.{name}") == [([1], "y", None)]
+
+
 def test_schema_partitions_and_order_change(lake: Lake) -> None:
     lake.sql(
         "CREATE TABLE {ns}.t (id INT, at TIMESTAMP, point STRUCT<x: INT>)"

@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from floecat.auth.principals import Principal
 from floecat.catalog.calls import Call, PageRequest
-from floecat.iceberg.updates import decode_updates
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
@@ -22,6 +21,7 @@ from tests.contract.answers import etag_of
 from tests.contract.client import Catalog, Namespace, Table
 from tests.contract.documents import ID_AND_DATA, snapshot
 from tests.contract.updates import add_snapshot, set_ref
+from tests.updates import decode_updates
 
 SHORT, LONG = 10, 2000
 

@@ -14,6 +14,7 @@ from tests.contract.updates import (
     add_sort_order,
     add_spec,
     append,
+    remove_snapshot_ref,
     set_current_schema,
     set_default_sort_order,
     set_default_spec,
@@ -51,6 +52,45 @@ class TestSchemas:
         assert made["current-schema-id"] == 0
         assert len(made["schemas"]) == 2
         assert made["last-column-id"] == 3
+
+    @pytest.mark.parametrize("filled", [False, True])
+    def test_id_of_a_dropped_column_keeps_its_type(self, table: Table, filled: bool):
+        table.committed(append(1, 1) if filled else [])
+        table.committed([add_schema(schema(ID, DATA, MORE)), set_current_schema()])
+        table.committed([add_schema(schema(ID, DATA)), set_current_schema()])
+        message = refused(
+            table, add_schema(schema(ID, DATA, column(3, "fresh", "string"))), set_current_schema()
+        )
+        assert message == (
+            "Invalid schema: column fresh (field id 3) of type string takes the id of a column of type int,"
+            " which may not become string in v2"
+        )
+        made = table.committed(
+            [add_schema(schema(ID, DATA, column(3, "fresh", "long"))), set_current_schema()]
+        )
+        assert made["current-schema-id"] == 2
+
+    def test_type_of_a_column_with_rows_stays(self, table: Table):
+        changed = [add_schema(schema(ID, DATA | {"type": "int"})), set_current_schema()]
+        table.committed(append(1, 1))
+        assert "which may not become int" in refused(table, *changed)
+        made = table.committed([remove_snapshot_ref("main"), *changed])
+        assert made["current-schema-id"] == 1
+
+    def test_column_that_moves_into_a_struct_is_refused(self, table: Table):
+        table.committed(append(1, 1))
+        moved = column(3, "s", {"type": "struct", "fields": [DATA]})
+        message = refused(table, add_schema(schema(ID, moved)), set_current_schema())
+        assert message == (
+            "Invalid schema: column s.data (field id 2) of type string takes the id of a column"
+            " at another place"
+        )
+
+    def test_id_of_a_metadata_column_is_refused(self, table: Table):
+        message = refused(table, add_schema(schema(ID, DATA, column(2147483646, "_file", "string"))))
+        assert message == (
+            "Invalid schema: column _file (field id 2147483646) has a reserved id; the highest is 2147483447"
+        )
 
     def test_schema_with_other_identifier_fields_is_another(self, table: Table):
         made = table.committed([add_schema(schema(ID, DATA, identifiers=[1])), set_current_schema()])

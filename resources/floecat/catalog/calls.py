@@ -13,7 +13,18 @@ from floecat.compression.pieces import Piece
 from floecat.fileio.locations import AllowedLocations
 from floecat.store.tables import EntryState
 
-__all__ = ["Call", "Catalog", "EntryKind", "LoadedTable", "LoadedView", "Page", "PageRequest", "RequestKey"]
+__all__ = [
+    "Call",
+    "Catalog",
+    "EntryKind",
+    "FieldLabels",
+    "Labels",
+    "LoadedTable",
+    "LoadedView",
+    "Page",
+    "PageRequest",
+    "RequestKey",
+]
 
 T = TypeVar("T")
 
@@ -71,6 +82,20 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next_token: str | None = None
 
 
+class FieldLabels(msgspec.Struct, frozen=True, rename="kebab"):
+    """Labels of a column, which the current schema need not have."""
+
+    field_id: int
+    labels: Mapping[str, str]
+
+
+class Labels(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """What the catalog says of a table or view beside its metadata (Iceberg REST specification, `Labels`)."""
+
+    object_labels: Mapping[str, str] = {}
+    fields: Sequence[FieldLabels] = ()
+
+
 class LoadedTable(msgspec.Struct, frozen=True):
     """A table as a front end renders it."""
 
@@ -89,6 +114,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """The metadata file is made from another log; it may be deleted and made again."""
     table_uuid: str | None = None
     """UUID of the table, where it is known without a look at the document."""
+    labels: Labels | None = None
 
     @property
     def metadata(self) -> bytes:
@@ -109,3 +135,4 @@ class LoadedView(msgspec.Struct, frozen=True):
     config: Mapping[str, str] = {}
     etag: str | None = None
     """Names this state; the REST specification sends no tags of views."""
+    labels: Labels | None = None

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from floecat.catalog.calls import Catalog
+from floecat.catalog.calls import Catalog, Labels
 from floecat.catalog.documents import Document, KnownStates
 from floecat.iceberg.json_arrays import fragment_size
 from floecat.iceberg.metadata import TableMetadata
@@ -35,6 +35,8 @@ class Entry(msgspec.Struct, Generic[V], frozen=True):
     identifier: TableIdentifier
     row: tables.EntryRow
     document: Document[V]
+    labels: Labels | None = None
+    """Nothing sets them yet."""
 
 
 class Entries:

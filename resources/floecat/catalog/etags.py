@@ -1,7 +1,8 @@
 """Entity tags of tables.
 
-A tag names one representation: the state of the entry, and the snapshots mode. Create, commit, register and
-load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state, with another tag.
+A tag names one representation: the state of the entry, the snapshots mode, and the labels. Create, commit,
+register and load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state, with
+another tag.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Literal
 
+import msgspec
+
+from floecat.catalog.calls import Labels
 from floecat.store.tables import EntryState
 
 __all__ = ["SnapshotsMode", "etag_of", "matches"]
@@ -17,10 +21,12 @@ SnapshotsMode = Literal["all", "refs"]
 """Which snapshots a load returns: all, or those that a branch or tag points at."""
 
 
-def etag_of(state: EntryState, snapshots: SnapshotsMode = "all") -> str:
+def etag_of(state: EntryState, snapshots: SnapshotsMode = "all", labels: Labels | None = None) -> str:
     """The entity tag, quoted and weak: the bytes may be compressed or not."""
     named = f"{state.id.hex}|{state.version}|{snapshots}|{state.metadata_location}"
     digest = blake2b(named.encode(), digest_size=16)
+    if labels is not None:
+        digest.update(b"|" + msgspec.json.encode(labels, order="deterministic"))
     return f'W/"{digest.hexdigest()}"'
 
 

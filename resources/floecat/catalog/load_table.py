@@ -125,12 +125,20 @@ class TableLoader:
     ) -> LoadedTable:
         state = entry.row.state
         location = state.metadata_location
-        etag = etag_of(state, mode)
+        etag = etag_of(state, mode, entry.labels)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
         config = self._config.of(entry.row.location)
         table_uuid = entry.row.object_uuid
-        return LoadedTable(_pieces(entry, mode), location, etag, config, state=state, table_uuid=table_uuid)
+        return LoadedTable(
+            _pieces(entry, mode),
+            location,
+            etag,
+            config,
+            state=state,
+            table_uuid=table_uuid,
+            labels=entry.labels,
+        )
 
     def loaded(
         self, pieces: Sequence[Piece], state: EntryState | None, location: str, table_uuid: str

@@ -69,7 +69,8 @@ class ViewService:
             entry.document.data,
             entry.row.metadata_location,
             self._config.of(entry.row.location),
-            etag_of(entry.row.state),
+            etag_of(entry.row.state, labels=entry.labels),
+            entry.labels,
         )
 
     def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:

@@ -22,7 +22,6 @@ from floecat.delta.deletion_vectors import (
     VERSION_RANGE,
     DeletionVector,
     check,
-    check_content,
     check_file_version,
     file_of,
     framed_range,
@@ -183,7 +182,6 @@ class DeleteFiles:
 
         def write(item: tuple[_Vector, bytes, str]) -> tuple[int, int, int]:
             vector, payload, path = item
-            check_content(payload, vector.descriptor, vector.data_file)
             blob = DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
             made = write_puffin([blob])
             self._artifacts.write(self._allowed, path, made.data)

@@ -2,12 +2,15 @@
 
 A vector is a bitmap of the rows of one data file that are deleted. It is in the log itself (storage type
 `i`), or in a file of one or more of them, each framed by its length and a checksum (`u`, `p`). Whatever the
-storage, its *payload* is the same: a magic number and a 64-bit Roaring bitmap.
+storage, its *payload* is the same: a magic number and a 64-bit Roaring bitmap in the portable format, which
+pyroaring reads. It validates each container but takes bytes after the bitmap, wrong offsets and wrong counts
+of run containers. These change no row: the size, checksum and number of rows in the log are compared, too.
 
 Every fault is an `InvalidDeltaTableError` that names the data file and the file of the vector, and never
 quotes what was read.
 
-Source: Delta protocol, "Deletion Vectors" and "Deletion Vector Format".
+Source: Delta protocol, "Deletion Vectors" and "Deletion Vector Format"; RoaringFormatSpec, "Extension for
+64-bit implementations".
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from urllib.parse import unquote
 from uuid import UUID
 
 import msgspec
+from pyroaring import BitMap64
 
-from floecat.delta.roaring import BitmapError, bitmap_chunks, bitmap_extent, check_bitmap
 from floecat.delta.z85 import decode_z85
 from floecat.errors import InvalidDeltaTableError
 
@@ -34,13 +37,11 @@ __all__ = [
     "VERSION_RANGE",
     "DeletionVector",
     "check",
-    "check_content",
     "check_file_version",
     "file_of",
     "framed_range",
     "inline_payload",
     "position_chunks",
-    "positions",
     "unframe",
 ]
 
@@ -55,6 +56,10 @@ _NOTHING_DELETED = _MAGIC + bytes(8)
 _ENCODED_UUID_LENGTH = 20
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _WORD = struct.Struct(">I")
+# The largest upper half of a position that the Java readers of Delta and Iceberg take.
+_MAX_KEY = (1 << 31) - 2
+# Bounds a chunk: a bitmap of a few kilobytes can hold billions of positions.
+_CHUNK_POSITIONS = 1 << 20
 
 
 class DeletionVector(msgspec.Struct, frozen=True):
@@ -175,7 +180,10 @@ def inline_payload(vector: DeletionVector, data_file: str) -> bytes:
 
 
 def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | None = None) -> None:
-    """Checks a payload by its headers, which costs little for a vector of any size.
+    """Checks a payload.
+
+    A checksum tells how a payload was transported, not whether it was right, and readers of what is copied as
+    it is fail on it, or delete other rows.
 
     Args:
         payload: the vector's payload.
@@ -187,31 +195,13 @@ def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | No
         InvalidDeltaTableError: it is no bitmap, deletes another number of rows than the log says, or rows
             that the data file does not have.
     """
-    try:
-        deleted, last = bitmap_extent(_bitmap(payload))
-    except BitmapError as error:
-        raise _fault(vector, data_file, error) from None
-    if deleted != vector.cardinality:
+    bitmap = _bitmap(payload, vector, data_file)
+    if len(bitmap) != vector.cardinality:
         raise _fault(vector, data_file, "its number of rows is not the one in the log")
-    if rows is not None and last is not None and last >= rows:
+    if rows is not None and bitmap and (last := bitmap.max()) >= rows:
         raise _fault(
             vector, data_file, f"it deletes row {last}, counted from 0, and the file has {rows} rows"
         )
-
-
-def check_content(payload: bytes, vector: DeletionVector, data_file: str) -> None:
-    """Checks that the content of a payload is what its headers say.
-
-    Not needed where its positions are decoded. A checksum tells how a payload was transported, not whether it
-    was right, and readers of what is copied as it is fail on it, or delete other rows.
-
-    Raises:
-        InvalidDeltaTableError: the bitmap contradicts itself.
-    """
-    try:
-        check_bitmap(_bitmap(payload))
-    except BitmapError as error:
-        raise _fault(vector, data_file, error) from None
 
 
 def position_chunks(
@@ -225,32 +215,36 @@ def position_chunks(
         data_file: the file whose rows it deletes, for messages.
 
     Raises:
-        InvalidDeltaTableError: the bitmap contradicts itself. Positions before the fault may have been
-            yielded.
+        InvalidDeltaTableError: it is no bitmap.
     """
-    try:
-        yield from bitmap_chunks(_bitmap(payload))
-    except BitmapError as error:
-        raise _fault(vector, data_file, error) from None
-
-
-def positions(payload: bytes, vector: DeletionVector, data_file: str) -> npt.NDArray[np.int64]:
-    """Returns the positions of all deleted rows, ascending; eight bytes each. See `position_chunks`."""
     import numpy as np
 
-    chunks = list(position_chunks(payload, vector, data_file))
-    if len(chunks) == 1:
-        return chunks[0]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+    bitmap = _bitmap(payload, vector, data_file)
+    end, start = bitmap.max() + 1 if bitmap else 0, 0
+    while start < end:
+        start = bitmap.next_set_bit(start)
+        chunk = bitmap & BitMap64(range(start, start + _CHUNK_POSITIONS))
+        yield np.frombuffer(chunk.to_array(), np.int64)
+        start += _CHUNK_POSITIONS
 
 
-def _bitmap(payload: bytes) -> bytes:
+def _bitmap(payload: bytes, vector: DeletionVector, data_file: str) -> BitMap64:
     magic = payload[: len(_MAGIC)]
     if magic in _OLD_MAGICS:
-        raise BitmapError("it has the magic number of an older format, 1681511376 instead of 1681511377")
+        raise _fault(
+            vector,
+            data_file,
+            "it has the magic number of an older format, 1681511376 instead of 1681511377",
+        )
     if magic != _MAGIC:
-        raise BitmapError("its magic number is not 1681511377")
-    return payload[len(_MAGIC) :]
+        raise _fault(vector, data_file, "its magic number is not 1681511377")
+    try:
+        bitmap = BitMap64.deserialize(payload[len(_MAGIC) :])
+    except (ValueError, IndexError):  # an IndexError for no bytes at all
+        raise _fault(vector, data_file, "its bitmap is damaged") from None
+    if bitmap and bitmap.max() >> 32 > _MAX_KEY:
+        raise _fault(vector, data_file, "it deletes rows that readers cannot count up to")
+    return bitmap
 
 
 def _location(vector: DeletionVector, table_location: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from base64 import b85decode, b85encode
+from base64 import b85decode
 
-__all__ = ["decode_z85", "encode_z85"]
+__all__ = ["decode_z85"]
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 # The standard library's base 85 differs by its alphabet only (RFC 1924), in which a blank is no digit.
 _RFC1924 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 _TO_RFC1924 = bytes(_RFC1924[_Z85.index(code)] if code in _Z85 else ord(" ") for code in range(256))
-_FROM_RFC1924 = bytes.maketrans(_RFC1924, _Z85)
 
 
 def decode_z85(text: str) -> bytes:
@@ -38,9 +37,3 @@ def decode_z85(text: str) -> bytes:
     if missing > 3 or any(data[-4 : missing - 4]):
         raise ValueError("the text is not Z85")
     return data[:-4] + data[missing - 4 :]
-
-
-def encode_z85(data: bytes) -> str:
-    """Writes bytes as Z85. Zero bytes fill up the last four; the reader has to know where the data ends."""
-    padded = data + bytes(-len(data) % 4)
-    return b85encode(padded).translate(_FROM_RFC1924).decode("ascii")

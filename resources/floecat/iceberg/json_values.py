@@ -20,7 +20,6 @@ __all__ = [
     "describe_decode_error",
     "encode_json",
     "is_null",
-    "tags_of",
     "take_json",
 ]
 
@@ -98,15 +97,6 @@ def take_json(raw: RawJson, what: str) -> bytes:
     except UnicodeDecodeError:
         raise IllegalArgumentError(f"Invalid {what}: not valid UTF-8") from None
     return data
-
-
-def tags_of(raw: RawJson, field: str) -> list[str]:
-    """What tells the objects of an array apart, for a message; nothing if it cannot be read."""
-    try:
-        elements = msgspec.json.decode(raw, type=list[dict[str, msgspec.Raw]])
-        return [msgspec.json.decode(element[field], type=str) for element in elements]
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError):
-        return []
 
 
 def is_null(raw: RawJson) -> bool:

@@ -137,8 +137,8 @@ class TableMetadata:
         present = {
             name: fragment for name, fragment in fields.items() if not is_null(fragment_bytes(fragment))
         }
+        header = read_header(present)  # first, as another version may have other fields
         _check_arrays(present)
-        header = read_header(present)
         properties = _decode_small(present, "properties", dict[str, str])
         refs = _decode_small(present, "refs", dict[str, SnapshotRef])
         if "refs" not in present and header.current_snapshot_id is not None:

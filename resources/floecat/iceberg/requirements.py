@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from floecat.errors import BadRequestError, CommitFailedError, IllegalArgumentError
-from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error, tags_of
+from floecat.errors import CommitFailedError, IllegalArgumentError
+from floecat.iceberg.json_values import Int32, Int64
 from floecat.iceberg.metadata import TableMetadata
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "AssertTableUuid",
     "TableRequirement",
     "check_requirements",
-    "decode_requirements",
 ]
 
 
@@ -92,32 +91,6 @@ TableRequirement: TypeAlias = (
     | AssertDefaultSortOrderId
 )
 """Any requirement, told apart by `type`."""
-
-_TYPES = frozenset(str(requirement.__struct_config__.tag) for requirement in TableRequirement.__args__)
-
-_decoder = msgspec.json.Decoder(list[TableRequirement])
-
-
-def decode_requirements(raw: RawJson) -> list[TableRequirement]:
-    """Decodes the `requirements` of a commit.
-
-    Args:
-        raw: the encoded array.
-
-    Raises:
-        BadRequestError: malformed, or a type is unknown; the message names it.
-    """
-    try:
-        return _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise BadRequestError(_explain(raw, error)) from None
-
-
-def _explain(raw: RawJson, error: Exception) -> str:
-    for name in tags_of(raw, "type"):
-        if name not in _TYPES:
-            return f"Unknown requirement type: {name[:80]}"
-    return f"Invalid table requirements: {describe_decode_error(error)}"
 
 
 def check_requirements(requirements: Sequence[TableRequirement], metadata: TableMetadata | None) -> None:

@@ -17,17 +17,12 @@ import pyarrow.compute as pc
 
 from floecat.iceberg.types import PrimitiveType
 
-__all__ = ["encode", "encode_one", "is_encodable"]
+__all__ = ["encode", "encode_one"]
 
 _INTS = frozenset({"int", "date"})
 _LONGS = frozenset({"long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _BYTES = frozenset({"string", "binary", "fixed", "uuid"})
 _FLOATS = {"float": "<f4", "double": "<f8"}
-
-
-def is_encodable(type: PrimitiveType) -> bool:
-    """Whether values of the type have a binary form."""
-    return type.name in _ENCODERS
 
 
 def encode(values: pa.Array, type: PrimitiveType) -> pa.BinaryArray:
@@ -39,7 +34,7 @@ def encode(values: pa.Array, type: PrimitiveType) -> pa.BinaryArray:
     Args:
         values: for `decimal` of type decimal128 at the scale of the column, for `date` and the types of
             time also plain integers in the unit of the type, for all others of the Arrow type of that name.
-        type: the Iceberg type, see `is_encodable`.
+        type: the Iceberg type, one with a binary form.
     """
     return _ENCODERS[type.name](values)
 
@@ -50,7 +45,7 @@ def encode_one(value: object, type: PrimitiveType) -> bytes:
     Args:
         value: bool; int (for `decimal` the unscaled value, for types of time in their unit); float; str or
         bytes.
-        type: the Iceberg type, see `is_encodable`.
+        type: the Iceberg type, one with a binary form.
 
     Raises:
         OverflowError: an integer or a `float` that the type cannot hold.

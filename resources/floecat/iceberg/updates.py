@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from floecat.errors import BadRequestError
-from floecat.iceberg.json_values import Int32, Int64, RawJson, describe_decode_error, tags_of
+from floecat.iceberg.json_values import Int32, Int64
 from floecat.iceberg.refs import SnapshotRef
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "SetStatistics",
     "TableUpdate",
     "UpgradeFormatVersion",
-    "decode_updates",
 ]
 
 LAST_ADDED = -1
@@ -250,32 +248,3 @@ TableUpdate: TypeAlias = (
     | RemoveEncryptionKey
 )
 """Any change of a table, told apart by `action`."""
-
-_VIEW_ACTIONS = frozenset({"add-view-version", "set-current-view-version"})
-_ACTIONS = frozenset(str(update.__struct_config__.tag) for update in TableUpdate.__args__)
-
-_decoder = msgspec.json.Decoder(list[TableUpdate])
-
-
-def decode_updates(raw: RawJson) -> list[TableUpdate]:
-    """Decodes the `updates` of a commit.
-
-    Args:
-        raw: the encoded array.
-
-    Raises:
-        BadRequestError: malformed, or an action is unknown; the message names it.
-    """
-    try:
-        return _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise BadRequestError(_explain(raw, error)) from None
-
-
-def _explain(raw: RawJson, error: Exception) -> str:
-    for action in tags_of(raw, "action"):
-        if action in _VIEW_ACTIONS:
-            return f"Cannot apply update {action} to a table"
-        if action not in _ACTIONS:
-            return f"Unknown update action: {action[:80]}"
-    return f"Invalid table updates: {describe_decode_error(error)}"

@@ -27,7 +27,6 @@ __all__ = [
     "Scope",
     "claim",
     "delete_expired",
-    "find",
     "finish",
     "release",
 ]
@@ -164,16 +163,6 @@ def claim(
         if conn.change(_TAKE_OVER, taken) == 1:
             return Claimed(taken_over=not expired)
     raise TransactionConflictError("Another request with this idempotency key was faster")
-
-
-def find(conn: Connection, scope: Scope, now_ms: int) -> InProgress | Finished | None:
-    """What became of a key; `None` if it was never used, was released, or expired."""
-    record = _look(conn, _of(scope))
-    if record is None or record.expires_at_ms <= now_ms:
-        return None
-    if record.outcome is None:
-        return InProgress(record.claimed_at_ms)
-    return Finished(record.outcome, record.expires_at_ms)
 
 
 def finish(conn: Connection, scope: Scope, owner: UUID, *, outcome: bytes, expires_at_ms: int) -> bool:

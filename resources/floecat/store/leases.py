@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from floecat.store.connections import Connection, PerDialect
 from floecat.store.schema import leases as _leases
 
-__all__ = ["LeaseRow", "acquire", "get", "release", "renew"]
+__all__ = ["acquire", "release", "renew"]
 
 
 def _acquiring(statement: sqlite.Insert | postgresql.Insert) -> sa.Executable:
@@ -31,18 +30,6 @@ _ACQUIRE: Final = PerDialect(_acquiring(sqlite.insert(_leases)), _acquiring(post
 _HELD: Final = (_leases.c.name == sa.bindparam("lease"), _leases.c.owner == sa.bindparam("holder"))
 _RENEW: Final = sa.update(_leases).where(*_HELD).values(expires_at_ms=sa.bindparam("expires_at_ms"))
 _RELEASE: Final = sa.delete(_leases).where(*_HELD)
-_GET: Final = sa.select(
-    _leases.c.name, _leases.c.owner, _leases.c.acquired_at_ms, _leases.c.expires_at_ms
-).where(_leases.c.name == sa.bindparam("lease"))
-
-
-class LeaseRow(msgspec.Struct, frozen=True):
-    """Who holds a name, and until when."""
-
-    name: str
-    owner: UUID
-    acquired_at_ms: int
-    expires_at_ms: int
 
 
 def acquire(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: int) -> bool:
@@ -77,9 +64,3 @@ def release(conn: Connection, name: str, owner: UUID) -> bool:
         False if the owner did not hold it.
     """
     return conn.change(_RELEASE, {"lease": name, "holder": owner}) == 1
-
-
-def get(conn: Connection, name: str) -> LeaseRow | None:
-    """The lease of this name, which may have expired; `None` if nobody holds it."""
-    row = conn.first(_GET, {"lease": name})
-    return None if row is None else LeaseRow(*row)

@@ -12,25 +12,9 @@ from floecat.store.connections import Connection
 from floecat.store.schema import metrics_reports as _reports
 from floecat.store.statements import LIMIT
 
-__all__ = ["MetricsReportRow", "delete_before", "insert", "list_for"]
+__all__ = ["MetricsReportRow", "delete_before", "insert"]
 
 _INSERT: Final = sa.insert(_reports)
-_LIST: Final = (
-    sa.select(
-        _reports.c.id,
-        _reports.c.catalog_id,
-        _reports.c.entry_id,
-        _reports.c.table_name,
-        _reports.c.report_type,
-        _reports.c.snapshot_id,
-        _reports.c.body,
-        _reports.c.received_at_ms,
-        _reports.c.principal,
-    )
-    .where(_reports.c.entry_id == sa.bindparam("entry_id"))
-    .order_by(_reports.c.received_at_ms.desc(), _reports.c.id.desc())
-    .limit(LIMIT)
-)
 _doomed: Final = (
     sa.select(_reports.c.id)
     .where(_reports.c.received_at_ms < sa.bindparam("before_ms"))
@@ -64,11 +48,6 @@ def insert(conn: Connection, row: MetricsReportRow) -> None:
         ForeignKeyError: there is no such catalog.
     """
     conn.change(_INSERT, msgspec.structs.asdict(row))
-
-
-def list_for(conn: Connection, entry_id: UUID, limit: int) -> list[MetricsReportRow]:
-    """The newest reports of a table, newest first; also after it was dropped."""
-    return [MetricsReportRow(*row) for row in conn.all(_LIST, {"entry_id": entry_id, "limit": limit})]
 
 
 def delete_before(conn: Connection, before_ms: int, limit: int) -> int:

@@ -25,7 +25,6 @@ __all__ = [
     "NamespaceRow",
     "children",
     "delete",
-    "exists",
     "get",
     "get_with_kind",
     "has_content",
@@ -61,7 +60,6 @@ _GET_WITH_KIND: Final = (
     )
     .where(*_NAMED)
 )
-_EXISTS: Final = sa.select(sa.literal(1)).where(*_NAMED)
 _PAGE: Final = (
     _SELECT.where(
         _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
@@ -140,12 +138,6 @@ def get_with_kind(
     }
     row = conn.first(_GET_WITH_KIND, parameters)
     return None if row is None else (_record(row[:-1]), row[-1])
-
-
-def exists(conn: Connection, catalog_id: UUID, namespace: Namespace) -> bool:
-    """Whether there is a namespace of this name."""
-    parameters = {"catalog_id": catalog_id, "physical_name": physical_name(namespace)}
-    return conn.first(_EXISTS, parameters) is not None
 
 
 def children(

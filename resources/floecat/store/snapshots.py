@@ -17,12 +17,10 @@ from floecat.store.schema import snapshots as _snapshots
 __all__ = [
     "RefRow",
     "SnapshotRow",
-    "delete_all",
     "delete_many",
     "insert_many",
     "insert_refs",
     "list_all",
-    "list_refs",
     "replace_refs",
     "row_of",
 ]
@@ -31,7 +29,6 @@ _INSERT: Final = sa.insert(_snapshots)
 _DELETE: Final = sa.delete(_snapshots).where(
     _snapshots.c.entry_id == sa.bindparam("of_entry"), _snapshots.c.snapshot_id == sa.bindparam("id")
 )
-_DELETE_ALL: Final = sa.delete(_snapshots).where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
 _LIST: Final = (
     sa.select(
         _snapshots.c.snapshot_id,
@@ -47,11 +44,6 @@ _LIST: Final = (
 )
 _INSERT_REFS: Final = sa.insert(_refs)
 _DELETE_REFS: Final = sa.delete(_refs).where(_refs.c.entry_id == sa.bindparam("of_entry"))
-_LIST_REFS: Final = (
-    sa.select(_refs.c.name, _refs.c.type, _refs.c.snapshot_id)
-    .where(_refs.c.entry_id == sa.bindparam("of_entry"))
-    .order_by(_refs.c.name)
-)
 
 
 class SnapshotRow(msgspec.Struct, frozen=True):
@@ -104,11 +96,6 @@ def delete_many(conn: Connection, entry_id: UUID, snapshot_ids: Iterable[int]) -
     conn.change_many(_DELETE, [{"of_entry": entry_id, "id": snapshot_id} for snapshot_id in snapshot_ids])
 
 
-def delete_all(conn: Connection, entry_id: UUID) -> None:
-    """Deletes every snapshot of a table, for metadata that replaces all there was."""
-    conn.change(_DELETE_ALL, {"of_entry": entry_id})
-
-
 def list_all(conn: Connection, entry_id: UUID) -> list[SnapshotRow]:
     """Snapshots of a table, ordered by sequence number and time."""
     return [SnapshotRow(*row) for row in conn.all(_LIST, {"of_entry": entry_id})]
@@ -132,8 +119,3 @@ def insert_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> Non
         ForeignKeyError: there is no such table.
     """
     conn.change_many(_INSERT_REFS, [{"entry_id": entry_id, **msgspec.structs.asdict(ref)} for ref in refs])
-
-
-def list_refs(conn: Connection, entry_id: UUID) -> list[RefRow]:
-    """Refs of a table, ordered by name."""
-    return [RefRow(*row) for row in conn.all(_LIST_REFS, {"of_entry": entry_id})]

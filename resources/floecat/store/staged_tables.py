@@ -17,7 +17,7 @@ from floecat.store.errors import TransactionConflictError
 from floecat.store.schema import staged_tables as _staged
 from floecat.store.statements import LIMIT, insert_if_absent
 
-__all__ = ["StagedTableRow", "delete", "delete_expired", "find", "get", "insert"]
+__all__ = ["StagedTableRow", "delete", "delete_expired", "find", "insert"]
 
 _SELECT: Final = sa.select(
     _staged.c.id,
@@ -89,15 +89,6 @@ def insert(conn: Connection, row: StagedTableRow, now_ms: int) -> StagedTableRow
     if kept is None:
         raise TransactionConflictError("The staged table was just removed")
     return StagedTableRow(*kept)
-
-
-def get(
-    conn: Connection, catalog_id: UUID, namespace: str, name: str, stage_id: str, *, now_ms: int
-) -> StagedTableRow | None:
-    """The table that is staged under a name and a stage id; `None` if there is none, or it expired."""
-    row = conn.first(_GET, _of(catalog_id, namespace, name, stage_id))
-    staged = None if row is None else StagedTableRow(*row)
-    return staged if staged is not None and staged.expires_at_ms > now_ms else None
 
 
 def find(conn: Connection, catalog_id: UUID, namespace: str, name: str, now_ms: int) -> list[StagedTableRow]:

@@ -41,7 +41,6 @@ __all__ = [
     "scan",
     "state",
     "swap",
-    "with_object_uuid",
 ]
 
 _ENTRY_COLUMNS: Final = (
@@ -193,14 +192,6 @@ _SCAN: Final = (
 )
 _FIRST_ID: Final = UUID(int=0)
 _NOTHING_KNOWN: Final = (None, None, None)
-_WITH_OBJECT_UUID: Final = (
-    sa.select(*_ENTRY_COLUMNS)
-    .where(
-        _entries.c.catalog_id == sa.bindparam("catalog_id"),
-        _entries.c.object_uuid == sa.bindparam("object_uuid"),
-    )
-    .order_by(_entries.c.id)
-)
 _INSERT: Final = sa.insert(_entries)
 _INSERT_DOCUMENT: Final = sa.insert(_documents)
 _EXPECTED: Final = (
@@ -393,12 +384,6 @@ def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[En
     """
     parameters = {"kind": kind, "after": after or _FIRST_ID, "limit": limit}
     return [EntryRow(*row) for row in conn.all(_SCAN, parameters)]
-
-
-def with_object_uuid(conn: Connection, catalog_id: UUID, object_uuid: str) -> list[EntryRow]:
-    """Entries whose metadata has this UUID: one table that was registered under several names."""
-    parameters = {"catalog_id": catalog_id, "object_uuid": object_uuid}
-    return [EntryRow(*row) for row in conn.all(_WITH_OBJECT_UUID, parameters)]
 
 
 def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:

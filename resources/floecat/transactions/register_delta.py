@@ -170,7 +170,9 @@ class RegisterDeltaService:
     ) -> tuple[Prepared[EncodedDocument], DeltaTableRow]:
         if format_version not in (None, *FORMAT_VERSIONS):
             known = " or ".join(map(str, FORMAT_VERSIONS))
-            raise BadRequestError(f"Invalid format-version: a Delta table reads as version {known}")
+            raise BadRequestError(
+                f"Unsupported format version: v{format_version} (a Delta table reads as version {known})"
+            )
         namespace = namespace_for(self._store, call, "table", identifier)
         root = self.root(call, location)
         table_uuid = str(uuid4())

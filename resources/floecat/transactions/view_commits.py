@@ -23,6 +23,7 @@ from floecat.iceberg.views.builder import (
 )
 from floecat.iceberg.views.integrity import check_view_integrity
 from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.normalization import normalize_view
 from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.transactions.locations import check_locations, chosen_location
@@ -152,7 +153,8 @@ class ViewCommitService:
         def prepare() -> Prepared[ViewMetadata]:
             row = namespace_for(self._store, call, "view", identifier)
             check_metadata_location(metadata_location)
-            metadata = ViewMetadata.parse(self._files.read(call.catalog.allowed, metadata_location))
+            data = self._files.read(call.catalog.allowed, metadata_location)
+            metadata = ViewMetadata.parse(normalize_view(data))
             check_stored_text(metadata.view_uuid, "view-uuid")
             check_view_integrity(metadata)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)

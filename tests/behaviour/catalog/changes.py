@@ -9,12 +9,11 @@ from typing import Any
 from msgspec import Raw
 
 from floecat.catalog.calls import Call, LoadedTable
-from floecat.iceberg.requirements import decode_requirements
-from floecat.iceberg.updates import decode_updates
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.table_changes import TableChange
+from tests.updates import decode_requirements, decode_updates
 
 SCHEMA = Raw(
     json.dumps(

@@ -12,13 +12,13 @@ import pytest
 from msgspec import Raw
 
 from floecat.catalog.calls import Call, PageRequest
-from floecat.iceberg.views.updates import decode_view_updates
 from floecat.runtime import Kernel
 from floecat.transactions.commit import CreateTable
 from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy
+from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
 

@@ -8,14 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from uuid import UUID
 
+import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
-from floecat.store import accounts, catalogs, namespaces, tables
+from floecat.store import accounts, catalogs, namespaces, schema, tables
 from floecat.store.commit_log import CommitLogEntry
 from floecat.store.documents import compress
 from floecat.store.engine import Connection, Store
+from floecat.store.snapshots import RefRow
 
 __all__ = [
     "JSON",
@@ -26,6 +28,7 @@ __all__ = [
     "at_once",
     "entry_of",
     "log_entry",
+    "refs_of",
     "swap",
 ]
 
@@ -116,6 +119,13 @@ def swap(
         object_uuid=row.object_uuid,
         now_ms=NOW_MS + 1,
     )
+
+
+def refs_of(conn: Connection, entry_id: UUID) -> list[RefRow]:
+    """The refs of a table, ordered by name."""
+    refs = schema.refs.c
+    statement = sa.select(refs.name, refs.type, refs.snapshot_id).where(refs.entry_id == entry_id)
+    return [RefRow(*row) for row in conn.all(statement.order_by(refs.name), {})]
 
 
 def log_entry(name: str, operation: str = "commit") -> CommitLogEntry:

@@ -26,9 +26,8 @@ def test_the_first_one_stays(store: Store, row: StagedTableRow) -> None:
     with store.write() as conn:
         assert staged_tables.insert(conn, row, NOW_MS) == row
         assert staged_tables.insert(conn, again, NOW_MS) == row
-        assert staged_tables.get(conn, row.catalog_id, "a.b", "t", "stage", now_ms=NOW_MS + 99) == row
-        assert staged_tables.get(conn, row.catalog_id, "a.b", "t", "stage", now_ms=NOW_MS + 100) is None
-        assert staged_tables.get(conn, row.catalog_id, "a.b", "t", "other", now_ms=NOW_MS) is None
+        assert staged_tables.find(conn, row.catalog_id, "a.b", "t", NOW_MS + 99) == [row]
+        assert staged_tables.find(conn, row.catalog_id, "a.b", "t", NOW_MS + 100) == []
         replaced = staged_tables.insert(conn, again, NOW_MS + 100)  # the first one expired
         assert replaced == again
 

@@ -9,10 +9,10 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import snapshots, tables, views
+from floecat.store import snapshots, tables
 from floecat.store.catalogs import CatalogRow
-from floecat.store.documents import compress, decompress
-from floecat.store.engine import Connection, Store
+from floecat.store.documents import decompress
+from floecat.store.engine import Store
 from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.tables import EntryRow, EntryState
@@ -24,6 +24,7 @@ from tests.behaviour.store.rows import (
     add_namespace,
     at_once,
     entry_of,
+    refs_of,
     swap,
 )
 
@@ -189,7 +190,7 @@ def test_one_of_many_creates_wins(store: Store, namespace: NamespaceRow) -> None
     with store.read() as conn:
         names = [
             *tables.list_names(conn, namespace.id, "table", None, None),
-            *views.list_names(conn, namespace.id, None, None),
+            *tables.list_names(conn, namespace.id, "view", None, None),
         ]
     assert names == ["orders"]
 
@@ -241,8 +242,8 @@ def test_delete_takes_everything_along(store: Store, namespace: NamespaceRow) ->
     with store.read() as conn:
         assert tables.document(conn, row.id) is None
         assert snapshots.list_all(conn, row.id) == []
-        assert snapshots.list_refs(conn, row.id) == []
-        assert len(snapshots.list_all(conn, other.id)) == len(snapshots.list_refs(conn, other.id)) == 1
+        assert refs_of(conn, row.id) == []
+        assert len(snapshots.list_all(conn, other.id)) == len(refs_of(conn, other.id)) == 1
 
 
 def test_names_are_listed_by_code_points(store: Store, namespace: NamespaceRow) -> None:
@@ -251,7 +252,8 @@ def test_names_are_listed_by_code_points(store: Store, namespace: NamespaceRow) 
         add_entry(store, namespace, f"view of {name}", "view")
     with store.count_statements() as counter, store.read() as conn:
         assert tables.list_names(conn, namespace.id, "table", None, None) == sorted(ODD_NAMES)
-        assert views.list_names(conn, namespace.id, None, None) == sorted(f"view of {n}" for n in ODD_NAMES)
+        found = tables.list_names(conn, namespace.id, "view", None, None)
+        assert found == sorted(f"view of {name}" for name in ODD_NAMES)
     assert counter.total == 2
 
 
@@ -277,16 +279,6 @@ def test_a_page_does_not_care_what_happens_before_it(store: Store, namespace: Na
         assert tables.list_names(conn, namespace.id, "table", "d", 2) == ["f", "h"]
 
 
-def test_views_are_not_tables(store: Store, namespace: NamespaceRow) -> None:
-    add_entry(store, namespace, "t")
-    add_entry(store, namespace, "v", "view")
-    with store.read() as conn:
-        for name, is_view in (("t", False), ("v", True)):
-            identifier = TableIdentifier(namespace.levels, name)
-            assert (views.find(conn, namespace.catalog_id, identifier) is not None) == is_view
-            assert (views.load(conn, namespace.catalog_id, identifier, None) is not None) == is_view
-
-
 def test_scan_goes_over_all_catalogs(store: Store, namespace: NamespaceRow) -> None:
     elsewhere = add_namespace(store, add_catalog(store, "other").id, "x")
     rows = [
@@ -299,16 +291,3 @@ def test_scan_goes_over_all_catalogs(store: Store, namespace: NamespaceRow) -> N
         while page := tables.scan(conn, "table", seen[-1].id if seen else None, 2):
             seen += page
     assert seen == rows
-
-
-def test_entries_of_one_object(store: Store, namespace: NamespaceRow) -> None:
-    row = add_entry(store, namespace, "a")
-    twin = msgspec.structs.replace(entry_of(namespace, "b"), object_uuid=row.object_uuid)
-    add_entry(store, namespace, "c")
-
-    def insert(conn: Connection) -> None:
-        tables.insert(conn, twin, compress(JSON), len(JSON))
-
-    store.run(insert)
-    with store.read() as conn:
-        assert tables.with_object_uuid(conn, row.catalog_id, row.object_uuid) == [row, twin]

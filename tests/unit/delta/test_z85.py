@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floecat.delta.z85 import decode_z85, encode_z85
+from floecat.delta.z85 import decode_z85
+from tests.clients.delta.writer import z85_encode
 
 
 def test_the_example_of_the_standard() -> None:
     assert decode_z85("HelloWorld") == bytes.fromhex("864fd26fb559f75b")
-    assert encode_z85(bytes.fromhex("864fd26fb559f75b")) == "HelloWorld"
 
 
 def test_the_example_of_the_protocol() -> None:
@@ -24,14 +24,12 @@ def test_the_example_of_the_protocol() -> None:
 )
 def test_words(text: str, data: str) -> None:
     assert decode_z85(text).hex() == data
-    assert encode_z85(bytes.fromhex(data)) == text
 
 
 @given(st.binary(max_size=70))
 def test_what_was_written_is_read(data: bytes) -> None:
-    read = decode_z85(encode_z85(data))
-    assert read[: len(data)] == data
-    assert read[len(data) :] == bytes(-len(data) % 4)
+    padded = data + bytes(-len(data) % 4)
+    assert decode_z85(z85_encode(padded)) == padded
 
 
 @pytest.mark.parametrize(

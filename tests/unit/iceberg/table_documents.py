@@ -8,7 +8,7 @@ from typing import Any
 from floecat.iceberg.builder.metadata_builder import apply_updates
 from floecat.iceberg.builder.table_builder import AppliedUpdates
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.updates import decode_updates
+from tests.updates import decode_updates
 
 BASE_MS = 1_700_000_000_000
 NOW_MS = BASE_MS + 600_000

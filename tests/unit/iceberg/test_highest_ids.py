@@ -7,9 +7,9 @@ import json
 import pytest
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.builder.field_history import HIGHEST_FIELD_ID
 from floecat.iceberg.views.builder import apply_view_updates
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     TEXT,
@@ -26,6 +26,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.updates import decode_view_updates
 from tests.view_documents import view_document, view_version
 
 LAST = 2**31 - 1
@@ -68,11 +69,34 @@ def test_no_sort_order_id_is_left() -> None:
 
 
 def test_the_last_column_id_can_be_used() -> None:
-    grown = commit(parse(document()), update("add-schema", schema=schema(ID, column(LAST, "z")))).metadata
-    assert parse(json.loads(grown.to_bytes())).last_column_id == LAST
+    last = column(HIGHEST_FIELD_ID, "z")
+    grown = commit(parse(document()), update("add-schema", schema=schema(ID, last))).metadata
+    assert parse(json.loads(grown.to_bytes())).last_column_id == HIGHEST_FIELD_ID
 
     with pytest.raises(IllegalArgumentError, match="integer value: id of field z"):
         commit(grown, update("add-schema", schema=schema(ID, column(LAST + 1, "z"))))
+
+
+@pytest.mark.parametrize("field_id", [HIGHEST_FIELD_ID + 1, 2147483646, LAST])
+def test_ids_of_metadata_columns_are_refused(field_id: int) -> None:
+    reserved = schema(ID, column(field_id, "z"))
+    problem = rf"column z \(field id {field_id}\) has a reserved id; the highest is 2147483447"
+    with pytest.raises(IllegalArgumentError, match=problem):
+        commit(parse(document()), update("add-schema", schema=reserved))
+
+    # a table that has it already can be changed
+    old = parse(document(schemas=[reserved]))
+    wider = schema(ID, column(field_id, "z"), column(4, "more"))
+    assert commit(old, update("add-schema", schema=wider)).changed
+
+
+def test_ids_of_metadata_columns_are_refused_in_a_table_that_a_commit_creates() -> None:
+    created = [
+        update("set-location", location="s3://b/t"),
+        update("add-schema", schema=schema(column(LAST, "z"))),
+    ]
+    with pytest.raises(IllegalArgumentError, match="has a reserved id"):
+        commit(None, *created)
 
 
 def _view(schema_id: int, version_id: int) -> ViewMetadata:

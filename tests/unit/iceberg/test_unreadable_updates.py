@@ -11,7 +11,6 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_updates
 from tests.unit.iceberg.table_documents import (
     ID,
     append,
@@ -29,6 +28,7 @@ from tests.unit.iceberg.table_documents import (
     spec,
     update,
 )
+from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
 BIG = 10**1500
@@ -162,7 +162,7 @@ def test_types_are_written_in_the_form_of_the_reference(sent: str, written: str)
     added = read(
         commit(
             parse(document()),
-            update("add-schema", schema=schema(column(1, "a", sent), column(2, "b", nested))),
+            update("add-schema", schema=schema(column(8, "a", sent), column(9, "b", nested))),
         ).metadata
     )["schemas"][-1]["fields"]
     assert added[0]["type"] == written

@@ -3,6 +3,17 @@
 A document is never held as Python objects for long: what is wanted of it becomes a slot of an array.
 Documents of one layout are read together, see `floecat.delta.translation.statistics_layout`; others by a
 parser, one by one.
+
+`pyarrow.json` with a schema would be less code, and a quarter slower. Files per second of processor time for
+statistics of 100 columns of longs, on a busy machine of two cores (means of three and four runs, in turns):
+
+| texts read by | reading alone | first materialisation of 30,000 files |
+|---|---|---|
+| this module | 35,300 | 9,200 |
+| `pyarrow.json`, blocks of 1 MiB | 16,800 | 6,900 |
+| `pyarrow.json`, blocks of 16 MiB | 19,600 | 6,900 |
+
+It fails a whole block for one value of another type. The second reading that this needs is not measured.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def check_marker(data: bytes, header: Header, blocks: Sequence[Block], *, locati
         InvalidMetadataError: it was damaged since, in whatever byte.
     """
     head = memoryview(data)[: header.size - _MARKER_SIZE]
-    if _marker([head], blocks) != header.marker and _marker_of_bytes([head], blocks) != header.marker:
+    if _marker([head], blocks) != header.marker:
         raise InvalidMetadataError(f"Cannot read {what} {location}: it is damaged")
 
 
@@ -195,15 +195,6 @@ def _marker(head: Iterable[bytes | memoryview], blocks: Iterable[Block]) -> byte
     digest = blake2b(b"".join(head), digest_size=_MARKER_SIZE)
     for block in blocks:
         digest.update(_CHECKSUM.pack(block.rows, len(block.data), isal_zlib.crc32(block.data)))
-    return digest.digest()
-
-
-def _marker_of_bytes(head: Iterable[bytes | memoryview], blocks: Iterable[Block]) -> bytes:
-    """What stood in its place once, a digest of everything: files of those days are still there."""
-    digest = blake2b(b"".join(head), digest_size=_MARKER_SIZE)
-    for block in blocks:
-        digest.update(varint(block.rows) + varint(len(block.data)))
-        digest.update(block.data)
     return digest.digest()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definitions import DefinitionList
+from floecat.iceberg.builder.field_history import FieldHistory
 from floecat.iceberg.json_arrays import Fragment
 from floecat.iceberg.json_values import RawJson, encode_json
 from floecat.iceberg.metadata import TableMetadata
@@ -30,6 +33,7 @@ class SchemaChanges:
         self.current_id = 0 if base is None else base.current_schema_id
         self.last_column_id = 0 if base is None else base.last_column_id
         self._last_added: int | None = None
+        self._history: FieldHistory | None = None
 
     @property
     def current(self) -> Schema:
@@ -58,13 +62,20 @@ class SchemaChanges:
             or self.last_column_id != self._base.last_column_id
         )
 
-    def add(self, raw: RawJson, format_version: int) -> None:
+    def add(self, raw: RawJson, format_version: int, *, keeps_rows: bool) -> None:
         """Adds a schema under the next id, or finds the one that says the same.
 
         Column ids are never given back: the highest one stays although its column is dropped.
 
+        Args:
+            raw: the schema.
+            format_version: of the table.
+            keeps_rows: whether the table has rows. Where it has none the columns of the current schema may
+                change their types: the reference client replaces a table so, and keeps ids by name.
+
         Raises:
-            IllegalArgumentError: not a schema, it needs a later format version, or not all clients read it.
+            IllegalArgumentError: not a schema, it needs a later format version, not all clients read it, or
+                the id of a column stood for another one.
         """
         schema = parse_schema(raw)
         schema.check_format_version(format_version)
@@ -74,10 +85,21 @@ class SchemaChanges:
             self._last_added = existing.schema_id
             return
         check_numbers(schema.raw, "schema")
-        check_new_columns(schema, self.definitions.items.get(self.current_id))
+        current = self.definitions.items.get(self.current_id)
+        check_new_columns(schema, current)
+        free_ids: Container[int] = () if keeps_rows or current is None else current.fields_by_id
+        self._fields.check(schema, format_version, free_ids)
         added = schema.with_schema_id(self.definitions.next_id())
         self.definitions.add(added, added.raw)
+        self._fields.add(added)
         self._last_added = added.schema_id
+
+    @property
+    def _fields(self) -> FieldHistory:
+        if self._history is None:
+            # schemas that this request has removed count too: files of them may be there
+            self._history = FieldHistory(() if self._base is None else self._base.schemas)
+        return self._history
 
     def set_current(self, schema_id: int) -> None:
         """Makes a schema current.

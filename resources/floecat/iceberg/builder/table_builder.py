@@ -159,7 +159,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddSchema) -> None:
-        self._schemas.add(update.schema, self._format_version)
+        self._schemas.add(update.schema, self._format_version, keeps_rows=self._refs.current_id is not None)
 
     @apply.register
     def _(self, update: u.SetCurrentSchema) -> None:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
 from floecat.iceberg.parquet.schema_elements import Annotation, SchemaNode, read_schema, with_field_ids
-from floecat.iceberg.parquet.thrift_fields import CompactError
+from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.types import ListType, MapType, PrimitiveType, StructType, Type
 
@@ -100,7 +100,7 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
     metadata = tail[len(tail) - length : -TAIL_LENGTH]
     try:
         root = read_schema(metadata)
-    except CompactError:
+    except ThriftError:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: its footer is damaged"
         ) from None

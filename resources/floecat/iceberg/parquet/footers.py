@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from floecat.errors import InvalidDeltaTableError
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.joined_metrics import join_metrics
-from floecat.iceberg.parquet.schema import SCHEMA_FIELDS, ParquetColumn, leaf_columns
+from floecat.iceberg.parquet.schema import ParquetColumn, leaf_columns
+from floecat.iceberg.parquet.schema_elements import SCHEMA_FIELDS
 from floecat.iceberg.parquet.statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
 from floecat.iceberg.types import PrimitiveType

@@ -6,26 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["SCHEMA_FIELDS", "ParquetColumn", "leaf_columns"]
+from floecat.iceberg.parquet.schema_elements import SchemaNode, schema_tree
 
-_TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _FIELD_ID, _LOGICAL = 1, 3, 4, 5, 6, 7, 9, 10
+__all__ = ["ParquetColumn", "leaf_columns"]
+
+_TYPE, _CONVERTED, _SCALE, _LOGICAL = 1, 6, 7, 10
 _STRING, _DECIMAL, _DATE, _TIMESTAMP, _INTEGER = 1, 5, 6, 8, 10
 
-SCHEMA_FIELDS: Mapping[int, Any] = {
-    **dict.fromkeys((_TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _FIELD_ID)),
-    _LOGICAL: {
-        **{number: {} for number in range(1, 32)},
-        _DECIMAL: {1: None},
-        _TIMESTAMP: {1: None, 2: {1: {}, 2: {}, 3: {}}},
-        _INTEGER: {2: None},
-    },
-}
-"""Fields of `SchemaElement` that are used."""
-
 _STORES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-_REPEATED = 2
 _UNITS = {1: "ms", 2: "us", 3: "ns"}
-_DEEPEST = 100
 
 _CONVERTED_TYPES = {
     0: ("string", ""),
@@ -69,39 +58,24 @@ def leaf_columns(elements: Sequence[Mapping[int, Any]]) -> list[ParquetColumn]:
     Raises:
         ValueError: that is no tree of named elements.
     """
-    remaining = iter(elements)
-    columns = list(_leaves(remaining, next(remaining, {}).get(_CHILDREN), (), 0))
-    if next(remaining, None) is not None:
-        raise ValueError("the schema has several roots")
-    return columns
+    return list(_leaves(schema_tree(elements), ()))
 
 
-def _leaves(
-    remaining: Iterator[Mapping[int, Any]], count: object, owner: tuple[str, ...] | None, depth: int
-) -> Iterator[ParquetColumn]:
-    if not isinstance(count, int) or depth > _DEEPEST:
-        raise ValueError("the schema is no tree")
-    for _ in range(count):
-        element = next(remaining, None)
-        if element is None or not isinstance(element.get(_NAME), bytes):
-            raise ValueError("the schema is no tree of names")
-        is_nested = owner is not None and element.get(_REPETITION) != _REPEATED
-        path = (*owner, element[_NAME].decode()) if owner is not None and is_nested else None
-        if element.get(_CHILDREN):
-            yield from _leaves(remaining, element[_CHILDREN], path, depth + 1)
+def _leaves(group: SchemaNode, owner: tuple[str, ...] | None) -> Iterator[ParquetColumn]:
+    for node in group.children:
+        path = None if owner is None or node.is_repeated else (*owner, node.name)
+        if node.children:
+            yield from _leaves(node, path)
         else:
-            yield _column(element, path)
+            yield _column(node, path)
 
 
-def _column(element: Mapping[int, Any], path: tuple[str, ...] | None) -> ParquetColumn:
-    type = element.get(_TYPE)
-    if not isinstance(type, int) or not 0 <= type < len(_STORES):
+def _column(node: SchemaNode, path: tuple[str, ...] | None) -> ParquetColumn:
+    type = node.number(_TYPE)
+    if type is None or not 0 <= type < len(_STORES):
         raise ValueError("a column has no type")
-    field_id = element.get(_FIELD_ID)
-    logical, unit, scale = _logical_type(element)
-    return ParquetColumn(
-        path, field_id if isinstance(field_id, int) else None, _STORES[type], logical, unit, scale
-    )
+    logical, unit, scale = _logical_type(node.element)
+    return ParquetColumn(path, node.field_id, _STORES[type], logical, unit, scale)
 
 
 def _logical_type(element: Mapping[int, Any]) -> tuple[str, str, int]:

@@ -1,31 +1,50 @@
-"""The schema of a Parquet file as its footer spells it, and where field ids stand in it (`parquet.thrift`).
+"""The schema of a Parquet file, a tree of `SchemaElement`s, and its field ids (`parquet.thrift`).
 
-`FileMetaData` has the schema as field 2, a list of `SchemaElement`s: a tree in depth-first order.
+`FileMetaData` has the schema as field 2, a list of the elements in depth-first order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise, repeat
+from typing import Any, Final, TypeAlias
 
-from floecat.iceberg.parquet.thrift_fields import (
-    BINARY,
+from floecat.iceberg.parquet.thrift_compact import (
     I32,
     LIST,
+    STOP,
     STRUCT,
-    CompactError,
-    CompactReader,
+    FieldPlace,
+    Fields,
+    ThriftError,
     field_header,
+    field_places,
+    list_header,
+    read_struct,
     zigzag,
 )
 
-__all__ = ["Annotation", "SchemaNode", "read_schema", "with_field_ids"]
+__all__ = ["SCHEMA_FIELDS", "Annotation", "SchemaNode", "read_schema", "schema_tree", "with_field_ids"]
 
 _SCHEMA = 2
-_TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _FIELD_ID, _LOGICAL = 1, 3, 4, 5, 6, 9, 10
+_TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _FIELD_ID, _LOGICAL = 1, 3, 4, 5, 6, 7, 9, 10
+_DECIMAL, _TIMESTAMP, _INTEGER = 5, 8, 10
+
+SCHEMA_FIELDS: Final[Fields] = {
+    **dict.fromkeys((_TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _FIELD_ID)),
+    _LOGICAL: {
+        **{number: {} for number in range(1, 32)},
+        _DECIMAL: {1: None},
+        _TIMESTAMP: {1: None, 2: {1: {}, 2: {}, 3: {}}},
+        _INTEGER: {2: None},
+    },
+}
+"""Fields of `SchemaElement` that are used."""
+
 _REPEATED = 2
-_MOST_NESTED = 200
+_DEEPEST = 200
 
 
 class Annotation(Enum):
@@ -39,51 +58,93 @@ class Annotation(Enum):
 _CONVERTED_TYPES = {1: Annotation.MAP, 2: Annotation.MAP, 3: Annotation.LIST}
 _LOGICAL_TYPES = {2: Annotation.MAP, 3: Annotation.LIST}
 
+_Element: TypeAlias = Mapping[int, Any]
 
-@dataclass
+
+@dataclass(frozen=True, eq=False, slots=True)
 class SchemaNode:
     """A `SchemaElement`.
 
     Attributes:
-        name: its name.
-        field_id: its field id, None without one.
-        annotation: what it stands for.
-        is_repeated: whether it is `repeated`.
-        is_group: whether it has children and no values of its own.
+        element: its fields, by number.
+        name: its name; empty for the root.
         children: in order.
+        places: where its fields are in the metadata; empty if they were not located.
     """
 
-    name: str = ""
-    field_id: int | None = None
-    annotation: Annotation = Annotation.NONE
-    is_repeated: bool = False
-    is_group: bool = True
-    children: list[SchemaNode] = field(default_factory=list)
-    _child_count: int = 0
-    # bytes of the footer that give way to a field id: its value, or the header of the field after its place
-    _gap: tuple[int, int] = (0, 0)
-    _before: bytes = b""
-    _after: bytes = b""
+    element: _Element
+    name: str
+    children: Sequence[SchemaNode]
+    places: Sequence[FieldPlace]
+
+    @property
+    def field_id(self) -> int | None:
+        """Its field id, None without one."""
+        return self.number(_FIELD_ID)
+
+    @property
+    def annotation(self) -> Annotation:
+        """What it stands for."""
+        logical = self.element.get(_LOGICAL)
+        for known in logical if isinstance(logical, dict) else ():
+            if known in _LOGICAL_TYPES:
+                return _LOGICAL_TYPES[known]
+        return _CONVERTED_TYPES.get(self.number(_CONVERTED) or 0, Annotation.NONE)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it is `repeated`."""
+        return self.element.get(_REPETITION) == _REPEATED
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it has no values of its own."""
+        return self.number(_TYPE) is None
+
+    def number(self, field: int) -> int | None:
+        """A field that is a whole number; None if it is missing or something else."""
+        found = self.element.get(field)
+        return found if isinstance(found, int) else None
 
 
-def read_schema(metadata: bytes) -> SchemaNode:
-    """Reads the schema of a file.
+def schema_tree(
+    elements: Sequence[_Element], places: Iterable[Sequence[FieldPlace]] = repeat(())
+) -> SchemaNode:
+    """The tree of the elements of a schema.
 
     Args:
-        metadata: `FileMetaData`, without the length and the magic number after it.
+        elements: in depth-first order, `SCHEMA_FIELDS` of each.
+        places: of the fields of each, if they are wanted.
 
     Returns:
         The root.
 
     Raises:
-        CompactError: the bytes are no such struct, or the elements are no tree.
+        ThriftError: that is no tree of named elements.
     """
-    reader = CompactReader(metadata)
-    for each in reader.fields():
-        if each.id == _SCHEMA and each.type == LIST:
-            return _tree(_read_elements(reader, metadata))
-        reader.skip(each.type)
-    raise CompactError("there is no schema")
+    remaining = iter(zip(elements, places, strict=False))
+    root = _node(remaining, 0)
+    if root.number(_CHILDREN) is None or next(remaining, None) is not None:
+        raise ThriftError("the schema has no root, or several")
+    return root
+
+
+def read_schema(metadata: bytes) -> SchemaNode:
+    """Reads the schema of a file, and nothing else of its footer.
+
+    Args:
+        metadata: `FileMetaData`, without the length and the magic number after it.
+
+    Returns:
+        The root. The fields of all nodes are located.
+
+    Raises:
+        ThriftError: the bytes are no such struct, or the elements are no tree.
+    """
+    for field in field_places(metadata):
+        if field.number == _SCHEMA and field.kind == LIST:
+            return _read_elements(metadata, field.value)
+    raise ThriftError("there is no schema")
 
 
 def with_field_ids(metadata: bytes, ids: Iterable[tuple[SchemaNode, int]]) -> bytes:
@@ -95,88 +156,53 @@ def with_field_ids(metadata: bytes, ids: Iterable[tuple[SchemaNode, int]]) -> by
     """
     pieces: list[bytes] = []
     at = 0
-    for node, id in sorted(ids, key=lambda each: each[0]._gap):
-        start, end = node._gap
-        pieces += [metadata[at:start], node._before, zigzag(id), node._after]
+    for node, id in sorted(ids, key=lambda each: each[0].places[0].start):
+        start, end, before, after = _id_place(metadata, node.places)
+        pieces += [metadata[at:start], before, zigzag(id), after]
         at = end
     return b"".join([*pieces, metadata[at:]])
 
 
-def _read_elements(reader: CompactReader, metadata: bytes) -> list[SchemaNode]:
-    type, count = reader.list_header()
-    if type != STRUCT or count == 0:
-        raise CompactError("the schema is no list of elements")
-    return [_read_element(reader, metadata) for _ in range(count)]
+def _read_elements(metadata: bytes, place: int) -> SchemaNode:
+    count, kind, place = list_header(metadata, place)
+    if kind != STRUCT:
+        raise ThriftError("the schema is no list of elements")
+    elements, places = [], []
+    for _ in range(count):
+        fields = list(field_places(metadata, place))
+        if [field.kind for field in fields if field.number == _FIELD_ID] not in ([], [I32]):
+            raise ThriftError("a field id is no number, or there are two")
+        elements.append(read_struct(metadata, SCHEMA_FIELDS, place))
+        places.append(fields)
+        place = fields[-1].value
+    return schema_tree(elements, places)
 
 
-def _read_element(reader: CompactReader, metadata: bytes) -> SchemaNode:
-    node = SchemaNode()
-    last, place_found = 0, False
-    for each in reader.fields():
-        if each.id == _FIELD_ID and each.type == I32 and node.field_id is None:
-            node.field_id = reader.integer()
-            node._gap, node._before, node._after = (each.value, reader.at), b"", b""
-            place_found = True
-            continue
-        if each.id == _FIELD_ID:
-            raise CompactError("a field id is no number, or there are two")
-        if each.id > _FIELD_ID and not place_found:
-            place_found = True
-            _put_between(node, last, each.id, metadata[each.start : each.value], each.start)
-        _take(node, each.id, each.type, reader)
-        last = each.id
-    if not place_found:
-        end = reader.at - 1
-        node._gap, node._before = (end, end), field_header(_FIELD_ID, I32, after=last)
+def _node(remaining: Iterator[tuple[_Element, Sequence[FieldPlace]]], depth: int) -> SchemaNode:
+    element, places = next(remaining, (None, ()))
+    if element is None or depth > _DEEPEST:
+        raise ThriftError("the schema is no tree, or nested too deeply")
+    try:
+        name = element[_NAME].decode() if depth else ""
+    except (KeyError, AttributeError, UnicodeDecodeError):
+        raise ThriftError("an element of the schema has no name") from None
+    children: list[SchemaNode] = []
+    node = SchemaNode(element, name, children, places)
+    children += (_node(remaining, depth + 1) for _ in range(node.number(_CHILDREN) or 0))
     return node
 
 
-def _put_between(node: SchemaNode, last: int, next_id: int, header: bytes, start: int) -> None:
-    """Notes that the field id goes before another field, whose header counts from the one before it."""
-    node._before = field_header(_FIELD_ID, I32, after=last)
-    node._gap = (start, start + len(header))
-    is_relative = len(header) == 1
-    node._after = field_header(next_id, header[0] & 15, after=_FIELD_ID) if is_relative else header
-
-
-def _take(node: SchemaNode, id: int, type: int, reader: CompactReader) -> None:
-    if id == _NAME and type == BINARY:
-        try:
-            node.name = reader.binary().decode()
-        except UnicodeDecodeError:
-            raise CompactError("a name is no text") from None
-    elif id == _LOGICAL and type == STRUCT:
-        for kind in reader.fields():
-            node.annotation = _LOGICAL_TYPES.get(kind.id, node.annotation)
-            reader.skip(kind.type)
-    elif type == I32 and id in (_TYPE, _REPETITION, _CHILDREN, _CONVERTED):
-        _take_number(node, id, reader.integer())
-    else:
-        reader.skip(type)
-
-
-def _take_number(node: SchemaNode, id: int, number: int) -> None:
-    if id == _TYPE:
-        node.is_group = False
-    elif id == _REPETITION:
-        node.is_repeated = number == _REPEATED
-    elif id == _CHILDREN:
-        node._child_count = number
-    else:
-        node.annotation = _CONVERTED_TYPES.get(number, node.annotation)
-
-
-def _tree(nodes: list[SchemaNode]) -> SchemaNode:
-    root = nodes[0]
-    open_groups: list[SchemaNode] = [root]
-    for node in nodes[1:]:
-        while open_groups and len(open_groups[-1].children) >= open_groups[-1]._child_count:
-            open_groups.pop()
-        if not open_groups or len(open_groups) > _MOST_NESTED:
-            raise CompactError("its elements are no tree, or nested too deep")
-        open_groups[-1].children.append(node)
-        if node.is_group:
-            open_groups.append(node)
-    if any(len(node.children) != max(node._child_count, 0) for node in nodes):
-        raise CompactError("its elements are no tree")
-    return root
+def _id_place(metadata: bytes, fields: Sequence[FieldPlace]) -> tuple[int, int, bytes, bytes]:
+    """Start and end of the bytes that give way to the field id of an element, and what stands around it."""
+    for field, following in pairwise(fields):
+        if field.number == _FIELD_ID:
+            return field.value, following.start, b"", b""
+    last = 0
+    for following in fields:
+        if following.number > _FIELD_ID or following.kind == STOP:
+            break
+        last = following.number
+    header = metadata[following.start : following.value]
+    if header[0] >> 4:  # its number counts from the field before it
+        header = field_header(following.number, following.kind, after=_FIELD_ID)
+    return following.start, following.value, field_header(_FIELD_ID, I32, after=last), header

@@ -1,38 +1,78 @@
 """Structs in Thrift's compact protocol, as far as footers of Parquet files need it.
 
-Reading is of chosen fields, by number, and of untrusted bytes: what does not fit raises `ThriftError`, and no
-more is read or kept than the bytes hold.
+Fields are decoded by number (`read_struct`), or located (`field_places`), so that bytes can be put between
+them while all others stay as they are. The bytes are untrusted: what does not fit raises `ThriftError`, and
+no more is read or kept than the bytes hold.
+
+Source: Apache Thrift, "Thrift compact protocol".
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["Fields", "ThriftError", "read_struct"]
+__all__ = [
+    "I32",
+    "LIST",
+    "STOP",
+    "STRUCT",
+    "FieldPlace",
+    "Fields",
+    "ThriftError",
+    "field_header",
+    "field_places",
+    "list_header",
+    "read_struct",
+    "zigzag",
+]
+
+STOP: Final = 0
+I32: Final = 5
+_BINARY: Final = 8
+LIST: Final = 9
+STRUCT: Final = 12
 
 Fields: TypeAlias = Mapping[int, "Fields | None"]
 """Numbers of the wanted fields of a struct, each with those of the struct that it is or has in its list."""
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-_INTEGERS = frozenset({_I16, _I32, _I64})
+_TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _SET, _MAP, _UUID = 1, 2, 3, 4, 6, 7, 10, 11, 13
+_INTEGERS = frozenset({_I16, I32, _I64})
 _DEEPEST = 32
-_SIZES = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+_SIZES = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8, _UUID: 16}
 _LONG_COUNT = 15
 _LONGEST_SHIFT = 63
 
 
-class ThriftError(Exception):
+class ThriftError(ValueError):
     """The bytes are not what they should be."""
 
 
-def read_struct(data: bytes, fields: Fields) -> dict[int, Any]:
+class FieldPlace(NamedTuple):
+    """Where a field of a struct is.
+
+    Attributes:
+        number: its number; 0 for the end of the struct.
+        kind: type of its value, as the protocol numbers types; `STOP` for the end of the struct.
+        start: where its header begins.
+        value: where its value begins, which goes up to the start of the next field. For the end of the
+            struct, the first byte after the struct.
+    """
+
+    number: int
+    kind: int
+    start: int
+    value: int
+
+
+def read_struct(data: bytes, fields: Fields, place: int = 0) -> dict[int, Any]:
     """Reads a struct.
 
     Args:
-        data: begins with the struct.
+        data: holds the struct.
         fields: which fields are wanted.
+        place: where the struct begins.
 
     Returns:
         The wanted fields that are there, by number: bool, int, float, bytes, a list of these or of structs,
@@ -42,9 +82,72 @@ def read_struct(data: bytes, fields: Fields) -> dict[int, Any]:
         ThriftError: there is no such struct.
     """
     try:
-        return _struct(data, 0, fields, 0)[0]
+        return _struct(data, place, fields, 0)[0]
     except (IndexError, struct.error):
         raise ThriftError("the data end too early") from None
+
+
+def field_places(data: bytes, place: int = 0) -> Iterator[FieldPlace]:
+    """Yields the places of the fields of a struct and of its end, as it passes over them.
+
+    Args:
+        data: holds the struct.
+        place: where the struct begins.
+
+    Raises:
+        ThriftError: there is no such struct.
+    """
+    number = 0
+    try:
+        while header := data[place]:
+            start, kind = place, header & 0x0F
+            place += 1
+            if header > kind:
+                number += header >> 4
+            else:
+                number, place = _zigzag(data, place)
+            yield FieldPlace(number, kind, start, place)
+            place = _skip(data, place, kind, 0)
+    except IndexError:
+        raise ThriftError("the data end too early") from None
+    yield FieldPlace(0, STOP, place, place + 1)
+
+
+def list_header(data: bytes, place: int) -> tuple[int, int, int]:
+    """Number and type of the elements of a list, and where the first one begins.
+
+    Raises:
+        ThriftError: there is no such list.
+    """
+    try:
+        return _list_header(data, place)
+    except IndexError:
+        raise ThriftError("the data end too early") from None
+
+
+def zigzag(number: int) -> bytes:
+    """A signed integer as the protocol writes it."""
+    rest = number << 1 if number >= 0 else (-number << 1) - 1
+    written = bytearray()
+    while rest > 0x7F:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
+
+
+def field_header(number: int, kind: int, *, after: int) -> bytes:
+    """The header of a field.
+
+    Args:
+        number: its number.
+        kind: type of its value.
+        after: number of the field before it, 0 if it is the first.
+    """
+    delta = number - after
+    if 0 < delta < 16:
+        return bytes([delta << 4 | kind])
+    return bytes([kind]) + zigzag(number)
 
 
 def _struct(data: bytes, place: int, fields: Fields, depth: int) -> tuple[dict[int, Any], int]:
@@ -87,9 +190,9 @@ def _struct(data: bytes, place: int, fields: Fields, depth: int) -> tuple[dict[i
 def _value(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tuple[Any, int]:
     if kind in (_TRUE, _FALSE):
         return kind == _TRUE, place
-    if kind == _STRUCT:
+    if kind == STRUCT:
         return _struct(data, place, fields, _deeper(depth))
-    if kind in (_LIST, _SET):
+    if kind in (LIST, _SET):
         count, element, place = _list_header(data, place)
         values = []
         for _ in range(count):
@@ -124,9 +227,9 @@ def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
     elif kind == _BINARY:
         length, place = _varint(data, place)
         end = place + length
-    elif kind == _STRUCT:
+    elif kind == STRUCT:
         end = _struct(data, place, {}, _deeper(depth))[1]
-    elif kind in (_LIST, _SET):
+    elif kind in (LIST, _SET):
         count, element, place = _list_header(data, place)
         end = _skip_elements(data, place, count, (element,), depth)
     elif kind == _MAP:

@@ -87,7 +87,6 @@ def new_view_metadata(
     """
     del now_ms  # the version was made at the time that it says
     version = read_new_version(bytes(view_version))
-    _check_representations_known(version)
     change = _Change.blank(location=location, view_uuid=view_uuid, properties=properties)
     version = version.with_ids(version_id=version.version_id, schema_id=change.schemas.add(bytes(schema)))
     change.set_current(change.versions.add(version, change.schemas), version.timestamp_ms)
@@ -264,16 +263,12 @@ class _Change:
         return ViewMetadata.parse(msgspec.json.encode(self.fields))
 
 
-def _check_representations_known(version: ViewVersion) -> None:
-    unknown = sorted({item.type for item in version.representations if item.sql_dialect is None})
-    if unknown:
-        raise IllegalArgumentError(f"Found unsupported view representations: {', '.join(unknown)[:200]}")
-
-
 def _check_upgrade(format_version: int) -> None:
     if format_version < SUPPORTED_VIEW_FORMAT_VERSION:
         raise IllegalArgumentError(
             f"Cannot downgrade v{SUPPORTED_VIEW_FORMAT_VERSION} view to v{format_version}"
         )
     if format_version > SUPPORTED_VIEW_FORMAT_VERSION:
-        raise IllegalArgumentError(f"Unsupported format version: {format_version}")
+        raise IllegalArgumentError(
+            f"Unsupported format version: {format_version} (supported: {SUPPORTED_VIEW_FORMAT_VERSION})"
+        )

@@ -9,6 +9,7 @@ from floecat.iceberg.readability import check_schema_readable
 from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.schema import parse_schema
 from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.versions import check_representations
 
 __all__ = ["check_view_integrity"]
 
@@ -17,14 +18,17 @@ def check_view_integrity(metadata: ViewMetadata) -> None:
     """Refuses view metadata that not every reader can read.
 
     Raises:
-        InvalidMetadataError: a schema is none, or in a form that readers do not take; `properties` is null; a
-            number is longer than readers take.
+        InvalidMetadataError: a schema is none, or in a form that readers do not take; a version has two
+            queries of one dialect, or one that is not SQL; `properties` is null; a number is longer
+            than readers take.
     """
     try:
         check_numbers(metadata.to_bytes(), "view metadata")
         for schema in metadata.schemas.values():
             check_default_forms(parse_schema(schema.encoded))
             check_schema_readable(schema.encoded)
+        for version in metadata.versions.values():
+            check_representations(version)
     except IllegalArgumentError as error:
         raise InvalidMetadataError(f"Cannot parse view metadata: {error.message}") from None
     fields = metadata.fields()

@@ -139,6 +139,10 @@ class _SchemaId(msgspec.Struct, frozen=True, rename="kebab"):
     schema_id: Int32 = 0
 
 
+class _FormatVersion(msgspec.Struct, frozen=True, rename="kebab"):
+    format_version: Int32
+
+
 class _Document(msgspec.Struct, frozen=True, rename="kebab"):
     view_uuid: str
     format_version: Int32
@@ -195,6 +199,7 @@ class ViewMetadata:
             InvalidMetadataError: it is no view metadata, or breaks the specification. The message names the
                 field and never what it holds.
         """
+        _check_format_version(_decode(data, _FormatVersion, "view metadata").format_version)
         document = _decode(data, _Document, "view metadata")
         _check_header(document)
         metadata = cls(document, data)
@@ -251,9 +256,14 @@ def _check_representation(representation: ViewRepresentation) -> None:
         )
 
 
+def _check_format_version(version: int) -> None:
+    if version != SUPPORTED_VIEW_FORMAT_VERSION:
+        raise InvalidMetadataError(
+            f"Unsupported format version: {version} (supported: {SUPPORTED_VIEW_FORMAT_VERSION})"
+        )
+
+
 def _check_header(document: _Document) -> None:
-    if document.format_version != SUPPORTED_VIEW_FORMAT_VERSION:
-        raise InvalidMetadataError(f"Unsupported format version: {document.format_version}")
     if not document.location:
         raise InvalidMetadataError("Cannot parse view metadata: `location` is empty")
     try:

@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from floecat.errors import BadRequestError
-
 __all__ = [
     "LAST_ADDED",
     "AddViewSchema",
@@ -24,8 +22,6 @@ __all__ = [
     "UpgradeViewFormatVersion",
     "ViewRequirement",
     "ViewUpdate",
-    "decode_view_requirements",
-    "decode_view_updates",
 ]
 
 LAST_ADDED = -1
@@ -129,30 +125,3 @@ class AssertViewUuid(msgspec.Struct, frozen=True, tag_field="type", tag="assert-
 
 ViewRequirement: TypeAlias = AssertViewUuid
 """What a change may require of a view."""
-
-_UPDATES = msgspec.json.Decoder(list[ViewUpdate])
-_REQUIREMENTS = msgspec.json.Decoder(list[ViewRequirement])
-
-
-def decode_view_updates(data: bytes | msgspec.Raw) -> list[ViewUpdate]:
-    """Reads the JSON array `updates` of a request.
-
-    Raises:
-        BadRequestError: it is malformed, or holds an update that views do not have.
-    """
-    try:
-        return _UPDATES.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequestError(f"Malformed view updates: {error}") from None
-
-
-def decode_view_requirements(data: bytes | msgspec.Raw) -> list[ViewRequirement]:
-    """Reads the JSON array `requirements` of a request.
-
-    Raises:
-        BadRequestError: it is malformed, or holds a requirement that views do not have.
-    """
-    try:
-        return _REQUIREMENTS.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequestError(f"Malformed view requirements: {error}") from None

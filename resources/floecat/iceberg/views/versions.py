@@ -8,12 +8,14 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.integers import int32_of
 from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.views.metadata import VersionLogEntry, ViewSchema, ViewVersion
+from floecat.iceberg.views.normalization import normalize_version
 
 __all__ = [
     "DROP_DIALECT_ALLOWED",
     "VERSION_HISTORY_SIZE",
     "check_dialects_kept",
     "check_new_version",
+    "check_representations",
     "expired_log_entries",
     "read_new_version",
     "retained_versions",
@@ -35,26 +37,36 @@ def read_new_version(encoded: bytes) -> ViewVersion:
     Raises:
         IllegalArgumentError: it is none, or holds a number that readers cannot read.
     """
-    version = ViewVersion.parse(encoded)
+    ViewVersion.parse(encoded)
     check_numbers(encoded, "view version")
-    return version
+    return ViewVersion.parse(normalize_version(encoded))
 
 
 def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
     """Checks a version before it is added.
 
     Raises:
-        IllegalArgumentError: its schema is unknown, it has no query, or two queries of one dialect.
+        IllegalArgumentError: its schema is unknown, it has no query, or its representations are refused.
     """
     if version.schema_id not in schemas:
         raise IllegalArgumentError(f"Cannot add version with unknown schema: {version.schema_id}")
     if not version.representations:
         raise IllegalArgumentError("Invalid view version: Cannot add a version without a query")
+    check_representations(version)
+
+
+def check_representations(version: ViewVersion) -> None:
+    """Checks how a version is expressed.
+
+    Raises:
+        IllegalArgumentError: there are two queries of one dialect, or one is not SQL, which readers refuse.
+    """
+    unknown = sorted({item.type for item in version.representations if item.sql_dialect is None})
+    if unknown:
+        raise IllegalArgumentError(f"Found unsupported view representations: {', '.join(unknown)[:200]}")
     seen: set[str] = set()
     for representation in version.representations:
-        dialect = representation.sql_dialect
-        if dialect is None:
-            continue
+        dialect = representation.sql_dialect or ""
         if dialect in seen:
             raise IllegalArgumentError(
                 f"Invalid view version: Cannot add multiple queries for dialect {dialect}"

@@ -3,7 +3,6 @@ from __future__ import annotations
 import threading
 import tracemalloc
 import zlib
-from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -104,17 +103,6 @@ def test_blocks_that_are_none(tail: bytes) -> None:
     data = encode_container({}, []) + tail
     with pytest.raises(InvalidMetadataError, match="not a valid Avro file"):
         list(read_blocks(data, read_header(data, **WHERE), **WHERE))
-
-
-def test_files_with_the_marker_of_former_times() -> None:
-    data = encode_container({"k": b"v"}, block(b"abc"))
-    header = read_header(data, **WHERE)
-    blocks = list(read_blocks(data, header, **WHERE))
-    # a digest of all bytes but the markers
-    old = blake2b(data.replace(header.marker, b""), digest_size=16).digest()
-    assert old != header.marker
-    former = data.replace(header.marker, old)
-    check_marker(former, read_header(former, **WHERE), blocks, **WHERE)
 
 
 @pytest.mark.parametrize("records", [[b"abc"], [bytes(BLOCK_SIZE), b"abc", bytes(10)]])

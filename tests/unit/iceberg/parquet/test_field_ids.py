@@ -22,7 +22,7 @@ from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.parquet.field_ids import FieldNumbers, number_fields
 from floecat.iceberg.parquet.schema_elements import SchemaNode, read_schema, with_field_ids
-from floecat.iceberg.parquet.thrift_fields import I32, field_header, zigzag
+from floecat.iceberg.parquet.thrift_compact import I32, field_header, zigzag
 from floecat.iceberg.schema import parse_schema
 from tests.delta_tables import delta_table
 from tests.unit.delta import delta_metadata
@@ -497,3 +497,27 @@ def test_any_types(types, by_id, store_schema):
 def test_nothing_changes_without_new_ids():
     metadata = metadata_of(file_of(ROWS))
     assert with_field_ids(metadata, []) == metadata
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\x48\x01a", b"\x48\x01a\x55\x0e"),  # nothing is behind it
+        (b"\x48\x01a\x6c\x00", b"\x48\x01a\x55\x0e\x1c\x00"),  # what follows counts from it
+        (b"\x48\x01a\x0c\x14\x00", b"\x48\x01a\x55\x0e\x0c\x14\x00"),  # what follows has its own number
+        (b"\x48\x01a\xb5\x0a", b"\x48\x01a\x55\x0e\x65\x0a"),
+        (b"\x48\x01a\x55\x02\x1c\x00", b"\x48\x01a\x55\x0e\x1c\x00"),  # it has one
+        (b"\x48\x01a\x6c\x00\x05\x12\x02", b"\x48\x01a\x6c\x00\x05\x12\x0e"),  # out of order
+    ],
+)
+def test_where_an_id_is_put(before, after):
+    data, expected = (metadata_of(footer(ROOT, each + b"\0")) for each in (before, after))
+    [node] = read_schema(data).children
+    assert with_field_ids(data, [(node, 7)]) == expected
+    assert read_schema(expected).children[0].field_id == 7
+
+
+@pytest.mark.parametrize("field", [b"\x56\x02", b"\x58\x01a", b"\x55\x02\x05\x12\x02"])
+def test_field_ids_that_are_none(field):
+    with pytest.raises(InvalidDeltaTableError, match=FILE):
+        number_fields(footer(ROOT, b"\x48\x01a" + field + b"\0"), LISTS.numbers(), FILE)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
+from floecat.iceberg.parquet.thrift_compact import (
+    STOP,
+    FieldPlace,
+    Fields,
+    ThriftError,
+    field_header,
+    field_places,
+    list_header,
+    read_struct,
+)
 
 
 def varint(value: int) -> bytes:
@@ -69,6 +78,38 @@ def test_reads_every_type_of_field() -> None:
     assert read_struct(data, {100: None}) == {100: 9}
 
 
+def test_fields_are_located() -> None:
+    parts = [b"\x15\x0a", b"\x18\x02ab", b"\x0d\x64" + bytes(16), b"\x1c\x15\x02\x00", b"\x15\x0c"]
+    data = b"before" + b"".join(parts) + b"\x00after"
+    assert list(field_places(data, 6)) == [
+        FieldPlace(1, 5, 6, 7),
+        FieldPlace(2, 8, 8, 9),
+        FieldPlace(50, 13, 12, 14),
+        FieldPlace(51, 12, 30, 31),
+        FieldPlace(52, 5, 34, 35),
+        FieldPlace(0, STOP, 36, 37),
+    ]
+    assert read_struct(data, {1: None, 51: {1: None}, 52: None}, 6) == {1: 5, 51: {1: 1}, 52: 6}
+
+
+def test_what_is_located_has_not_to_end_well() -> None:
+    assert next(field_places(b"\x15")) == FieldPlace(1, 5, 0, 1)
+
+
+@pytest.mark.parametrize(("number", "after"), [(1, 0), (16, 1), (17, 1), (3, 3), (2, 9), (-1, 0)])
+def test_headers_of_fields(number: int, after: int) -> None:
+    data = field_header(after, 5, after=0) + b"\x00" + field_header(number, 5, after=after) + b"\x02\x00"
+    assert [place.number for place in field_places(data)][:-1] == [after, number]
+
+
+def test_headers_of_lists() -> None:
+    assert list_header(b"\x00\x28ab", 1) == (2, 8, 2)
+    assert list_header(b"\xf5" + varint(20) + bytes(20), 0) == (20, 5, 2)
+    for data in (b"", b"\xf5", b"\x28", b"\xf5\xff\xff\xff\xff\x0f\x00"):
+        with pytest.raises(ThriftError):
+            list_header(data, 0)
+
+
 def test_lists_may_be_long() -> None:
     data = b"\x19\xf5" + varint(1000) + b"".join(map(zigzag, range(1000))) + b"\x00"
     assert read_struct(data, {1: None}) == {1: list(range(1000))}
@@ -102,6 +143,8 @@ def test_maps_are_passed_over() -> None:
 def test_what_does_not_fit_is_refused(data: bytes, wanted: Fields) -> None:
     with pytest.raises(ThriftError):
         read_struct(data, wanted)
+    with pytest.raises(ThriftError):
+        list(field_places(data))
 
 
 @settings(deadline=None, max_examples=300)
@@ -111,3 +154,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for wanted in ({}, deep):
         with contextlib.suppress(ThriftError):
             assert isinstance(read_struct(data, wanted), dict)
+    try:
+        *_, end = field_places(data)
+    except ThriftError:
+        return
+    assert (end.kind, end.value) == (STOP, end.start + 1)
+    assert end.value <= len(data)

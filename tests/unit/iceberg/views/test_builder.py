@@ -16,7 +16,7 @@ from floecat.iceberg.views.builder import (
     view_metadata_file_location,
 )
 from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.updates import decode_view_requirements, decode_view_updates
+from tests.updates import decode_view_requirements, decode_view_updates
 
 VIEW_UUID = "fa6506c3-7681-40c8-86dc-e36561f83385"
 NOW_MS = 1_700_000_000_000

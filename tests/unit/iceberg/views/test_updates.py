@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
-from floecat.errors import BadRequestError
 from floecat.iceberg.views.updates import (
     AddViewSchema,
     AddViewVersion,
@@ -15,9 +15,8 @@ from floecat.iceberg.views.updates import (
     SetViewLocation,
     SetViewProperties,
     UpgradeViewFormatVersion,
-    decode_view_requirements,
-    decode_view_updates,
 )
+from tests.updates import decode_view_requirements, decode_view_updates
 
 
 def test_decodes_the_eight_updates() -> None:
@@ -67,13 +66,10 @@ def test_accepts_the_old_names_of_property_updates() -> None:
         (b'[{"action":"remove-properties"}]', "removals"),
         (b'[{"action":"set-properties","updates":{"a":1}}]', "Expected `str`"),
         (b'[{"action":"set-current-view-version","view-version-id":"1"}]', "view-version-id"),
-        (b"{}", "array"),
-        (b"[", "truncated"),
-        (b"\xff", "Malformed"),
     ],
 )
 def test_refuses_other_updates(body: bytes, text: str) -> None:
-    with pytest.raises(BadRequestError, match=text):
+    with pytest.raises(msgspec.ValidationError, match=text):
         decode_view_updates(body)
 
 
@@ -85,5 +81,5 @@ def test_decodes_the_requirement() -> None:
     "body", [b'[{"type":"assert-table-uuid","uuid":"u"}]', b'[{"type":"assert-view-uuid"}]', b"[{}]", b"3"]
 )
 def test_refuses_other_requirements(body: bytes) -> None:
-    with pytest.raises(BadRequestError, match="Malformed view requirements"):
+    with pytest.raises(msgspec.ValidationError):
         decode_view_requirements(body)

@@ -119,35 +119,39 @@ class _Reader:
             ArtifactLostError: a manifest list or a manifest is missing or damaged.
         """
         needed: dict[str, int] = {}
-        for location, listed in zip(
-            manifest_lists, self._artifacts.each(self._named, manifest_lists), strict=True
-        ):
+        lists = self._named([(location, None) for location in manifest_lists])
+        for location, listed in zip(manifest_lists, lists, strict=True):
             needed[location] = listed.size_bytes
             new = [each for each in listed.manifests if each.manifest_path not in needed]
             needed |= {each.manifest_path: each.manifest_length for each in new}
             opened = [each for each in new if self._has_copies or each.content == DELETE_MANIFEST]
             if most_files is None or len(needed) + sum(map(_files, opened)) <= most_files:
-                for named in self._artifacts.each(self._named_by_manifest, opened):
+                for named in self._named([(each.manifest_path, each) for each in opened]):
                     needed |= named.files
         return needed
 
-    def _named_by_manifest(self, manifest: ManifestFile) -> _Named:
-        return self._named(manifest.manifest_path, manifest)
+    def _named(self, wanted: Sequence[tuple[str, ManifestFile | None]]) -> list[_Named]:
+        """What files name: manifests where their entry in a list is given, else manifest lists."""
+        owner = self._artifacts.owner
+        found = {location: _NAMED.get((owner, location)) for location, _ in wanted}
+        unread = [each for each in wanted if found[each[0]] is None]
+        read = dict(
+            zip((location for location, _ in unread), self._artifacts.each(self._read, unread), strict=True)
+        )
+        return [found[location] or read[location] for location, _ in wanted]
 
-    def _named(self, location: str, manifest: ManifestFile | None = None) -> _Named:
-        """What a manifest names, or, if none is given, a manifest list."""
-        found = _NAMED.get((self._artifacts.owner, location))
-        if found is None:
-            data = self._artifacts.read(self._allowed, location)
-            try:
-                if manifest is None:
-                    found = _Named(len(data), manifests=tuple(read_manifest_list(data, location=location)))
-                else:
-                    found = _Named(len(data), files=_made_files(data, manifest))
-            except InvalidMetadataError:
-                raise ArtifactLostError(location) from None
-            size = 1 + len(found.manifests) + len(found.files)
-            _NAMED.put((self._artifacts.owner, location), found, size)
+    def _read(self, wanted: tuple[str, ManifestFile | None]) -> _Named:
+        location, manifest = wanted
+        data = self._artifacts.read(self._allowed, location)
+        try:
+            if manifest is None:
+                found = _Named(len(data), manifests=tuple(read_manifest_list(data, location=location)))
+            else:
+                found = _Named(len(data), files=_made_files(data, manifest))
+        except InvalidMetadataError:
+            raise ArtifactLostError(location) from None
+        size = 1 + len(found.manifests) + len(found.files)
+        _NAMED.put((self._artifacts.owner, location), found, size)
         return found
 
 

@@ -202,7 +202,7 @@ class PendingState:
     def __init__(self, lake: Lake) -> None:
         delta = lake.state(TableIdentifier(("ns",), "a"))
         assert delta.version is not None
-        self.state = pipeline._state(delta.version, delta.log_fingerprint, delta.generation)
+        self.state = pipeline._state(delta.version, delta.log_fingerprint, delta.generation, "replaced")
 
 
 def test_older_versions_are_asked_for_until_they_were_made_once(open_lake: OpenLake) -> None:

@@ -32,7 +32,7 @@ class NameTakenError(Exception):
 
 
 class ArtifactLostError(Exception):
-    """An artifact that a snapshot needs is gone, as after `VACUUM` took it for a stray file of the table."""
+    """An artifact that a snapshot needs is missing, as after `VACUUM`, or damaged."""
 
 
 class ArtifactFiles:

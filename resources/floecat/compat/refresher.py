@@ -221,7 +221,7 @@ class Refresher:
                     raise
                 seen_missing = True
             except (ArtifactLostError, InvalidMetadataError, NameTakenError) as error:
-                _log.warning("artifacts of %s are made anew: %s", table.identifier, error)
+                _log.warning("artifacts of %s are rebuilt: %s", table.identifier, error)
                 existing = self._artifacts.sizes(table.allowed, self._paths(known).folder) or ()
                 taken = max(map(generation_of, existing), default=0)
                 known = known.anew(generation=max(taken, known.generation) + 1)

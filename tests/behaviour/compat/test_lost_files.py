@@ -173,6 +173,20 @@ def test_looks_are_as_far_apart_as_the_settings_say(open_lake, writer, if_none_m
     assert loader.load_at_once(catalog, table, "all", etag).etag != old
 
 
+def test_a_load_that_read_the_entry_before_it_was_replaced_looks_again(open_lake, writer):
+    lake = open_lake(refresh_after="PT1H")
+    table = lake.register(writer.folder)
+    old = lake.kernel.entries.find_table(lake.call.catalog, table)
+    assert not lake.kernel.compat.due(old.row)
+    lose(writer, "1-compat-m0.avro")
+    wait_for_the_next_look(lake)
+    new = lake.load(table)
+    assert lake.kernel.compat.due(old.row)
+    assert not lake.kernel.compat.due(lake.compat_table(table).row)
+    answered = lake.kernel.delta_loads.current(lake.call, old)
+    assert answered.row.metadata_location == new.metadata_location
+
+
 def test_a_look_is_two_listings_however_many_files_there_are(lake, tmp_path):
     writer = delta_table(tmp_path / "t", files=30, rows=3)
     for number in range(10):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
-from uuid import UUID
 
 from floecat.catalog.calls import Call, Catalog
 from floecat.catalog.entries import Entries, Entry
@@ -24,18 +23,18 @@ __all__ = ["CompatEngine", "DeltaLoads", "is_delta", "read_only_table", "unread_
 class CompatEngine(Protocol):
     """Makes Iceberg metadata of Delta logs; `floecat.compat.service` is one."""
 
-    def due(self, entry_id: UUID, /) -> bool:
-        """Whether a load has to call `refresh`; asks neither store nor storage.
+    def due(self, row: EntryRow, /) -> bool:
+        """Whether a load has to call `refresh` before it answers an entry; asks neither store nor storage.
 
-        True as long as the last `refresh` of this process failed.
+        True as long as the last `refresh` of this process failed, and for an entry that it replaced.
         """
         ...
 
     def refresh(self, table: CompatTable, /) -> bool:
-        """Brings the entry up to date with the newest Delta version.
+        """Brings the entry up to date with the newest Delta version, and rebuilds files that are missing.
 
         Returns:
-            Whether the entry is another one than `table.row` now.
+            Whether the entry may be another one than `table.row` now.
 
         Raises:
             InvalidDeltaTableError: the log breaks its protocol, or a file that it needs is gone.
@@ -95,11 +94,11 @@ class DeltaLoads:
 
     def is_current(self, row: EntryRow) -> bool:
         """Whether the entry of a Delta table can be answered as it is."""
-        return self._engine is not None and not is_unread(row.metadata_location) and not self.due(row.id)
+        return self._engine is not None and not is_unread(row.metadata_location) and not self.due(row)
 
-    def due(self, entry_id: UUID) -> bool:
-        """Whether the log of a table has to be looked at before it is answered."""
-        return self._engine is not None and self._engine.due(entry_id)
+    def due(self, row: EntryRow) -> bool:
+        """Whether log and artifacts of a table have to be looked at before its entry is answered."""
+        return self._engine is not None and self._engine.due(row)
 
     def current(self, call: Call, entry: Entry[TableMetadata]) -> Entry[TableMetadata] | None:
         """The entry with its newest Delta version; `None` if it was dropped or renamed meanwhile.

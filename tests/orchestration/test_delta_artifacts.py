@@ -248,7 +248,7 @@ def test_lost_artifacts_are_found_and_made_anew(lakehouse: Lakehouse, follower: 
     evaluation = run_presence_check(follower)
     assert not evaluation.passed
     assert evaluation.severity == dg.AssetCheckSeverity.WARN
-    assert told(evaluation) == [("floecat.lake.events", "made anew")]
+    assert told(evaluation) == [("floecat.lake.events", "rebuilt")]
     assert run_presence_check(follower).passed
     assert list((writers[1].folder / "metadata").glob("*-pd-*"))
 
@@ -263,7 +263,7 @@ def test_a_repair_brings_all_versions_back(
     for lost in (writer.folder / "metadata").glob("*.avro"):
         lost.unlink()
     monkeypatch.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_MAX_VERSIONS_IN_REQUEST", "1")
-    assert told(run_presence_check(follower)) == [("floecat.lake.orders", "made anew")]
+    assert told(run_presence_check(follower)) == [("floecat.lake.orders", "rebuilt")]
     assert lakehouse.versions(table) == [0, 1, 2, 3, 4]
 
 
@@ -287,7 +287,7 @@ def test_one_table_that_cannot_be_repaired_stops_no_other(
     assert evaluation.severity == dg.AssetCheckSeverity.ERROR
     assert told(evaluation) == [
         ("floecat.lake.orders", "the log is broken"),
-        ("floecat.lake.events", "made anew"),
+        ("floecat.lake.events", "rebuilt"),
     ]
 
 

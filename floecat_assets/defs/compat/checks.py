@@ -16,7 +16,7 @@ _SHOWN = 50
 
 @dg.asset_check(asset=ARTIFACTS, pool="delta")
 def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelResource) -> dg.AssetCheckResult:
-    """Every file that the newest snapshot of a Delta table needs is in storage; what is lost is made anew.
+    """Every artifact that the entry of a Delta table leads to is in storage; else they are rebuilt.
 
     Delta's `VACUUM` deletes what it takes for stray files of its table, unless they lie elsewhere
     (`floecat.gateway.delta-compat.location`). In a run of one table only that table is looked at.
@@ -41,14 +41,14 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
             outcome = f"internal error: {type(error).__name__}"
         else:
             repaired += 1
-            outcome = "made anew"
+            outcome = "rebuilt"
         records.append(dg.TableRecord({"table": table.name, "outcome": outcome}))
     failed = len(records) - repaired
     return dg.AssetCheckResult(
         passed=not records,
         severity=dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN,
         description=(
-            f"{looked} Delta tables: {repaired} had lost artifacts, which were made anew;"
+            f"{looked} Delta tables: {repaired} had missing artifacts, which were rebuilt;"
             f" {failed} could not be looked at or repaired"
         ),
         metadata={

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from floecat.catalog.calls import Call, Catalog
 from floecat.catalog.entries import Entries, Entry
@@ -51,7 +50,7 @@ class DeltaLoads:
 
     def is_current(self, row: EntryRow) -> bool:
         """Whether the entry of a Delta table can be answered as it is."""
-        return self._engine is not None and row.has_metadata and not self.due(row.id)
+        return self._engine is not None and row.has_metadata and not self.due(row)
 
     def check_writable(self, identifier: TableIdentifier, /) -> None:
         """Refuses every commit.
@@ -63,9 +62,9 @@ class DeltaLoads:
             f"Table {identifier} is a Delta table and is read-only here: write it with Delta"
         )
 
-    def due(self, entry_id: UUID) -> bool:
-        """Whether the log of a table has to be looked at before it is answered."""
-        return self._engine is not None and self._engine.due(entry_id)
+    def due(self, row: EntryRow) -> bool:
+        """Whether log and artifacts of a table have to be looked at before its entry is answered."""
+        return self._engine is not None and self._engine.due(row)
 
     def current(self, call: Call, entry: Entry[TableMetadata]) -> Entry[TableMetadata] | None:
         """The entry with its newest Delta version; `None` if it was dropped or renamed meanwhile.

@@ -38,7 +38,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
     generation: int = 0
 
     def manifest_list(self, snapshot_id: int) -> str:
-        """The manifest list of a snapshot. It is written last: where it is, everything else is too."""
+        """The manifest list of a snapshot. It is written last."""
         return f"{self.folder}/snap-{snapshot_id}-compat{self._mark}.avro"
 
     def data_manifest(self, snapshot_id: int, number: int) -> str:

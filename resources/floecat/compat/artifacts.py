@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
-from floecat.compat.artifact_paths import COMPAT_FILE
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -32,7 +32,7 @@ class NameTakenError(Exception):
 
 
 class ArtifactLostError(Exception):
-    """An artifact that a snapshot needs is gone, as after `VACUUM` took it for a stray file of the table."""
+    """An artifact that a snapshot needs is missing, as after `VACUUM`, or damaged."""
 
 
 class ArtifactFiles:
@@ -161,13 +161,29 @@ class ArtifactFiles:
         self._cache.put((self.owner, location), data, len(data))
         return data
 
-    def existing(self, folder: str) -> frozenset[str]:
-        """Locations of all artifacts in a folder; one request for a thousand of them."""
-        return frozenset(
-            entry.location
-            for entry in self._files.list(folder)
-            if COMPAT_FILE.fullmatch(entry.location.rpartition("/")[2])
-        )
+    def sizes(
+        self, allowed: AllowedLocations, folder: str, *, most: int | None = None
+    ) -> Mapping[str, int] | None:
+        """Locations and sizes in bytes of all files in a folder; one request for a thousand of them.
+
+        Args:
+            allowed: the allowed locations of the catalog.
+            folder: the folder.
+            most: how many files are listed at most.
+
+        Returns:
+            None if there are more.
+
+        Raises:
+            LocationNotAllowedError: the folder is outside the allowed locations.
+        """
+        allowed.check(folder)
+        found = {entry.location: entry.size_bytes for entry in islice(self._files.list(folder), most)}
+        return found if most is None or len(found) < most else None
+
+    def exist(self, locations: Sequence[str]) -> list[tuple[str, bool]]:
+        """Which of some locations have a file; a request for each, several at a time."""
+        return list(zip(locations, self.each(self._files.exists, locations), strict=True))
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Calls `work` on every item, several at a time, for what mostly waits for storage."""

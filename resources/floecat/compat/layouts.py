@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.compat.artifact_paths import is_numbered_file
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
@@ -31,7 +30,7 @@ from floecat.iceberg.manifests.entry_keys import EntryKeys
 from floecat.iceberg.manifests.index import ManifestIndex, read_index
 from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest_list
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
-from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.lru_cache import LruCache
 
@@ -178,26 +177,6 @@ class Layouts:
         return Layout(
             version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id, has_copies
         )
-
-    def files_of(self, layout: Layout) -> frozenset[str]:
-        """Every artifact that a reader of the version opens: its list, manifests, delete files and copies.
-
-        Raises:
-            ArtifactLostError: the list, or a manifest, is gone.
-        """
-        found = self._artifacts.each(self._live_paths, layout.deletes)
-        if layout.has_copies:
-            data = self._artifacts.each(self._live_paths, layout.data)
-            found += [list(filter(is_numbered_file, paths)) for paths in data]
-        manifests = [manifest.manifest_path for manifest in layout.manifests]
-        return frozenset([layout.manifest_list, *manifests, *(path for paths in found for path in paths)])
-
-    def _live_paths(self, manifest: ManifestFile) -> list[str]:
-        location = manifest.manifest_path
-        entries = read_manifest(self._artifacts.read(self._allowed, location), location=location)
-        return [
-            entry.data_file.file_path for entry in entries if entry.status is not ManifestEntryStatus.DELETED
-        ]
 
     def _live_bytes(self, manifest: ManifestFile) -> int:
         entries = self._index(manifest).entries

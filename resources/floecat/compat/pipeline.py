@@ -61,7 +61,7 @@ class TableWorker(Protocol):
         ...
 
     def repair(self, table: CompatTable) -> bool:
-        """Makes anew what is lost of the newest snapshot's files; returns whether anything was."""
+        """Rebuilds artifacts if some are missing; returns whether some were."""
         ...
 
 
@@ -252,20 +252,15 @@ class DeltaPipeline:
         )
 
     def repair(self, entry_id: UUID) -> bool:
-        """Makes the artifacts of a table anew if one of those that its newest snapshot needs is lost.
+        """Rebuilds the artifacts of a table if some that its entry leads to are missing.
 
         Returns:
-            Whether one was.
+            Whether some were.
 
         Raises:
             FloecatError: as `materialise`.
         """
-        table, _ = self._table(entry_id)
-        if not self._worker.repair(table):
-            return False
-        # a repair makes what loads need; the older versions come with the rest of the log
-        self._worker.materialise(table, lambda _done, _all: None)
-        return True
+        return self._worker.repair(self._table(entry_id)[0])
 
     def numbers(self, entry_id: UUID) -> TableNumbers:
         """Counts a table twice: by its Delta log, and by the manifests of its current snapshot.
@@ -335,7 +330,7 @@ class DeltaPipeline:
             name=_name(catalog, table),
             position=TablePosition(catalog.id, table.entry_id),
             version=listing.latest,
-            state=_state(listing.latest, listing.fingerprint_of(listing.latest), known.generation),
+            state=_state(listing.latest, listing.fingerprint_of(listing.latest), known.generation, reason),
             reason=reason,
         )
 
@@ -378,8 +373,9 @@ def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], s
     return "behind" if latest > known.version else None
 
 
-def _state(version: int, fingerprint: str | None, generation: int) -> str:
-    digest = blake2b(f"{fingerprint}|{generation}".encode(), digest_size=6).hexdigest()
+def _state(version: int, fingerprint: str | None, generation: int, reason: str) -> str:
+    # artifacts may be missing after a run that made this very version
+    digest = blake2b(f"{fingerprint}|{generation}|{reason}".encode(), digest_size=6).hexdigest()
     return f"{version}-{digest}"
 
 

@@ -11,6 +11,7 @@ from typing import cast
 from msgspec.structs import replace as replace_struct
 
 from floecat.clock import Clock
+from floecat.compat.artifact_check import missing_artifacts
 from floecat.compat.artifact_paths import ArtifactPaths, generation_of
 from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.compat.compat_table import CompatTable, DeltaState
@@ -46,6 +47,7 @@ from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.delta_tables import DeltaTableRow
 from floecat.store.documents import decompress
 from floecat.store.engine import Store
+from floecat.store.tables import EntryRow
 
 __all__ = ["Backfill", "Progress", "Refresher"]
 
@@ -139,30 +141,33 @@ class Refresher:
         self._clock = clock
         self._publication = Publication(transactions, clock)
 
-    def is_current(self, table: CompatTable) -> bool:
-        """Whether the entry is at the newest version: one statement, one listing and one look-up."""
+    def current_entry(self, table: CompatTable) -> EntryRow | None:
+        """The entry, if it is at the newest version and all that it leads to is in storage.
+
+        Three statements, a listing of the log and one of the artifacts. None if there is something to do.
+        """
         known = self._known(table)
         if known.state is None:
-            return False
+            return None
         log = DeltaLog(self._files, table.allowed, known.delta.location)
         listing = log.listing(after=known.state.version - 1)
-        if not _is_newest(listing, known.state) or self._lost_list(known, known.state):
-            return False
+        if not _is_newest(listing, known.state) or self._missing(known, in_request=True):
+            return None
         if known.delta.problem is not None:
             self._store.run(
                 lambda conn: delta_tables.note_problem(conn, table.row.id, None, self._clock.now_ms())
             )
-        return True
+        return known.table.row
 
     def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
-        """Adds what is new in the log.
+        """Adds what is new in the log, and rebuilds the artifacts if some are missing.
 
         Args:
             table: the table.
-            in_request: whether somebody waits: then work that is too much for that is not begun.
+            in_request: whether a load waits: then work that is too much for that is not begun.
 
         Returns:
-            Whether the entry changed.
+            Whether the entry is another one than `table.row`.
 
         Raises:
             TooLargeError: `in_request`, and it is too much.
@@ -170,7 +175,18 @@ class Refresher:
                 be read exactly.
             StaleTableError: another process was faster.
         """
-        return self._with_names(table, lambda known: self._refresh(known, in_request=in_request))
+        return self._with_names(
+            table,
+            # another process may have changed it, and has left nothing to do
+            lambda known: (
+                self._refresh(known, in_request=in_request)
+                or known.table.row.metadata_location != table.row.metadata_location
+            ),
+        )
+
+    def leave_to_pipeline(self, table: CompatTable) -> None:
+        """Notes that the pipeline has work on a table; it looks for missing artifacts only now and then."""
+        self._note_complete(self._known(table), complete=False)
 
     def backfill(self, table: CompatTable, work: Backfill, progress: Progress) -> bool:
         """Adds a part of the versions that the log still has, and takes out those that it has no more.
@@ -189,28 +205,9 @@ class Refresher:
         work.changed |= self.refresh(table, in_request=False)
         return self._with_names(table, lambda known: self._backfill(known, work, progress))
 
-    def missing_artifacts(self, table: CompatTable) -> Sequence[str]:
-        """Artifacts that are not in storage: manifest lists of all snapshots, and whatever the newest needs.
-
-        Manifests of older snapshots are not looked for one by one: what takes artifacts by their age, as
-        `VACUUM` does, takes the oldest manifest list too.
-        """
-        known = self._known(table)
-        if known.state is None or known.document is None:
-            return []
-        layouts = self._layouts(known)
-        document = TableDocument.parse(known.document)
-        lists = {(document.snapshot(version) or {})["manifest-list"] for version in document.versions}
-        try:
-            layout = self._point(layouts, document, known.state).layout
-            needed = layouts.files_of(layout)
-        except ArtifactLostError as lost:
-            return [str(lost)]
-        return sorted((needed | lists) - self._existing(known))
-
-    def repair(self, table: CompatTable, *, in_request: bool = False) -> bool:
-        """Makes the artifacts of a table anew, under new names; arguments and errors as of `refresh`."""
-        return self._with_names(table, lambda known: self._refresh(known.anew(), in_request=in_request))
+    def has_missing_artifacts(self, table: CompatTable) -> bool:
+        """Whether artifacts that the entry leads to are not in storage; see `missing_artifacts`."""
+        return bool(self._missing(self._known(table), in_request=False))
 
     def _with_names(self, table: CompatTable, work: Callable[[_Known], bool]) -> bool:
         """Does the work; begins anew under other names when artifacts are lost or names are taken."""
@@ -225,33 +222,50 @@ class Refresher:
                     raise
                 seen_missing = True
             except (ArtifactLostError, InvalidMetadataError, NameTakenError) as error:
-                _log.warning("artifacts of %s are made anew: %s", table.identifier, error)
-                taken = max(map(generation_of, self._existing(known)), default=0)
+                _log.warning("artifacts of %s are rebuilt: %s", table.identifier, error)
+                existing = self._artifacts.sizes(table.allowed, self._paths(known).folder) or ()
+                taken = max(map(generation_of, existing), default=0)
                 known = known.anew(generation=max(taken, known.generation) + 1)
         raise UnavailableError(f"The artifacts of {table.identifier} are changed by others all the time")
 
-    def _lost_list(self, known: _Known, state: DeltaState) -> str | None:
-        """The manifest list of the newest snapshot, if it is gone."""
-        location = self._paths(known).manifest_list(state.version)
-        return None if self._files.exists(location) else location
+    def _missing(self, known: _Known, *, in_request: bool) -> Sequence[str]:
+        if known.state is None or known.document is None:
+            return []
+        return missing_artifacts(
+            self._artifacts.of(known.table.row.id),
+            known.table,
+            known.document,
+            has_copies=known.state.has_copies,
+            older_lists=self._settings.max_versions_in_request,
+            in_request=in_request,
+        )
 
-    def _existing(self, known: _Known) -> frozenset[str]:
-        return self._artifacts.existing(self._paths(known).folder)
+    def _check_artifacts(self, known: _Known, *, in_request: bool) -> None:
+        """Writes the metadata file again if nothing but that is missing.
+
+        Raises:
+            ArtifactLostError: other files are missing.
+        """
+        location = known.table.row.metadata_location
+        missing = self._missing(known, in_request=in_request)
+        for other in missing:
+            if other != location:
+                raise ArtifactLostError(other)
+        if missing and known.document is not None:
+            self._artifacts.write(known.table.allowed, location, known.document)
 
     def _refresh(self, known: _Known, *, in_request: bool) -> bool:
         table, state = known.table, known.state
         log = DeltaLog(self._files, table.allowed, known.delta.location)
         listing = log.listing(after=state.version - 1 if state else None)
-        if state is not None and _is_newest(listing, state):
-            lost = self._lost_list(known, state)
-            if lost:
-                raise ArtifactLostError(lost)
-            return False
-        if state is not None and listing.fingerprint_of(state.version) != state.fingerprint:
-            # the version that was read is another one now: the table was replaced at its place
-            return self._refresh(known.anew(), in_request=in_request)
         if state is None:
             return self._first(known, log, listing, in_request=in_request)
+        if listing.fingerprint_of(state.version) != state.fingerprint:
+            # the version that was read is another one now: the table was replaced at its place
+            return self._refresh(known.anew(), in_request=in_request)
+        self._check_artifacts(known, in_request=in_request)
+        if _is_newest(listing, state):
+            return False
         return self._next(known, state, log, listing, in_request=in_request)
 
     def _first(self, known: _Known, log: DeltaLog, listing: LogListing, *, in_request: bool) -> bool:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import uuid_utils.compat as uuids
@@ -27,6 +28,7 @@ from floecat.store import delta_tables, leases, tables
 from floecat.store.confirmation import ConfirmedTransactions
 from floecat.store.engine import Store
 from floecat.store.held_leases import HeldLease
+from floecat.store.tables import EntryRow
 from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaCompat"]
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 
 _LEASE_MS = 30_000
@@ -47,13 +47,28 @@ _THREADS = 8
 _RETRY_AFTER_S = 5
 _TOO_LARGE_S = 60.0
 """So long nobody looks again whether a table is too much for a request: the look alone reads its log."""
-_LOOK_S = 3600.0
-"""So often a process looks whether all files of a table that is loaded are there."""
 _PIPELINE_POLL_S = 0.25
 _MOST_WAITING = 8
 """Requests that wait for the pipeline at once; the threads of the service are for others too."""
 _TELL_S = 60.0
 _MOST_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How the last look of this process at a table ended.
+
+    Attributes:
+        at: when, by the monotonic clock.
+        metadata_location: of the entry that the load had.
+        changed: whether it is another one since.
+        problem: why the table could not be answered; None if it could.
+    """
+
+    at: float
+    metadata_location: str
+    changed: bool = False
+    problem: FloecatError | None = None
 
 
 class DeltaCompat:
@@ -76,26 +91,29 @@ class DeltaCompat:
         self._files = files
         self._clock = clock
         self._settings = settings
-        self._checked: dict[UUID, float] = {}
-        self._failed: dict[UUID, tuple[float, FloecatError]] = {}
-        self._too_large: dict[UUID, tuple[float, str]] = {}
-        self._looked: dict[UUID, float] = {}
+        self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
         self._waiting = BoundedSemaphore(_MOST_WAITING)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
 
-    def due(self, entry_id: UUID) -> bool:
-        """Whether a load has to look for newer versions first."""
-        checked = self._checked.get(entry_id)
-        return checked is None or time.monotonic() - checked >= self._settings.refresh_after.ms / 1000
+    def due(self, row: EntryRow) -> bool:
+        """Whether a load has to call `refresh` before it answers an entry."""
+        look = self._looks.get(row.id)
+        if look is None or look.problem is not None:
+            return True
+        # a load that read the entry before it was replaced must not answer it
+        is_replaced = look.changed and look.metadata_location == row.metadata_location
+        return is_replaced or time.monotonic() - look.at >= self._settings.refresh_after.ms / 1000
 
     def refresh(self, table: CompatTable) -> bool:
-        """Brings a table up to date, and waits for it as long as the settings say.
+        """Looks for newer versions and for missing artifacts, and waits for the work as the settings say.
+
+        Loads that come while this process looks at the table wait for the same look.
 
         Returns:
-            Whether its entry changed.
+            Whether its entry may be another one than `table.row`.
 
         Raises:
             InvalidDeltaTableError, UnsupportedDeltaTableError: the newest version cannot be read exactly.
@@ -104,12 +122,15 @@ class DeltaCompat:
         """
         started = time.monotonic()
         self._raise_remembered(table, started)
+        with self._lock:
+            if not self.due(table.row):
+                return True
+            running = self._running.get(table.row.id)
+            look = running or self._running.setdefault(table.row.id, Future())
+        if running is None:
+            self._look(table, look, started)
         try:
-            if self._refresher().is_current(table):
-                self._note_checked(table.row.id, started)
-                self._look_at_files(table, started)
-                return False
-            changed = self._begin(table).result(self._settings.wait.ms / 1000)
+            changed = look.result(self._settings.wait.ms / 1000)
         except FutureTimeoutError:
             raise UnavailableError(
                 f"{table.identifier} is being brought up to its Delta log; try again",
@@ -117,8 +138,8 @@ class DeltaCompat:
             ) from None
         except FloecatError as error:
             raise self._noted(table, error) from None
-        self._note_checked(table.row.id, started)
-        return changed
+        # the load that began the look may have had another entry than this one
+        return changed or running is not None
 
     def await_pipeline(self, table: CompatTable) -> bool:
         """Waits until the pipeline has changed the entry of a table, as long as the settings say.
@@ -145,7 +166,7 @@ class DeltaCompat:
     ) -> bool:
         """Brings in every version that the log has, whatever it takes; waits for as long.
 
-        Files of snapshots that were lost are made anew.
+        Missing artifacts are rebuilt.
 
         Args:
             table: the table.
@@ -163,7 +184,6 @@ class DeltaCompat:
 
         refresher, work, more = self._refresher(run_chunks), Backfill(), True
         try:
-            work.changed = self._repair(refresher, table)
             while more:
                 try:
                     more = self._alone(table, lambda: refresher.backfill(table, work, progress), wait_s=None)
@@ -177,12 +197,15 @@ class DeltaCompat:
         return work.changed
 
     def repair(self, table: CompatTable) -> bool:
-        """Looks whether the files of all snapshots are in storage, and makes the newest anew if not.
+        """Has artifacts rebuilt if some are missing, as `materialise` does.
 
         Returns:
-            Whether one was lost. `materialise` brings back the older snapshots.
+            Whether some were.
         """
-        return self._repair(self._refresher(), table)
+        is_missing = self._refresher().has_missing_artifacts(table)
+        if is_missing:
+            self.materialise(table, lambda _done, _all: None)
+        return is_missing
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
@@ -190,69 +213,55 @@ class DeltaCompat:
         if self._artifacts is not None:
             self._artifacts.close()
 
-    def _repair(
-        self,
-        refresher: Refresher,
-        table: CompatTable,
-        *,
-        in_request: bool = False,
-        wait_s: float | None = None,
-    ) -> bool:
-        from floecat.compat.publication import StaleTableError
-
-        if not refresher.missing_artifacts(table):
-            return False
-        _log.warning("files of %s were lost, and are made anew", table.identifier)
+    def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
+        """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
         try:
-            return self._alone(table, lambda: refresher.repair(table, in_request=in_request), wait_s=wait_s)
-        except StaleTableError:
-            return True
+            entry = self._refresher().current_entry(table)
+            if entry is None:
+                self._threads.submit(self._work, table, look, started)
+                return
+        except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
+            self._end(table, look, started, error)
+        else:
+            self._end(table, look, started, entry.metadata_location != table.row.metadata_location)
 
-    def _begin(self, table: CompatTable) -> Future[bool]:
-        entry_id = table.row.id
-        with self._lock:
-            running = self._running.get(entry_id)
-            if running is None:
-                running = self._running[entry_id] = self._threads.submit(self._work, table)
-            return running
+    def _work(self, table: CompatTable, look: Future[bool], started: float) -> None:
+        try:
+            changed = self._refreshed(table)
+        except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
+            self._end(table, look, started, error)
+        else:
+            self._end(table, look, started, changed)
 
-    def _work(self, table: CompatTable) -> bool:
+    def _refreshed(self, table: CompatTable) -> bool:
         from floecat.compat.publication import StaleTableError
         from floecat.compat.version_builder import TooLargeError
 
-        wait_s = self._settings.wait.ms / 1000
+        refresher, wait_s = self._refresher(), self._settings.wait.ms / 1000
         try:
-            return self._alone(
-                table, lambda: self._refresher().refresh(table, in_request=True), wait_s=wait_s
-            )
+            return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
         except StaleTableError:
             return True
         except TooLargeError:
-            self._too_large[table.row.id] = (time.monotonic(), table.row.metadata_location)
+            refresher.leave_to_pipeline(table)
             raise _left_to_pipeline(table) from None
-        finally:
-            with self._lock:
-                self._running.pop(table.row.id, None)
+
+    def _end(
+        self, table: CompatTable, look: Future[bool], started: float, outcome: bool | BaseException
+    ) -> None:
+        with self._lock:
+            if isinstance(outcome, bool):
+                self._note(table, _Look(started, table.row.metadata_location, outcome))
+            self._running.pop(table.row.id, None)
+        if isinstance(outcome, bool):
+            look.set_result(outcome)
+        else:
+            look.set_exception(outcome)
 
     def _is_changed(self, table: CompatTable) -> bool:
         with self._store.read() as conn:
             row = tables.get(conn, table.row.id)
         return row is None or row.metadata_location != table.row.metadata_location
-
-    def _look_at_files(self, table: CompatTable, now: float) -> None:
-        """Has a thread see, now and then, whether all files of a table are there; no load waits for it."""
-        entry_id = table.row.id
-        if now - _bounded(self._looked).setdefault(entry_id, now) >= _LOOK_S:
-            self._looked[entry_id] = now
-            self._threads.submit(self._repair_behind, table)
-
-    def _repair_behind(self, table: CompatTable) -> None:
-        from floecat.compat.version_builder import TooLargeError
-
-        try:
-            self._repair(self._refresher(), table, in_request=True, wait_s=0)
-        except (FloecatError, TooLargeError) as error:
-            _log.warning("files of %s were not made anew: %s", table.identifier, error)
 
     def _alone(self, table: CompatTable, work: Callable[[], bool], *, wait_s: float | None) -> bool:
         """Does the work while no other process works on the table.
@@ -291,19 +300,21 @@ class DeltaCompat:
     def _renew(self, name: str, owner: UUID) -> bool:
         return self._store.run(lambda conn: leases.renew(conn, name, owner, self._clock.now_ms(), _LEASE_MS))
 
-    def _note_checked(self, entry_id: UUID, started: float) -> None:
-        self._failed.pop(entry_id, None)
-        self._too_large.pop(entry_id, None)
-        _bounded(self._checked)[entry_id] = started
+    def _note(self, table: CompatTable, look: _Look) -> None:
+        if len(self._looks) >= _MOST_REMEMBERED:
+            self._looks.clear()
+        self._looks[table.row.id] = look
 
     def _raise_remembered(self, table: CompatTable, now: float) -> None:
-        """Raises what a refresh of a moment ago met: a broken table that is asked for often costs little."""
-        failed_at, problem = self._failed.get(table.row.id, (0.0, None))
-        if problem is not None and now - failed_at < self._settings.refresh_after.ms / 1000:
-            raise problem.with_traceback(None)
-        seen_at, metadata_location = self._too_large.get(table.row.id, (0.0, None))
-        if metadata_location == table.row.metadata_location and now - seen_at < _TOO_LARGE_S:
-            raise _left_to_pipeline(table)
+        """Raises what a look of a moment ago met: a broken table that is asked for often costs little."""
+        look = self._looks.get(table.row.id)
+        if look is None or look.problem is None:
+            return
+        lasts_s = self._settings.refresh_after.ms / 1000
+        if isinstance(look.problem, LeftToPipelineError):
+            lasts_s = _TOO_LARGE_S if look.metadata_location == table.row.metadata_location else 0
+        if now - look.at < lasts_s:
+            raise look.problem.with_traceback(None)
 
     def _noted(self, table: CompatTable, problem: FloecatError) -> FloecatError:
         """The problem as callers get it. One that does not go away by itself is noted for the table."""
@@ -312,8 +323,7 @@ class DeltaCompat:
             problem = InvalidDeltaTableError(f"{table.identifier} cannot be read: {problem.message}")
         if isinstance(problem, UnavailableError) and not isinstance(problem, LeftToPipelineError):
             return problem
-        if not isinstance(problem, LeftToPipelineError):
-            _bounded(self._failed)[table.row.id] = (time.monotonic(), problem)
+        self._note(table, _Look(time.monotonic(), table.row.metadata_location, problem=problem))
         message = problem.message
         self._store.run(
             lambda conn: delta_tables.note_problem(conn, table.row.id, message, self._clock.now_ms())
@@ -344,10 +354,3 @@ def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:
         f"{table.identifier} needs more files opened than a load may open; the pipeline brings it in",
         retry_after_s=_RETRY_AFTER_S,
     )
-
-
-def _bounded(remembered: dict[UUID, T]) -> dict[UUID, T]:
-    """What is remembered of tables, forgotten when there is too much of it."""
-    if len(remembered) >= _MOST_REMEMBERED:
-        remembered.clear()
-    return remembered

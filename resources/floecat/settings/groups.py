@@ -91,7 +91,8 @@ class DeltaCompatSettings(Group, frozen=True, kw_only=True):
     """Delta tables take no commits here. Only `true` is served: only Delta writes its log."""
 
     refresh_after: Annotated[Duration, duration()] = Duration(5_000)
-    """A process looks for newer versions of a table at most this often. `PT0S` looks with every load."""
+    """A process looks for newer versions of a table, and for missing artifacts, at most this often. `PT0S`
+    looks with every load."""
 
     location: Annotated[str | None, text()] = None
     """Where manifests and deletes that are made for Iceberg readers go, each table in a folder of its own, as

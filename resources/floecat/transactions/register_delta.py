@@ -235,7 +235,7 @@ class RegisterDeltaService:
         """Has the log read, unless that was done already, and tells how far it came."""
         row = self._entry(kept.entry_id)
         problem: FloecatError | None = None
-        if row is not None and (not row.has_metadata or self._loads.due(row.id)):
+        if row is not None and (not row.has_metadata or self._loads.due(row)):
             try:
                 self._loads.refresh(call, identifier, row)
             except FloecatError as error:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from floecat.catalog.calls import Call
 from floecat.compat.compat_table import CompatTable
@@ -16,6 +15,7 @@ from floecat.runtime import Kernel
 from floecat.store import delta_tables, tables
 from floecat.store.documents import compress
 from floecat.store.engine import Connection
+from floecat.store.tables import EntryRow
 
 __all__ = ["SetEngine", "delta_log", "engine_of", "register"]
 
@@ -30,7 +30,7 @@ class SetEngine:
         self.asked: list[CompatTable] = []
         self._store = kernel.store
 
-    def due(self, entry_id: UUID) -> bool:
+    def due(self, row: EntryRow) -> bool:
         return self.is_due
 
     def refresh(self, table: CompatTable) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -85,6 +87,50 @@ class Lake:
         return self.kernel.compat.materialise(self.compat_table(identifier), lambda *_: None)
 
 
+class Engines:
+    """PyIceberg, and DuckDB over one connection."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+
+    def pyiceberg(self, lake: Lake, table: TableIdentifier, version: int | None = None) -> pa.Table:
+        """Rows that PyIceberg finds."""
+        from pyiceberg.table import StaticTable
+
+        location = lake.load(table).metadata_location
+        assert location is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return StaticTable.from_metadata(location).scan(snapshot_id=version).to_arrow()
+
+    def duckdb(self, lake: Lake, table: TableIdentifier, version: int | None = None) -> pa.Table:
+        """Rows that DuckDB finds."""
+        at = "" if version is None else f", snapshot_from_id => {version}"
+        location = lake.load(table).metadata_location
+        return self.connection.execute(f"SELECT * FROM iceberg_scan('{location}'{at})").to_arrow_table()
+
+    def check(self, lake: Lake, table: TableIdentifier, writer: DeltaWriter) -> None:
+        """The newest version, and every older one."""
+        for read in (self.pyiceberg, self.duckdb):
+            assert by_id(read(lake, table)) == by_id(writer.rows[writer.version])
+            for version in lake.versions(table):
+                # PyIceberg takes snapshot 0 for none
+                if version:
+                    expected = writer.rows[version]
+                    found = read(lake, table, version)
+                    assert by_id(found.select(expected.column_names)) == by_id(expected)
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    """Engines that read whole tables."""
+    with duckdb.connect(config={"autoinstall_known_extensions": "false", "threads": "2"}) as connection:
+        for extension in ("avro", "iceberg"):
+            [file] = Path(str(files(f"duckdb_extension_{extension}"))).rglob("*.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        yield Engines(connection)
+
+
 @pytest.fixture
 def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
     """Opens catalogs with stores of their own, over one folder of tables."""
@@ -141,3 +187,9 @@ def artifacts(folder: Path) -> dict[str, bytes]:
     return {
         path.name: path.read_bytes() for path in folder.glob("metadata/*compat*") if path.suffix != ".json"
     }
+
+
+def by_id(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows, sorted."""
+    rows: list[dict[str, Any]] = sorted(table.to_pylist(), key=lambda row: row["id"])
+    return rows

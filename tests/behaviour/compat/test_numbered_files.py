@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.table import StaticTable
 
 from floecat.compat.table_numbers import count_table
 from floecat.errors import InvalidDeltaTableError, UnavailableError, UnsupportedDeltaTableError
+from tests.behaviour.compat.conftest import by_id
 from tests.clients.delta.writer import DeltaWriter
 from tests.delta_tables import expected_rows, writable_copy
 
@@ -51,50 +47,8 @@ def writer(request, tmp_path) -> DeltaWriter:
     return made
 
 
-def by_id(table: pa.Table) -> list[dict]:
-    return sorted(table.to_pylist(), key=lambda row: row["id"])
-
-
 def copies(folder: Path) -> set[Path]:
     return set(folder.glob("metadata/compat-df-*"))
-
-
-class Engines:
-    """PyIceberg, and DuckDB over one connection."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self.connection = connection
-
-    def pyiceberg(self, lake, table, version=None) -> pa.Table:
-        location = lake.load(table).metadata_location
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return StaticTable.from_metadata(location).scan(snapshot_id=version).to_arrow()
-
-    def duckdb(self, lake, table, version=None) -> pa.Table:
-        at = "" if version is None else f", snapshot_from_id => {version}"
-        location = lake.load(table).metadata_location
-        return self.connection.execute(f"SELECT * FROM iceberg_scan('{location}'{at})").to_arrow_table()
-
-    def check(self, lake, table, writer: DeltaWriter) -> None:
-        """The newest version, and every older one."""
-        for read in (self.pyiceberg, self.duckdb):
-            assert by_id(read(lake, table)) == by_id(writer.rows[writer.version])
-            for version in lake.versions(table):
-                # PyIceberg takes snapshot 0 for none
-                if version:
-                    expected = writer.rows[version]
-                    found = read(lake, table, version)
-                    assert by_id(found.select(expected.column_names)) == by_id(expected)
-
-
-@pytest.fixture(scope="module")
-def engines() -> Iterator[Engines]:
-    with duckdb.connect(config={"autoinstall_known_extensions": "false", "threads": "2"}) as connection:
-        for extension in ("avro", "iceberg"):
-            [file] = Path(str(files(f"duckdb_extension_{extension}"))).rglob("*.duckdb_extension")
-            connection.execute(f"LOAD '{file}'")
-        yield Engines(connection)
 
 
 def test_rows_are_whole(engines, lake, writer):

@@ -175,7 +175,7 @@ def test_a_delta_table_is_answered_at_once_until_its_log_is_due(
     assert at_once(kernel, table, client)
     assert client.get(table).content == slow.content
     assert kernel.compat is not None
-    kernel.compat._checked.clear()  # as when the time has come
+    kernel.compat._looks.clear()  # as when the time has come
     assert not at_once(kernel, table, client)
     assert at_once(kernel, table, client)
 

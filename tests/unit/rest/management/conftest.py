@@ -16,7 +16,7 @@ class RefusingEngine:
     def __init__(self) -> None:
         self.problem: FloecatError = FloecatError("no problem was set")
 
-    def due(self, entry_id):
+    def due(self, row):
         return True
 
     def refresh(self, table):

@@ -33,7 +33,7 @@ def check_integrity(metadata: TableMetadata) -> None:
     """
     for part in _LISTS:
         getattr(metadata, part)
-    _check_scalars(metadata)
+    _check_uuid(metadata)
     _check_definitions(metadata)
     _check_snapshots(metadata)
     _check_refs(metadata)
@@ -48,15 +48,11 @@ def check_integrity(metadata: TableMetadata) -> None:
         raise InvalidMetadataError(f"Invalid table metadata: {error.message}") from None
 
 
-def _check_scalars(metadata: TableMetadata) -> None:
+def _check_uuid(metadata: TableMetadata) -> None:
     try:
         UUID(metadata.table_uuid)
     except ValueError:
         raise InvalidMetadataError("Invalid table metadata: table-uuid is not a UUID") from None
-    if metadata.last_sequence_number < 0:
-        raise InvalidMetadataError("Invalid table metadata: last-sequence-number is negative")
-    if metadata.next_row_id < 0:
-        raise InvalidMetadataError("Invalid table metadata: next-row-id is negative")
 
 
 def _check_definitions(metadata: TableMetadata) -> None:

@@ -16,7 +16,6 @@ from floecat.iceberg.json_arrays import array_of
 from floecat.iceberg.json_values import (
     Int32,
     Int64,
-    JsonObject,
     RawJson,
     decode_fields,
     decode_json,
@@ -26,6 +25,7 @@ from floecat.iceberg.normalization.values import (
     check_keys_once,
     each,
     each_value,
+    encode_object,
     integer,
     keep,
     object_of,
@@ -159,18 +159,18 @@ def _normalized(
 ) -> bytes:
     data = bytes(raw)
     check_keys_once(data)
-    fields: JsonObject = dict(decode_fields(data, "snapshot"))
+    fields: dict[str, RawJson] = dict(decode_fields(data, "snapshot"))
     age = decode_json(data, _Age, "snapshot")
     if age.parent_snapshot_id == _NO_PARENT:
         del fields["parent-snapshot-id"]
     schema_id = fields.get("schema-id")
     if schema_id is None or decode_json(schema_id, int, "schema-id of a snapshot") not in schema_ids:
-        fields["schema-id"] = current_schema_id
+        fields["schema-id"] = encode_json(current_schema_id)
     is_first = age == oldest and age.parent_snapshot_id in (None, _NO_PARENT)
     fields["summary"] = _summary(fields.get("summary", b"{}"), is_first=is_first)
-    made = encode_json(fields)
+    made = encode_object(fields)
     _check(made, age.snapshot_id, schema_ids)
-    return data if made == data else made
+    return made
 
 
 def _summary(raw: RawJson, *, is_first: bool) -> RawJson:

@@ -185,7 +185,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
     fields = {name: fragment[0] for name, fragment in split_document(data).items()}
     try:
         check_keys_once(_without_long_arrays(data, fields))
-        made = _with_lists(rewritten(fields, _TABLE, nullable="current-snapshot-id"))
+        made = rewritten(_without_leftovers(fields), _TABLE, nullable="current-snapshot-id")
         metadata = TableMetadata.of(
             {name: (value,) for name, value in made.items()}, data if made is fields else None
         )
@@ -213,15 +213,20 @@ def _without_long_arrays(data: bytes, fields: Mapping[str, RawJson]) -> bytes:
     return b"".join([*pieces, data[end:]])
 
 
-def _with_lists(fields: Mapping[str, RawJson]) -> Mapping[str, RawJson]:
-    """The fields without lists that are empty where they stand for something."""
+def _without_leftovers(fields: Mapping[str, RawJson]) -> Mapping[str, RawJson]:
+    """The fields without what readers do not look at but may fail on; the same mapping if there is nothing.
+
+    After version 1 that is what it had in place of lists. In version 1 a list that is empty beside it says
+    nothing. No reader takes a table without sort orders.
+    """
     empty = {name for name in _DEFINITIONS if _EMPTY.fullmatch(fields.get(name, b"")) is not None}
-    if not empty:
-        return fields
-    if bytes(fields.get("format-version", b"")) == b"1":
-        legacy = {name for name in empty if name == "sort-orders" or name.removesuffix("s") in fields}
-        return {name: value for name, value in fields.items() if name not in legacy}
-    return {**fields, "sort-orders": encode_json([UNSORTED])} if "sort-orders" in empty else fields
+    if bytes(integer(fields.get("format-version", b""))) == b"1":
+        gone = {name for name in empty if name == "sort-orders" or name.removesuffix("s") in fields}
+    else:
+        gone = {name for name in ("schema", "partition-spec") if name in fields}
+        if "sort-orders" in empty:
+            fields = {**fields, "sort-orders": encode_json([UNSORTED])}
+    return {name: value for name, value in fields.items() if name not in gone} if gone else fields
 
 
 def _defaults(metadata: TableMetadata) -> Changes:
@@ -230,9 +235,6 @@ def _defaults(metadata: TableMetadata) -> Changes:
     if metadata.format_version == 1:
         made |= {name: _raw(metadata.array(name)) for name in _DEFINITIONS if name not in metadata.fields}
         made |= {name: value for name, value in _current(metadata) if not _says(metadata, name, value)}
-    else:
-        # left over: readers of later versions do not look at them, but some parse them
-        made |= {name: None for name in ("schema", "partition-spec") if name in metadata.fields}
     main = metadata.refs.get(MAIN_BRANCH)
     refs = decode_fields(fragment_bytes(metadata.fields.get("refs", (b"{}",))), "refs")
     if main is not None and MAIN_BRANCH not in refs:

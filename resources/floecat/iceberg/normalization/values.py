@@ -18,6 +18,7 @@ __all__ = [
     "check_keys_once",
     "each",
     "each_value",
+    "encode_object",
     "integer",
     "is_string",
     "keep",
@@ -76,9 +77,14 @@ def object_of(shape: Mapping[str, Rewrite]) -> Rewrite:
     def rewrite(raw: RawJson) -> RawJson:
         fields = decode_fields(raw, "object")
         made = rewritten(fields, shape)
-        return raw if made is fields else encode_json(made)
+        return raw if made is fields else encode_object(made)
 
     return rewrite
+
+
+def encode_object(fields: Mapping[str, RawJson]) -> bytes:
+    """An object of encoded values."""
+    return encode_json({name: msgspec.Raw(value) for name, value in fields.items()})
 
 
 def rewritten(
@@ -129,7 +135,7 @@ def each_value(rewrite: Rewrite) -> Rewrite:
     def rewrite_all(raw: RawJson) -> RawJson:
         fields = decode_fields(raw, "object")
         made = {name: rewrite(value) for name, value in fields.items() if not is_null(value)}
-        return raw if _same(made, fields) else encode_json(made)
+        return raw if _same(made, fields) else encode_object(made)
 
     return rewrite_all
 

@@ -26,6 +26,7 @@ from floecat.iceberg.normalization.values import (
     each,
     each_value,
     encode_object,
+    has_pairs,
     integer,
     keep,
     object_of,
@@ -127,7 +128,7 @@ def _are_readable(array: bytes, schema_ids: Collection[int]) -> bool:
             return False
         pairs += _pairs(snapshot)
     # more than were decoded: a key that comes twice, or that is not known
-    return array.count(b'":') + array.count(b'" :') == pairs
+    return has_pairs(array, pairs)
 
 
 def _is_readable(snapshot: _Readable, schema_ids: Collection[int]) -> bool:
@@ -161,6 +162,12 @@ def _normalized(
     check_keys_once(data)
     fields: dict[str, RawJson] = dict(decode_fields(data, "snapshot"))
     age = decode_json(data, _Age, "snapshot")
+    if "manifest-list" not in fields:
+        names = "names its manifests itself" if "manifests" in fields else "names no manifests"
+        raise IllegalArgumentError(
+            f"snapshot {age.snapshot_id} {names} and has no manifest-list, without which PyIceberg and DuckDB"
+            " cannot read the table"
+        )
     if age.parent_snapshot_id == _NO_PARENT:
         del fields["parent-snapshot-id"]
     schema_id = fields.get("schema-id")
@@ -208,13 +215,6 @@ def _derived_operation(summary: Mapping[str, str], *, is_first: bool) -> str:
 
 
 def _check(data: bytes, snapshot_id: int, schema_ids: Collection[int]) -> None:
-    fields = decode_fields(data, "snapshot")
-    if "manifest-list" not in fields:
-        names = "names its manifests itself" if "manifests" in fields else "names no manifests"
-        raise IllegalArgumentError(
-            f"snapshot {snapshot_id} {names} and has no manifest-list, without which PyIceberg and DuckDB"
-            " cannot read the table"
-        )
     snapshot = decode_json(data, _Readable, f"snapshot {snapshot_id}")
     if not _is_readable(snapshot, schema_ids):
         raise IllegalArgumentError(

@@ -31,6 +31,7 @@ from floecat.iceberg.normalization.values import (
     check_keys_once,
     each,
     each_value,
+    has_pairs,
     integer,
     keep,
     lower,
@@ -106,7 +107,7 @@ def _log(entry: type[SnapshotLogEntry] | type[MetadataLogEntry]) -> Rewrite:
     def rewrite(raw: RawJson) -> RawJson:
         data = bytes(raw)
         with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-            if data.count(b'":') + data.count(b'" :') == len(names) * len(decoder.decode(data)):
+            if has_pairs(data, len(names) * len(decoder.decode(data))):
                 return raw
         check_keys_once(data)
         return rewrite_all(raw)

@@ -19,6 +19,7 @@ __all__ = [
     "each",
     "each_value",
     "encode_object",
+    "has_pairs",
     "integer",
     "is_string",
     "keep",
@@ -138,6 +139,15 @@ def each_value(rewrite: Rewrite) -> Rewrite:
         return raw if _same(made, fields) else encode_object(made)
 
     return rewrite_all
+
+
+def has_pairs(data: bytes, number: int) -> bool:
+    """Whether JSON without a colon after a quote in its strings has so many keys, twice the same one counted.
+
+    False says nothing: it may be written in another way.
+    """
+    found = data.count(b'":')
+    return found == number or (found < number and found + data.count(b'" :') == number)
 
 
 def check_keys_once(data: bytes | str) -> None:

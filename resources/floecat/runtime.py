@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
@@ -42,6 +43,7 @@ from floecat.purge.purger import Purger
 from floecat.purge.worker import PurgeQueue, PurgeWorker
 from floecat.settings import Settings, StorageSettings
 from floecat.store.confirmation import Confirmation, ConfirmedTransactions
+from floecat.store.document_forms import normalize_documents
 from floecat.store.engine import Store
 from floecat.struct_types import prepare_struct_types
 from floecat.transactions.commit import CommitService
@@ -55,6 +57,8 @@ from floecat.transactions.staging import Staging
 from floecat.transactions.view_commits import ViewCommitService
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
+
+_log = logging.getLogger(__name__)
 
 
 _SPARE_CONNECTIONS = 4
@@ -310,10 +314,14 @@ def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
     )
 
 
-def prepare_store(settings: Settings) -> None:
-    """Brings the store to the schema of this version and makes the default catalog where it is missing.
+def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> None:
+    """Brings the store to the schema and documents of this version, and makes the default catalog if missing.
 
     Safe when several processes do it at once.
+
+    Args:
+        settings: name the store.
+        report: takes a line now and then while documents are brought up to date.
 
     Raises:
         SettingsError: the URL of the store or a location is malformed, or a newer version has upgraded the
@@ -325,6 +333,7 @@ def prepare_store(settings: Settings) -> None:
     store = Store.open(settings.store_url)
     try:
         store.upgrade()
+        normalize_documents(store, report)
     finally:
         store.close()
     gateway = settings.gateway

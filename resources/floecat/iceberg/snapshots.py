@@ -34,7 +34,14 @@ from floecat.iceberg.json_values import (
 from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.stored_texts import check_stored_text
 
-__all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
+__all__ = [
+    "OPERATIONS",
+    "NewSnapshot",
+    "SnapshotIndex",
+    "SnapshotSummary",
+    "check_stored_texts",
+    "read_new_snapshot",
+]
 
 
 class _Summary(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +90,8 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-_OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+"""What a snapshot may have done (table specification, "Snapshots")."""
 
 _OPTIONAL = frozenset(
     field.encode_name for field in msgspec.structs.fields(SnapshotSummary) if not field.required
@@ -254,7 +262,7 @@ def _check(summary: SnapshotSummary) -> None:
             f"Cannot parse missing string: manifest-list of snapshot {summary.snapshot_id}"
         )
     check_stored_texts(summary)
-    if summary.operation is not None and summary.operation not in _OPERATIONS:
+    if summary.operation is not None and summary.operation not in OPERATIONS:
         raise IllegalArgumentError(
             f"Invalid operation of snapshot {summary.snapshot_id}: not append, replace, overwrite or delete"
         )

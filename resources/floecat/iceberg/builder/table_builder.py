@@ -285,6 +285,7 @@ class TableMetadataBuilder:
         self._now_ms = max(self._now_ms, self._refs.last_log_ms)
         self._complete(table_uuid)
         self._check_definitions()
+        self._keep_source_ids()
         fields = self._start()
         self._write_scalars(fields)
         self._schemas.write(fields, self._format_version)
@@ -359,6 +360,16 @@ class TableMetadataBuilder:
             used = self._snapshots.references_schema(missing)
             if used is not None:
                 raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
+
+    def _keep_source_ids(self) -> None:
+        """No new column takes an id that a spec or an order names, though no schema has it."""
+        if self._specs.definitions.changed or self._orders.definitions.changed:
+            specs, orders = self._specs.definitions.items, self._orders.definitions.items
+            sources = [source for spec in specs.values() for field in spec.fields for source in field.sources]
+            sources += (
+                source for order in orders.values() for field in order.fields for source in field.sources
+            )
+            self._schemas.last_column_id = max(self._schemas.last_column_id, *sources, 0)
 
     def _start(self) -> dict[str, Fragment]:
         if self._base is None:

@@ -1,9 +1,9 @@
 """Paths with an empty name in them.
 
 Nothing has an empty name, so whoever asks for one learns that it does not exist. Spark asks often: for a
-missing table `db.files` it asks whether `files` is a metadata table of the table `db` in the namespace without
-levels, `/namespaces//tables/db`, and goes on only if that does not exist. The router cannot answer this. It
-merges empty segments, and would answer for another resource.
+missing table `db.files` it asks whether `files` is a metadata table of the table `db` in the namespace
+without levels, `/namespaces//tables/db`, and goes on only if that does not exist. The router cannot answer
+this. It merges empty segments, and would answer for another resource.
 """
 
 from __future__ import annotations

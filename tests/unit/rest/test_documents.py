@@ -121,7 +121,7 @@ def test_a_staged_table_is_not_kept(documents):
 
 def test_304_has_no_body(documents):
     answer = send(documents.not_modified('W/"1"'))
-    assert answer == (304, {"etag": 'W/"1"', "vary": "Accept-Encoding"}, [b""])
+    assert answer == (304, {"ETag": 'W/"1"', "vary": "Accept-Encoding"}, [b""])
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,7 @@ def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
         secret_access_key=s3.secret_access_key,
         session_token=s3.session_token,
         connect_timeout_s=storage.connect_timeout_ms / 1000,
+        answer_timeout_s=storage.answer_timeout_ms / 1000,
         request_timeout_s=storage.request_timeout_ms / 1000,
         max_retries=storage.max_retries,
     )

@@ -7,12 +7,21 @@ file naming").
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import uuid_utils.compat as uuids
 
 from floecat.compression.gzip_members import gzip_member
-from floecat.errors import FileMissingError, InvalidMetadataError, PayloadTooLargeError
+from floecat.errors import (
+    AlreadyExistsError,
+    FileMissingError,
+    ForbiddenError,
+    InvalidMetadataError,
+    LocationNotAllowedError,
+    PayloadTooLargeError,
+    StorageUnavailableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.locations import metadata_version
@@ -80,12 +89,13 @@ class MetadataFiles:
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
-            StorageUnavailableError: storage fails, or does not say whether it wrote.
+            StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
         allowed.check(location)
         compressed = location.endswith(".gz.metadata.json")
         data = gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
-        self._files.write_new(location, data, unique_name=True)
+        with _own_folders():
+            self._files.write_new(location, data, unique_name=True)
 
     def check_exists(self, allowed: AllowedLocations, location: str) -> None:
         """Fails when the file is gone, with the text that the reference implementation gives.
@@ -114,7 +124,8 @@ class MetadataFiles:
         for folder in ("metadata", "data"):
             path = f"{location.rstrip('/')}/{folder}"
             allowed.check(path)
-            self._files.make_directory(path)
+            with _own_folders():
+                self._files.make_directory(path)
 
     def _inflate(self, location: str, data: bytes) -> bytes:
         """The content of all members, which may follow one another (RFC 1952 section 2.2)."""
@@ -136,3 +147,14 @@ class MetadataFiles:
             data = inflater.unused_data
             if not data.startswith(_GZIP_MAGIC):  # what else follows is padding, which other readers skip too
                 return contents[0] if len(contents) == 1 else b"".join(contents)
+
+
+@contextmanager
+def _own_folders() -> Iterator[None]:
+    """What stands in the way where the catalog itself writes is a fault of storage, not of the request."""
+    try:
+        yield
+    except LocationNotAllowedError:
+        raise
+    except (AlreadyExistsError, ForbiddenError) as error:
+        raise StorageUnavailableError(error.message) from error

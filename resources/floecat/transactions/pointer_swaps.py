@@ -35,6 +35,8 @@ __all__ = ["PointerSwaps", "Retries"]
 
 _log = logging.getLogger(__name__)
 
+_FAILS_SOON_S = 2.0
+
 
 class Retries(msgspec.Struct, frozen=True):
     """How often a commit is worked out again, and how long it sleeps in between."""
@@ -152,7 +154,12 @@ class PointerSwaps:
         return True
 
     def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
-        """Writes the metadata files, in parallel, and returns their locations; on a failure none stays."""
+        """Writes the metadata files, in parallel, and returns their locations; on a failure none stays.
+
+        Storage that took long to fail is away, and is not asked to delete: what it has written after all is
+        left for the orphan job.
+        """
+        started_s = time.monotonic()
         writes = [change for change in changed if change.writes_file]
         allowed = call.catalog.allowed
 
@@ -166,7 +173,8 @@ class PointerSwaps:
             outcomes = list(self._writers.map(lambda change: _outcome(write, change), writes))
         failures = [failure for failure in outcomes if failure is not None]
         if failures:
-            self._delete_files(call, locations)
+            if time.monotonic() - started_s < _FAILS_SOON_S:
+                self._delete_files(call, locations)
             raise failures[0]
         return locations
 

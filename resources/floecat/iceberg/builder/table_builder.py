@@ -167,8 +167,9 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemoveSchemas) -> None:
-        self._schemas.remove(update.schema_ids)
-        self._removed_schema_ids |= update.schema_ids
+        schema_ids = update.schema_ids or frozenset()
+        self._schemas.remove(schema_ids)
+        self._removed_schema_ids |= schema_ids
 
     @apply.register
     def _(self, update: u.AddPartitionSpec) -> None:
@@ -180,7 +181,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemovePartitionSpecs) -> None:
-        self._specs.remove(update.spec_ids)
+        self._specs.remove(update.spec_ids or frozenset())
 
     @apply.register
     def _(self, update: u.AddSortOrder) -> None:
@@ -214,7 +215,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemoveSnapshots) -> None:
-        removed = self._snapshots.remove(update.snapshot_ids)
+        removed = self._snapshots.remove(update.snapshot_ids or frozenset())
         if removed:
             self._statistics.remove(removed)
             self._partition_statistics.remove(removed)

@@ -29,6 +29,7 @@ from floecat.compat.version_builder import (
     build_versions,
 )
 from floecat.connectors.delta_log import DeltaLog, LogListing
+from floecat.delta.damage import DamagedFiles
 from floecat.delta.field_ids import FieldIds, assign_history
 from floecat.delta.translation.schema import translate_schema
 from floecat.errors import (
@@ -128,14 +129,15 @@ class Refresher:
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
         run_chunks: Callable[[CompatTable], ChunkRunner],
+        damaged: DamagedFiles,
     ) -> None:
-        """Takes where tables are kept, and who builds the chunks of a table."""
         self._store = store
         self._files = files
         self._settings = settings
         self._artifacts = artifacts
         self._run_chunks = run_chunks
         self._clock = clock
+        self._damaged = damaged
         self._publication = Publication(store, clock)
 
     def is_current(self, table: CompatTable) -> bool:
@@ -143,14 +145,11 @@ class Refresher:
         known = self._known(table)
         if known.state is None:
             return False
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        log = self._delta_log(known)
         listing = log.listing(after=known.state.version - 1)
         if not _is_newest(listing, known.state) or self._lost_list(known, known.state):
             return False
-        if known.delta.problem is not None:
-            self._store.run(
-                lambda conn: delta_tables.note_problem(conn, table.row.id, None, self._clock.now_ms())
-            )
+        self._note_problem(known, known.state)
         return True
 
     def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
@@ -238,8 +237,8 @@ class Refresher:
         return self._artifacts.existing(self._paths(known).folder)
 
     def _refresh(self, known: _Known, *, in_request: bool) -> bool:
-        table, state = known.table, known.state
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        state = known.state
+        log = self._delta_log(known)
         listing = log.listing(after=state.version - 1 if state else None)
         if state is not None and _is_newest(listing, state):
             lost = self._lost_list(known, state)
@@ -265,7 +264,8 @@ class Refresher:
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         point = build_versions(builder, versions, None, must_have=listing.latest)
         complete = len(versions) == len(listing.versions)
-        return self._publish(known, document, builder, point, within(told, versions), listing, complete)
+        history = merged(within(told, versions), builder.history)
+        return self._publish(known, document, builder, point, history, log, listing, complete)
 
     def _next(
         self, known: _Known, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
@@ -287,10 +287,10 @@ class Refresher:
         }
         if renamed or ids.generation != known.ids.generation:
             return self._refresh(known.anew(ids), in_request=in_request)
-        return self._publish(known, document, builder, point, history, listing, state.complete)
+        return self._publish(known, document, builder, point, history, log, listing, state.complete)
 
     def _backfill(self, known: _Known, work: Backfill, progress: Progress) -> bool:
-        log = DeltaLog(self._files, known.table.allowed, known.delta.location)
+        log = self._delta_log(known)
         state = known.state
         if state is None:
             return self._begin_anew(known, work)
@@ -316,7 +316,7 @@ class Refresher:
         history = merged(state.history, builder.history)
         newest = self._point(self._layouts(known), document, state)
         complete = done == len(missing)
-        work.changed |= self._publish(known, document, builder, newest, history, listing, complete)
+        work.changed |= self._publish(known, document, builder, newest, history, log, listing, complete)
         return not complete
 
     def _begin_anew(self, known: _Known, work: Backfill) -> bool:
@@ -348,6 +348,7 @@ class Refresher:
         builder: VersionBuilder,
         point: Point | None,
         history: History,
+        log: DeltaLog,
         listing: LogListing,
         complete: bool,
     ) -> bool:
@@ -370,10 +371,11 @@ class Refresher:
             generation=known.generation,
             complete=complete,
             has_copies=point.layout.has_copies,
+            faults=log.faults_since(known.state.faults if known.state else (), listing),
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
-            self._note_complete(known, complete=complete)
+            self._note_state(known, state)
             return False
         fallen = [] if is_unread(row.metadata_location) else document.follow(row.metadata_location)
         data = document.encode()
@@ -386,11 +388,16 @@ class Refresher:
         self._delete(fallen)
         return True
 
-    def _note_complete(self, known: _Known, *, complete: bool) -> None:
-        if known.state is None or known.state.complete == complete:
-            return
-        old, new = known.delta.state or b"", replace_struct(known.state, complete=complete).encode()
-        self._store.run(lambda conn: delta_tables.note_state(conn, known.table.row.id, old, new))
+    def _note_state(self, known: _Known, state: DeltaState) -> None:
+        old, new, entry_id = known.delta.state or b"", state.encode(), known.table.row.id
+        if old != new:
+            self._store.run(lambda conn: delta_tables.note_state(conn, entry_id, old, new))
+        self._note_problem(known, state)
+
+    def _note_problem(self, known: _Known, state: DeltaState) -> None:
+        entry_id, problem, now_ms = known.table.row.id, state.problem, self._clock.now_ms()
+        if known.delta.problem != problem:
+            self._store.run(lambda conn: delta_tables.note_problem(conn, entry_id, problem, now_ms))
 
     def _before(self, known: _Known) -> TableDocument | None:
         """The document that is replaced as a whole."""
@@ -427,6 +434,9 @@ class Refresher:
         with self._store.read() as conn:
             body = tables.document(conn, table.row.id)
         return decompress(body) if body is not None else None
+
+    def _delta_log(self, known: _Known) -> DeltaLog:
+        return DeltaLog(self._files, known.table.allowed, known.delta.location, self._damaged)
 
     @staticmethod
     def _paths(known: _Known) -> ArtifactPaths:

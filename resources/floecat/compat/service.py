@@ -14,6 +14,7 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
+from floecat.delta.damage import DamagedFiles
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -77,6 +78,7 @@ class DeltaCompat:
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
+        self._damaged = DamagedFiles()
 
     def due(self, entry_id: UUID) -> bool:
         """Whether a load has to look for newer versions first."""
@@ -326,7 +328,9 @@ class DeltaCompat:
         def runner(table: CompatTable) -> ChunkRunner:
             return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
 
-        return Refresher(self._store, self._files, self._clock, self._settings, artifacts, runner)
+        return Refresher(
+            self._store, self._files, self._clock, self._settings, artifacts, runner, self._damaged
+        )
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.errors import BadRequestError, InvalidDeltaTableError, UnsupportedDeltaTableError
-from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.fileio.locations import AllowedLocations, FileLocation, normalize_location
 
 __all__ = ["checked_location", "data_file_locations"]
 
 _ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
-_LEADS_ELSEWHERE = r"(?:^|/)\.{1,2}(?:/|$)|\\"
+_LEADS_ELSEWHERE = r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)"
 
 
 def data_file_locations(
@@ -49,7 +49,7 @@ def data_file_locations(
     return pc.coalesce(pa.array(checked, pa.string()), relative)
 
 
-def checked_location(location: str, allowed: AllowedLocations) -> Location:
+def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
     """The location of a file that the log names, in its one spelling.
 
     Args:
@@ -61,7 +61,7 @@ def checked_location(location: str, allowed: AllowedLocations) -> Location:
         LocationNotAllowedError: it lies outside the allowed locations.
     """
     try:
-        return allowed.check(location)
+        return FileLocation(allowed.check(FileLocation(location)))
     except BadRequestError as error:
         # of the table, that is, and not of the request: other versions of it can be read
         scheme = _SCHEME.match(location)
@@ -75,6 +75,6 @@ def _located(path: str, allowed: AllowedLocations | None) -> str:
     if allowed:
         return str(checked_location(path, allowed))
     try:
-        return str(normalize_location(path))
+        return str(normalize_location(FileLocation(path)))
     except BadRequestError:
         return path

@@ -131,7 +131,7 @@ class DeleteFiles:
 
         def read(item: tuple[str, list[int]]) -> None:
             location, indices = item
-            checked_location(location, self._allowed)
+            location = checked_location(location, self._allowed)
             about = [(vectors[index].descriptor, vectors[index].data_file) for index in indices]
             ranges = [VERSION_RANGE, *(framed_range(*vector) for vector in about)]
             version, *frames = self._storage.read_ranges(location, ranges)

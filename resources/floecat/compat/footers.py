@@ -101,7 +101,7 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         FileMissingError: it is gone.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
-    checked_location(location, allowed)
+    location = checked_location(location, allowed)
     guessed = min(size, _GUESSED_LENGTH)
     tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)

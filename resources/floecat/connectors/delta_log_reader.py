@@ -67,8 +67,11 @@ class LogReader:
         """
         location = self.location(name)
         self._allowed.check(location)
-        with damage_of(location):
-            return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+        try:
+            with damage_of(location):
+                return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+        except FileMissingError:
+            raise FileMissingError(f"Log file {location} is missing") from None
 
     def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
         """Files in their order, read a few ahead of the caller; else as `read`."""
@@ -118,13 +121,9 @@ class LogReader:
         try:
             for text in self._read_ahead(files):
                 yield open_checkpoint_file(text.data, location=text.location)
-        except FileMissingError as error:
+        except (FileMissingError, BadRequestError) as error:
             raise InvalidDeltaTableError(
                 f"A sidecar of a Delta checkpoint is missing: {error.message}"
-            ) from None
-        except BadRequestError as error:
-            raise InvalidDeltaTableError(
-                f"A sidecar of a Delta checkpoint has no valid name: {error.message}"
             ) from None
 
 

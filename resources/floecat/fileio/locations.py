@@ -40,6 +40,11 @@ class FileLocation(str):
 
     __slots__ = ()
 
+    @property
+    def shown(self) -> str:
+        """The location in a message: control characters are escaped."""
+        return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), self)
+
 
 class Location(NamedTuple):
     """A location in its one spelling. Keys are literal: a percent sign in them is a percent sign."""

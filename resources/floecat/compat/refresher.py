@@ -297,7 +297,8 @@ class Refresher:
         work.go_on(known.generation)
         listing = log.listing()
         if work.told is None:
-            work.told = log.metadata_history(listing)
+            # the newest version is known, whatever became of the log since
+            work.told = merged(state.history, log.metadata_history(listing, complete=False))
         ids = known.ids
         assign_history([metadata for _, metadata in work.told], ids)
         if ids.generation != state.field_ids.generation:

@@ -58,7 +58,9 @@ def damage_of(*locations: str) -> Iterator[None]:
     except DamagedFileError:
         raise
     except (InvalidDeltaTableError, PayloadTooLargeError) as error:
-        raise DamagedFileError(error.message, locations) from None
+        is_named = any(location in error.message for location in locations)
+        message = error.message if is_named else f"{locations[0]} is damaged: {error.message}"
+        raise DamagedFileError(message, locations) from None
 
 
 class DamagedFiles:

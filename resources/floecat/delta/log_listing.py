@@ -232,12 +232,10 @@ class LogListing:
 
     def _unreadable(self, version: int, start: int) -> str:
         """Why a state cannot be rebuilt: what is damaged, and what is missing for the other ways."""
-        damaged = [
-            message
-            for name, message in self._left_out.items()
-            if name[:20].isdigit() and int(name[:20]) <= version
-        ]
-        reasons = list(dict.fromkeys(damaged))[:_MOST_NAMED]
+        names = [name for name in self._left_out if name[:20].isdigit() and int(name[:20]) <= version]
+        # nothing stands for a commit
+        names.sort(key=lambda name: name != commit_name(int(name[:20])))
+        reasons = list(dict.fromkeys(self._left_out[name] for name in names))[:_MOST_NAMED]
         missing = next(
             (each for each in range(start + 1, version + 1) if each not in self._files.commits), None
         )
@@ -247,8 +245,8 @@ class LogListing:
 
     def _gap(self, version: int, missing: int) -> str:
         text = f"Version {missing} is missing in the log of Delta table {self._location}"
-        if missing != version:
-            text += f": version {version} cannot be read without it"
+        if missing >= 0:
+            text += f": version {version} cannot be read without {commit_name(missing)}"
         parts = [
             name
             for found, names in self._files.missing_parts.items()

@@ -35,6 +35,7 @@ from floecat.delta.translation.schema import translate_schema
 from floecat.errors import (
     FileMissingError,
     FloecatError,
+    InvalidDeltaTableError,
     InvalidMetadataError,
     NoSuchTableError,
     UnavailableError,
@@ -297,8 +298,11 @@ class Refresher:
         work.go_on(known.generation)
         listing = log.listing()
         if work.told is None:
-            # the newest version is known, whatever became of the log since
-            work.told = merged(state.history, log.metadata_history(listing, complete=False))
+            try:
+                work.told = log.metadata_history(listing)
+            except InvalidDeltaTableError:
+                # the newest version is known, whatever became of the log since
+                work.told = state.history
         ids = known.ids
         assign_history([metadata for _, metadata in work.told], ids)
         if ids.generation != state.field_ids.generation:

@@ -150,7 +150,7 @@ class DeltaLog:
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
             yield commit
 
-    def metadata_history(self, listing: LogListing, *, complete: bool = True) -> list[tuple[int, Metadata]]:
+    def metadata_history(self, listing: LogListing) -> list[tuple[int, Metadata]]:
         """Every metadata that the log still knows, oldest first, with the version that set it.
 
         For the oldest version, and for others that the log only has a checkpoint of, it is the metadata in
@@ -159,7 +159,6 @@ class DeltaLog:
 
         Args:
             listing: the log. Of one after a version: what was set after it.
-            complete: whether what the newest version needs must be readable.
         """
         starts: list[int] = []
         followers: list[int] = []
@@ -184,7 +183,7 @@ class DeltaLog:
             try:
                 history.append((version, self._state(listing, version)[1]))
             except InvalidDeltaTableError:
-                if complete and listing.needs(version):
+                if listing.needs(version):
                     raise
                 # what is in force is known again at the next checkpoint
                 known_again = listing.checkpoint_from(version)

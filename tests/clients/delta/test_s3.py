@@ -87,7 +87,7 @@ def test_clickhouse(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str], tmp_p
     check(found, oracle_rows(name))
 
 
-_READ_FROM_S3 = [(engine, ["a:b", *READ_EVERYWHERE]) for engine in ENGINES]
+_READ_FROM_S3 = [(engine, ["a:b", "a\x01\x7fb", *READ_EVERYWHERE]) for engine in ENGINES]
 
 
 @pytest.mark.parametrize(("engine", "names"), [*_READ_FROM_S3, ("duckdb", ["a#b"])])

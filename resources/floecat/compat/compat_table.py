@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from floecat.delta.actions import Metadata, Protocol
+from floecat.delta.damage import LogFault
 from floecat.delta.field_ids import FieldIds
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
 __all__ = ["CompatTable", "DeltaState"]
+
+_MOST_SHOWN: Final = 3
 
 
 class CompatTable(msgspec.Struct, frozen=True):
@@ -34,6 +39,7 @@ class _Kept(msgspec.Struct, frozen=True):
     history: list[tuple[int, Metadata]]
     complete: bool = False
     has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
 
 
 class _Completeness(msgspec.Struct, frozen=True):
@@ -52,6 +58,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         generation: of the names of artifacts; see `ArtifactPaths`.
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
         has_copies: whether some data files of the newest snapshot may be copies.
+        faults: damaged files of the log, without which the table was read.
     """
 
     version: int
@@ -62,6 +69,15 @@ class DeltaState(msgspec.Struct, frozen=True):
     generation: int = 0
     complete: bool = False
     has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the table although it can be read, in one sentence for its operator."""
+        if not self.faults:
+            return None
+        shown = "; ".join(fault.message for fault in self.faults[:_MOST_SHOWN])
+        return f"Read without damaged files of the log ({len(self.faults)}): {shown}"
 
     @property
     def metadata(self) -> Metadata:
@@ -70,7 +86,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies)
+        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies, self.faults)
         return msgspec.json.encode(kept)
 
     @classmethod
@@ -88,6 +104,7 @@ class DeltaState(msgspec.Struct, frozen=True):
             generation,
             kept.complete,
             kept.has_copies,
+            kept.faults,
         )
 
     @staticmethod

@@ -12,7 +12,12 @@ import pyarrow as pa
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.data_files import checked_location
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    InvalidDeltaTableError,
+    UnsupportedDeltaTableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
@@ -24,7 +29,7 @@ from floecat.iceberg.parquet.footers import (
     with_footers,
 )
 
-__all__ = ["SeenFile", "read_footer", "read_footers"]
+__all__ = ["SeenFile", "read_data_file", "read_footer", "read_footers"]
 
 _GUESSED_LENGTH = 64 * 1024
 """Most footers are shorter, and come with the first request."""
@@ -101,9 +106,8 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         FileMissingError: it is gone.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
-    checked_location(location, allowed)
     guessed = min(size, _GUESSED_LENGTH)
-    tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
+    tail = read_data_file(storage, allowed, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)
     if length <= len(tail):
         return tail
@@ -111,4 +115,20 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    return storage.read_range(location, size - length, length)
+    return read_data_file(storage, allowed, location, size - length, length)
+
+
+def read_data_file(
+    storage: FileIO, allowed: AllowedLocations, location: str, offset: int, length: int
+) -> bytes:
+    """A part of a data file, in bytes; errors as of `read_footer`."""
+    checked = checked_location(location, allowed)
+    try:
+        return storage.read_range(checked, offset, length)
+    except FileMissingError:
+        raise FileMissingError(f"Data file {checked.shown} is missing") from None
+    except BadRequestError:
+        # as control characters in object storage
+        raise UnsupportedDeltaTableError(
+            f"Data file {checked.shown} has a name that cannot be read"
+        ) from None

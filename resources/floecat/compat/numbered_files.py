@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.footers import SeenFile, read_footer
+from floecat.compat.footers import SeenFile, read_data_file, read_footer
 from floecat.delta.field_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.errors import (
@@ -216,7 +216,7 @@ class NumberedFiles:
         length = size - footer.replaced
 
         def make() -> bytes:
-            data = self._storage.read_range(location, 0, length)
+            data = read_data_file(self._storage, self._allowed, location, 0, length)
             if len(data) != length:
                 raise InvalidDeltaTableError(f"Cannot read {location}: it is shorter than the log says")
             return data + footer.data

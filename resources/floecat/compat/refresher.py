@@ -30,11 +30,13 @@ from floecat.compat.version_builder import (
     build_versions,
 )
 from floecat.connectors.delta_log import DeltaLog, LogListing
+from floecat.delta.damage import DamagedFiles
 from floecat.delta.field_ids import FieldIds, assign_history
 from floecat.delta.translation.schema import translate_schema
 from floecat.errors import (
     FileMissingError,
     FloecatError,
+    InvalidDeltaTableError,
     InvalidMetadataError,
     NoSuchTableError,
     UnavailableError,
@@ -130,14 +132,15 @@ class Refresher:
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
         run_chunks: Callable[[CompatTable], ChunkRunner],
+        damaged: DamagedFiles,
     ) -> None:
-        """Takes where tables are kept, and who builds the chunks of a table."""
         self._store = store
         self._files = files
         self._settings = settings
         self._artifacts = artifacts
         self._run_chunks = run_chunks
         self._clock = clock
+        self._damaged = damaged
         self._publication = Publication(store, clock)
 
     def current_entry(self, table: CompatTable) -> EntryRow | None:
@@ -148,14 +151,11 @@ class Refresher:
         known = self._known(table)
         if known.state is None:
             return None
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        log = self._delta_log(known)
         listing = log.listing(after=known.state.version - 1)
         if not _is_newest(listing, known.state) or self._missing(known, in_request=True):
             return None
-        if known.delta.problem is not None:
-            self._store.run(
-                lambda conn: delta_tables.note_problem(conn, table.row.id, None, self._clock.now_ms())
-            )
+        self._note_problem(known, known.state)
         return known.table.row
 
     def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
@@ -254,8 +254,8 @@ class Refresher:
             self._artifacts.write(known.table.allowed, location, known.document)
 
     def _refresh(self, known: _Known, *, in_request: bool) -> bool:
-        table, state = known.table, known.state
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        state = known.state
+        log = self._delta_log(known)
         listing = log.listing(after=state.version - 1 if state else None)
         if state is None:
             return self._first(known, log, listing, in_request=in_request)
@@ -279,7 +279,8 @@ class Refresher:
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
         point = build_versions(builder, versions, None, must_have=listing.latest)
         complete = len(versions) == len(listing.versions)
-        return self._publish(known, document, builder, point, within(told, versions), listing, complete)
+        history = merged(within(told, versions), builder.history)
+        return self._publish(known, document, builder, point, history, log, listing, complete)
 
     def _next(
         self, known: _Known, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
@@ -301,17 +302,21 @@ class Refresher:
         }
         if renamed or ids.generation != known.ids.generation:
             return self._refresh(known.anew(ids), in_request=in_request)
-        return self._publish(known, document, builder, point, history, listing, state.complete)
+        return self._publish(known, document, builder, point, history, log, listing, state.complete)
 
     def _backfill(self, known: _Known, work: Backfill, progress: Progress) -> bool:
-        log = DeltaLog(self._files, known.table.allowed, known.delta.location)
+        log = self._delta_log(known)
         state = known.state
         if state is None:
             return self._begin_anew(known, work)
         work.go_on(known.generation)
         listing = log.listing()
         if work.told is None:
-            work.told = log.metadata_history(listing)
+            try:
+                work.told = log.metadata_history(listing)
+            except InvalidDeltaTableError:
+                # the newest version is known, whatever became of the log since
+                work.told = state.history
         ids = known.ids
         assign_history([metadata for _, metadata in work.told], ids)
         if ids.generation != state.field_ids.generation:
@@ -330,7 +335,7 @@ class Refresher:
         history = merged(state.history, builder.history)
         newest = self._point(self._layouts(known), document, state)
         complete = done == len(missing)
-        work.changed |= self._publish(known, document, builder, newest, history, listing, complete)
+        work.changed |= self._publish(known, document, builder, newest, history, log, listing, complete)
         return not complete
 
     def _begin_anew(self, known: _Known, work: Backfill) -> bool:
@@ -362,6 +367,7 @@ class Refresher:
         builder: VersionBuilder,
         point: Point | None,
         history: History,
+        log: DeltaLog,
         listing: LogListing,
         complete: bool,
     ) -> bool:
@@ -384,10 +390,11 @@ class Refresher:
             generation=known.generation,
             complete=complete,
             has_copies=point.layout.has_copies,
+            faults=log.faults_since(known.state.faults if known.state else (), listing),
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
-            self._note_complete(known, complete=complete)
+            self._note_state(known, state)
             return False
         fallen = [] if is_unread(row.metadata_location) else document.follow(row.metadata_location)
         data = document.encode()
@@ -400,11 +407,16 @@ class Refresher:
         self._delete(fallen)
         return True
 
-    def _note_complete(self, known: _Known, *, complete: bool) -> None:
-        if known.state is None or known.state.complete == complete:
-            return
-        old, new = known.delta.state or b"", replace_struct(known.state, complete=complete).encode()
-        self._store.run(lambda conn: delta_tables.note_state(conn, known.table.row.id, old, new))
+    def _note_state(self, known: _Known, state: DeltaState) -> None:
+        old, new, entry_id = known.delta.state or b"", state.encode(), known.table.row.id
+        if old != new:
+            self._store.run(lambda conn: delta_tables.note_state(conn, entry_id, old, new))
+        self._note_problem(known, state)
+
+    def _note_problem(self, known: _Known, state: DeltaState) -> None:
+        entry_id, problem, now_ms = known.table.row.id, state.problem, self._clock.now_ms()
+        if known.delta.problem != problem:
+            self._store.run(lambda conn: delta_tables.note_problem(conn, entry_id, problem, now_ms))
 
     def _before(self, known: _Known) -> TableDocument | None:
         """The document that is replaced as a whole."""
@@ -441,6 +453,9 @@ class Refresher:
         with self._store.read() as conn:
             body = tables.document(conn, table.row.id)
         return decompress(body) if body is not None else None
+
+    def _delta_log(self, known: _Known) -> DeltaLog:
+        return DeltaLog(self._files, known.table.allowed, known.delta.location, self._damaged)
 
     @staticmethod
     def _paths(known: _Known) -> ArtifactPaths:

@@ -15,6 +15,7 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
+from floecat.delta.damage import DamagedFiles
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -89,6 +90,7 @@ class DeltaCompat:
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
+        self._damaged = DamagedFiles()
 
     def due(self, row: EntryRow) -> bool:
         """Whether a load has to call `refresh` before it answers an entry."""
@@ -336,7 +338,9 @@ class DeltaCompat:
         def runner(table: CompatTable) -> ChunkRunner:
             return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
 
-        return Refresher(self._store, self._files, self._clock, self._settings, artifacts, runner)
+        return Refresher(
+            self._store, self._files, self._clock, self._settings, artifacts, runner, self._damaged
+        )
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from floecat.compat.summaries import snapshot_summary
 from floecat.compat.table_document import NewSnapshot, TableDocument
 from floecat.connectors.delta_log import DeltaLog, LogListing
 from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.damage import DamagedFileError
 from floecat.delta.field_ids import FieldIds
 from floecat.delta.protocol import check_readable
 from floecat.delta.timestamps import has_in_commit_timestamps
@@ -165,7 +167,11 @@ class VersionBuilder:
     def _made(self, version: int, before: Point | None) -> Point:
         if before is None or before.version != version - 1 or not self._listing.has_commit(version):
             return self._whole(self._snapshot(version), parent=None)
-        commit = self._log.commit(version, before.metadata, before.protocol)
+        try:
+            commit = self._log.commit(version, before.metadata, before.protocol)
+        except DamagedFileError:
+            # a checkpoint may hold the state
+            return self._whole(self._snapshot(version), parent=None)
         metadata, protocol = commit.metadata or before.metadata, commit.protocol or before.protocol
         check_readable(protocol, metadata)
         if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
@@ -210,7 +216,9 @@ class VersionBuilder:
         check_readable(snapshot.protocol, snapshot.metadata)
         commit = None
         if self._listing.has_commit(snapshot.version):
-            commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
+            # the state is known without a commit that is damaged
+            with suppress(DamagedFileError):
+                commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
         context = self._context(snapshot.version, snapshot.metadata)
         added = commit.adds["path"].combine_chunks() if commit and snapshot.version > 0 else None
         old_files = len(snapshot.files) - (len(added) if added is not None else 0)

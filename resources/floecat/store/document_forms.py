@@ -179,7 +179,8 @@ def _swap(conn: Connection, entry_id: UUID, stored: _Stored, made: bytes) -> boo
         now_ms=stored.updated_at_ms,
     )
     if swapped and metadata is not None:
-        snapshots.delete_all(conn, entry_id)
+        known = [row.snapshot_id for row in snapshots.list_all(conn, entry_id)]
+        snapshots.delete_many(conn, entry_id, known)
         snapshots.insert_many(conn, entry_id, [row_of(snapshot) for snapshot in metadata.snapshots])
         refs = [RefRow(name, ref.type, ref.snapshot_id) for name, ref in metadata.refs.items()]
         snapshots.replace_refs(conn, entry_id, refs)

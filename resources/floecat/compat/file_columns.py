@@ -8,11 +8,12 @@ it, as the index of pandas, and partition columns, which some writers put into f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from floecat.delta.field_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.iceberg.parquet.field_ids import fields_of, footer_schema
+from floecat.iceberg.parquet.field_ids import fields_of
+from floecat.iceberg.parquet.schema_elements import SchemaNode
 
 __all__ = ["NOTHING_FOUND", "FileColumns", "FoundColumns", "KnownColumns", "known_columns"]
 
@@ -24,12 +25,14 @@ class KnownColumns:
     Attributes:
         paths: paths that the name mapping lists.
         variants: columns whose parts are of no interest.
-        partitions: physical names of partition columns, by the ids that files must not have.
+        partitions: ids of partition columns that files must not have, by physical name.
+        by_id: whether a file's own ids tell which column is which, rather than its names.
     """
 
     paths: frozenset[PhysicalPath] = frozenset()
     variants: frozenset[PhysicalPath] = frozenset()
-    partitions: Mapping[int, str] | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    by_id: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,15 @@ def known_columns(translated: TranslatedSchema, ids: FieldIds) -> KnownColumns:
         ids: the ids of the table.
     """
     paths = translated.physical_paths
-    # without column mapping, files that have ids are copied
-    is_mapped = translated.mapping_mode != "none"
     return KnownColumns(
         frozenset([*ids.paths, *ids.hidden_paths, *paths.values()]),
         frozenset(paths[id] for id, type in translated.delta_types.items() if type == "variant"),
-        {column.source_id: column.physical_name for column in translated.partition_fields if is_mapped},
+        {
+            column.physical_name: column.source_id
+            for column in translated.partition_fields
+            if column.physical_name not in ids.separate
+        },
+        by_id=translated.mapping_mode == "id",
     )
 
 
@@ -83,25 +89,20 @@ class FileColumns:
             all_found |= each
         return all_found
 
-    def look(self, tail: bytes, location: str) -> None:
-        """Looks at a footer.
-
-        Args:
-            tail: the end of a file, its whole footer or more.
-            location: where it is, for messages.
-
-        Raises:
-            InvalidDeltaTableError: the footer is damaged.
-        """
-        _, root = footer_schema(tail, location)
+    def look(self, root: SchemaNode) -> None:
+        """Looks at the schema of a file."""
         fields = list(fields_of(root))
-        partitions = self._known.partitions or {}
-        ids = {node.field_id for path, node in fields if len(path) == 1}
+        ids = {node.name: node.field_id for node in root.children if node.field_id is not None}
+        held = set(ids.values())
         # PyIceberg goes by names as soon as a single field has no id
         by_name = any(node.field_id is None for _, node in fields)
         found = FoundColumns(
             frozenset(path for path, _ in fields if by_name and self._is_new(path)),
-            frozenset(name for id, name in partitions.items() if id in ids),
+            frozenset(
+                name
+                for name, id in self._known.partitions.items()
+                if id in held or (name in ids and not self._known.by_id)
+            ),
         )
         if found != NOTHING_FOUND:
             self._found.append(found)

@@ -38,7 +38,7 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, number_fields
+from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 
@@ -138,9 +138,10 @@ class NumberedFiles:
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
         tail = read_footer(self._storage, self._allowed, location, size)
-        self._columns.look(tail, location)
+        schema = footer_schema(tail, location)
+        self._columns.look(schema.root)
         numbers = self._context.numbers
-        footer = None if numbers is None else number_fields(tail, numbers, location)
+        footer = None if numbers is None else number_fields(schema, numbers, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
 
     def replace(
@@ -198,8 +199,9 @@ class NumberedFiles:
             # nobody has to read this file to list it, as those of old versions that are gone by now
             return False
         try:
-            self._columns.look(tail, location)
-            return numbers is not None and number_fields(tail, numbers, location) is not None
+            schema = footer_schema(tail, location)
+            self._columns.look(schema.root)
+            return numbers is not None and number_fields(schema, numbers, location) is not None
         except InvalidDeltaTableError:
             return False
         except UnsupportedDeltaTableError:

@@ -41,6 +41,7 @@ FIRST_HIGH_ID = 1_000_000
 
 MOST_HIDDEN = 2000
 """Paths that are no columns; each costs some 50 bytes of the table's metadata."""
+_LONGEST_HIDDEN = 1000
 
 _FIRST_PARTITION_ID = 1000
 _PARTITION = ",null]"
@@ -96,6 +97,11 @@ class FieldIds(msgspec.Struct):
     def paths(self) -> dict[PhysicalPath, int]:
         """Ids of all columns that data files may hold, by path."""
         known = {key: id for key, id in self.own.items() if not key.endswith(_PARTITION)} | self.mapped
+        for name in self.separate:
+            key = _key((name,))
+            # what the partition column had before is an id of files now
+            if key not in known and (former := self.own.get(key[:-1] + _PARTITION)) is not None:
+                known[key] = former
         return {_path(key): id for key, id in known.items()}
 
     @property
@@ -142,7 +148,7 @@ class FieldIds(msgspec.Struct):
 
     def hide(self, paths: Iterable[PhysicalPath]) -> None:
         """Notes what data files hold beside columns; the first `MOST_HIDDEN` paths are kept."""
-        new = dict.fromkeys(map(_key, paths))
+        new = (key for key in map(_key, paths) if len(key) <= _LONGEST_HIDDEN)
         self.hidden = list(dict.fromkeys([*self.hidden, *new]))[:MOST_HIDDEN]
 
     def set_apart(self, names: Iterable[str]) -> None:

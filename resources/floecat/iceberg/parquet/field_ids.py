@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
@@ -27,6 +27,7 @@ from floecat.iceberg.types import ListType, MapType, PrimitiveType, StructType, 
 __all__ = [
     "FIRST_HIDDEN_ID",
     "FieldNumbers",
+    "FooterSchema",
     "NumberedFooter",
     "fields_of",
     "footer_schema",
@@ -84,11 +85,18 @@ class NumberedFooter:
     is_foreign: bool = False
 
 
-def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
+class FooterSchema(NamedTuple):
+    """The metadata in a footer, and the root of the schema in them."""
+
+    metadata: bytes
+    root: SchemaNode
+
+
+def number_fields(tail: bytes | FooterSchema, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
     """Gives ids to what lacks them, or has others.
 
     Args:
-        tail: the end of the file, its whole footer or more.
+        tail: the end of the file, its whole footer or more; or what `footer_schema` read of it.
         numbers: the ids.
         location: where the file is, for messages.
 
@@ -99,7 +107,7 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
         InvalidDeltaTableError: the footer is damaged, or longer than `tail`.
         UnsupportedDeltaTableError: a column of the schema is something else in the file.
     """
-    metadata, root = footer_schema(tail, location)
+    metadata, root = footer_schema(tail, location) if isinstance(tail, bytes) else tail
     if not any(map(_has_ids, root.children)):
         return None
     walk = _Walk(numbers, location)
@@ -118,8 +126,8 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
     )
 
 
-def footer_schema(tail: bytes, location: str) -> tuple[bytes, SchemaNode]:
-    """The metadata of a file and the schema in them; arguments and errors as of `number_fields`."""
+def footer_schema(tail: bytes, location: str) -> FooterSchema:
+    """The schema of a file; arguments and errors as of `number_fields`."""
     length = footer_length(tail, location)
     if length > len(tail):
         raise InvalidDeltaTableError(
@@ -127,7 +135,7 @@ def footer_schema(tail: bytes, location: str) -> tuple[bytes, SchemaNode]:
         )
     metadata = tail[len(tail) - length : -TAIL_LENGTH]
     try:
-        return metadata, read_schema(metadata)
+        return FooterSchema(metadata, read_schema(metadata))
     except CompactError:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: its footer is damaged"

@@ -186,7 +186,7 @@ def _copies(made: RawTable) -> list[Row]:
 
 
 PARTITION_CASES: dict[str, Case] = {
-    **{f"{name}, {at}": _partition_case(name, at) for name in _PARTITIONS for at in (0, 2)},
+    **{name: _partition_case(name, number % 3) for number, name in enumerate(_PARTITIONS)},
     "name in another case": _other_case,
     "two columns": _two_columns,
     "mapped, name": _mapped_case("name"),
@@ -411,7 +411,8 @@ def _two_level_list(made: RawTable) -> list[Row]:
 
 
 COLUMN_CASES: dict[str, Case] = {
-    **{f"{name}, {at}": _extra_case(name, at) for name in _EXTRA for at in range(3)},
+    **{name: _extra_case(name, number % 2) for number, name in enumerate(_EXTRA)},
+    "last": _extra_case("plain", 2),
     "in a struct": _nested_case(_STRUCT, [{"extra": [1], "u": 1}], [{"u": 1}]),
     "in a list": _nested_case(_LIST, [[{"extra": [1], "u": 1}]], [[{"u": 1}]]),
     "in a map": _nested_case(_MAP, [[("k", {"extra": [1], "u": 1})]], [[("k", {"u": 1})]]),

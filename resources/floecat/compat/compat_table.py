@@ -34,16 +34,22 @@ class CompatTable(msgspec.Struct, frozen=True):
     principal: str
 
 
+_TRANSLATION = 1
+"""Counts changes of what is published of a table, for which all of it is made again."""
+
+
 class _Kept(msgspec.Struct, frozen=True):
     protocol: Protocol
     history: list[tuple[int, Metadata]]
     complete: bool = False
     has_copies: bool = False
     faults: tuple[LogFault, ...] = ()
+    translation: int = 0
 
 
 class _Completeness(msgspec.Struct, frozen=True):
     complete: bool = False
+    translation: int = 0
 
 
 class DeltaState(msgspec.Struct, frozen=True):
@@ -59,6 +65,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
         has_copies: whether some data files of the newest snapshot may be copies.
         faults: damaged files of the log, without which the table was read.
+        is_outdated: whether an earlier release made it, which published other things.
     """
 
     version: int
@@ -70,6 +77,7 @@ class DeltaState(msgspec.Struct, frozen=True):
     complete: bool = False
     has_copies: bool = False
     faults: tuple[LogFault, ...] = ()
+    is_outdated: bool = False
 
     @property
     def problem(self) -> str | None:
@@ -86,7 +94,8 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies, self.faults)
+        translation = 0 if self.is_outdated else _TRANSLATION
+        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies, self.faults, translation)
         return msgspec.json.encode(kept)
 
     @classmethod
@@ -105,9 +114,11 @@ class DeltaState(msgspec.Struct, frozen=True):
             kept.complete,
             kept.has_copies,
             kept.faults,
+            kept.translation < _TRANSLATION,
         )
 
     @staticmethod
     def is_complete(data: bytes | None) -> bool:
-        """Attribute `complete` of what `encode` gave; False for a table that was never read."""
-        return data is not None and msgspec.json.decode(data, type=_Completeness).complete
+        """Whether nothing is left to do, by what `encode` gave; False for a table that was never read."""
+        kept = _Completeness() if data is None else msgspec.json.decode(data, type=_Completeness)
+        return kept.complete and kept.translation >= _TRANSLATION

@@ -23,6 +23,7 @@ from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
 from floecat.compat.file_changes import SourceManifest, file_changes
 from floecat.compat.file_chunks import ChunkRunner, FileChunks
+from floecat.compat.file_columns import NOTHING_FOUND, FoundColumns
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
@@ -61,6 +62,7 @@ class Layout:
         first_row_id: first row id that the version assigns; None before format version 3.
         next_row_id: the first one that is free after it.
         has_copies: whether some data files may be copies.
+        columns: what was found in its new data files beside known columns.
     """
 
     version: int
@@ -71,6 +73,7 @@ class Layout:
     first_row_id: int | None = None
     next_row_id: int = 0
     has_copies: bool = False
+    columns: FoundColumns = NOTHING_FOUND
 
     @property
     def added_row_ids(self) -> int:
@@ -119,6 +122,7 @@ class Layouts:
             [chunk.deletes for chunk in chunks if chunk.deletes is not None],
             files_size_bytes=sum(chunk.files_size_bytes for chunk in chunks),
             has_copies=any(chunk.has_copies for chunk in chunks),
+            columns=_columns(chunks),
             parent=parent,
             next_row_id=next_row_id,
         )
@@ -150,6 +154,7 @@ class Layouts:
             new_deletes + deletes,
             files_size_bytes=before.files_size_bytes + added_bytes - removed_bytes,
             has_copies=before.has_copies or any(chunk.has_copies for chunk in chunks),
+            columns=_columns(chunks),
             parent=before.version,
             next_row_id=before.next_row_id,
         )
@@ -256,6 +261,7 @@ class Layouts:
         *,
         files_size_bytes: int,
         has_copies: bool,
+        columns: FoundColumns,
         parent: int | None,
         next_row_id: int,
     ) -> Layout:
@@ -273,6 +279,7 @@ class Layouts:
             first_row_id,
             next_row_id,
             has_copies,
+            columns,
         )
         listed = write_manifest_list(
             layout.manifests,
@@ -309,6 +316,13 @@ def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequ
         return [work(item, name) for item, name in zip(items, names, strict=True)]
     with ThreadPoolExecutor(threads, thread_name_prefix="delta-manifest") as pool:
         return list(pool.map(work, items, names))
+
+
+def _columns(chunks: Sequence[ChunkManifests]) -> FoundColumns:
+    found = NOTHING_FOUND
+    for chunk in chunks:
+        found |= chunk.columns
+    return found
 
 
 def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from floecat.delta.actions import Metadata
+from floecat.delta.field_ids import FieldIds
 from floecat.delta.translation.name_mapping import name_mapping
 from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 
@@ -28,22 +29,29 @@ _ROW_TRACKING_IDS = {
 
 
 def table_properties(
-    metadata: Metadata, version: int, current: TranslatedSchema, schemas: Sequence[TranslatedSchema]
+    history: Sequence[Metadata],
+    version: int,
+    current: TranslatedSchema,
+    schemas: Sequence[TranslatedSchema],
+    ids: FieldIds,
 ) -> Mapping[str, str]:
     """The properties of a table.
 
     Args:
-        metadata: in force at the newest version.
+        history: metadata of the table, that of the newest version last.
         version: the newest version.
         current: its schema.
         schemas: all schemas that snapshots have, oldest first.
+        ids: all columns that the table ever had, and what else its files hold.
     """
+    metadata = history[-1]
+    mapping = name_mapping(schemas, [*ids.paths, *ids.hidden_paths])
     properties = {
         "delta.version": str(version),
         "floecat.format": "delta",
         # files belong to Delta: no engine may delete them by what Iceberg's metadata says
         "gc.enabled": "false",
-        "schema.name-mapping.default": _with_hidden_columns(name_mapping(schemas), metadata),
+        "schema.name-mapping.default": _with_hidden_columns(mapping, history),
         # tells engines that push aggregates down not to take bounds for minima and maxima
         **{
             f"write.metadata.metrics.column.{leaf.logical_name}": "counts"
@@ -62,15 +70,15 @@ def _has_inexact_bounds(leaf: LeafColumn) -> bool:
     return leaf.type.name in _INEXACT
 
 
-def _with_hidden_columns(mapping: str, metadata: Metadata) -> str:
-    """Adds columns that files hold beside those of the schema: PyIceberg wants an id for each."""
+def _with_hidden_columns(mapping: str, history: Sequence[Metadata]) -> str:
+    """Adds columns that writers add to those of the schema, as far as the log names them."""
     fields: list[dict[str, Any]] = msgspec.json.decode(mapping)
     known = {name for field in fields for name in field["names"]}
-    hidden = {"_change_type": _CHANGE_TYPE_ID}
+    hidden = {_CHANGE_TYPE_ID: ["_change_type"]}
     for key, field_id in _ROW_TRACKING_IDS.items():
-        if key in metadata.configuration:
-            hidden[metadata.configuration[key]] = field_id
-    fields += [
-        {"field-id": field_id, "names": [name]} for name, field_id in hidden.items() if name not in known
-    ]
+        hidden[field_id] = [one.configuration[key] for one in history if key in one.configuration]
+    for field_id, names in hidden.items():
+        new = [name for name in dict.fromkeys(names) if name not in known]
+        known.update(new)
+        fields += [{"field-id": field_id, "names": new}] if new else []
     return msgspec.json.encode(fields).decode()

@@ -185,7 +185,9 @@ class Refresher:
 
     def leave_to_pipeline(self, table: CompatTable) -> None:
         """Notes that the pipeline has work on a table; it looks for missing artifacts only now and then."""
-        self._note_complete(self._known(table), complete=False)
+        known = self._known(table)
+        if known.state is not None:
+            self._note_state(known, replace_struct(known.state, complete=False))
 
     def backfill(self, table: CompatTable, work: Backfill, progress: Progress) -> bool:
         """Adds a part of the versions that the log still has, and takes out those that it has no more.
@@ -277,7 +279,10 @@ class Refresher:
         document = TableDocument.new(known.table.row.object_uuid, known.delta.location, format_version)
         names = spec_names([translate_schema(metadata, ids) for _, metadata in told], {})
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
+        generation = ids.generation
         point = build_versions(builder, versions, None, must_have=listing.latest)
+        if ids.generation != generation:
+            return self._refresh(known.anew(ids), in_request=in_request)
         complete = len(versions) == len(listing.versions)
         history = merged(within(told, versions), builder.history)
         return self._publish(known, document, builder, point, history, log, listing, complete)
@@ -332,6 +337,8 @@ class Refresher:
             known, log, listing, document, ids, document.partition_names, in_request=False
         )
         done = self._build_part(builder, missing, work, progress)
+        if ids.generation != state.field_ids.generation:
+            return self._begin_anew(known.anew(ids), work)
         history = merged(state.history, builder.history)
         newest = self._point(self._layouts(known), document, state)
         complete = done == len(missing)
@@ -379,7 +386,13 @@ class Refresher:
         document.make_current(
             point.version,
             document.spec(partition_fields(current, builder.names)),
-            table_properties(point.metadata, point.version, current, schemas),
+            table_properties(
+                [metadata for _, metadata in history] + [point.metadata],
+                point.version,
+                current,
+                schemas,
+                builder.ids,
+            ),
         )
         state = DeltaState(
             version=point.version,
@@ -447,7 +460,8 @@ class Refresher:
             field_ids=FieldIds.decode(delta.field_ids),
             generation=delta.generation,
         )
-        return _Known(table, delta, self._document(table), state, delta.generation)
+        known = _Known(table, delta, self._document(table), state, delta.generation)
+        return known.anew() if state.is_outdated else known
 
     def _document(self, table: CompatTable) -> bytes | None:
         with self._store.read() as conn:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.file_changes import TwoVectorsError
+from floecat.compat.file_columns import known_columns
 from floecat.compat.layouts import Layout, Layouts
 from floecat.compat.numbered_files import field_numbers
 from floecat.compat.partition_specs import partition_fields
@@ -278,10 +279,14 @@ class VersionBuilder:
             position_delete_format=options.position_delete_format,
             read_footers=options.read_footers,
             numbers=field_numbers(translated, self.ids),
+            columns=known_columns(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
+        self.ids.hide(sorted(layout.columns.hidden))
+        # the generation of the ids rises: what was made under the old ones is made again
+        self.ids.set_apart(sorted(layout.columns.partitions))
         if not self.history or self.history[-1][1] != metadata:
             self.history.append((layout.version, metadata))
         self._document.add(

@@ -30,6 +30,7 @@ class ChunkContext:
         read_footers: whether the row count of a file that the log does not tell is looked up in the file.
         numbers: field ids that data files must have, if their writers may have done otherwise; None if not.
         copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
+        lost_specs: ids of partition specs by columns that the schema does not have.
     """
 
     location: str
@@ -43,6 +44,7 @@ class ChunkContext:
     read_footers: bool
     numbers: FieldNumbers | None = None
     copies_unnumbered: bool = True
+    lost_specs: frozenset[int] = frozenset()
 
     @property
     def sequence_number(self) -> int:

@@ -34,6 +34,7 @@ class _Kept(msgspec.Struct, frozen=True):
     history: list[tuple[int, Metadata]]
     complete: bool = False
     has_copies: bool = False
+    vectorized: bool = True
 
 
 class _Completeness(msgspec.Struct, frozen=True):
@@ -52,6 +53,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         generation: of the names of artifacts; see `ArtifactPaths`.
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
         has_copies: whether some data files of the newest snapshot may be copies.
+        vectorized: whether vectorised readers read all files right that were looked at for any version.
     """
 
     version: int
@@ -62,6 +64,7 @@ class DeltaState(msgspec.Struct, frozen=True):
     generation: int = 0
     complete: bool = False
     has_copies: bool = False
+    vectorized: bool = True
 
     @property
     def metadata(self) -> Metadata:
@@ -70,7 +73,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies)
+        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies, self.vectorized)
         return msgspec.json.encode(kept)
 
     @classmethod
@@ -88,6 +91,7 @@ class DeltaState(msgspec.Struct, frozen=True):
             generation,
             kept.complete,
             kept.has_copies,
+            kept.vectorized,
         )
 
     @staticmethod

@@ -6,9 +6,11 @@ its original, byte for byte, and another footer; rows keep their positions, so t
 
 Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
 its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
-is done for samples: one of every kind of name in a manifest, the oldest, as foreign files come first when a
-table is made of them. Where one has other ids, or is seen to have some when its rows are counted, all files
-of the manifest are looked at.
+is done for samples: of every kind of name in a manifest the oldest file, as foreign files come first when a
+table is made of them, and the newest, if it is a day younger. Where one has other ids, or is seen to have
+some when its rows are counted, all files of the manifest are looked at.
+
+Every footer that is read also tells whether vectorised readers read the file right.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, number_fields
+from floecat.iceberg.parquet.vectorization import reads_vectorized
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 
@@ -49,6 +52,7 @@ _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
 """What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
 
 _MOST_SAMPLES = 4
+_DAY_MS = 86_400_000
 
 
 class ByteBudget:
@@ -106,7 +110,11 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
 
 
 class NumberedFiles:
-    """Looks for missing and foreign ids in the data files of a version, and makes copies."""
+    """Looks for missing and foreign ids in the data files of a version, and makes copies.
+
+    Attributes:
+        vectorized: whether vectorised readers read all files right whose footers were read.
+    """
 
     def __init__(
         self,
@@ -123,10 +131,12 @@ class NumberedFiles:
         self._artifacts = artifacts
         self._allowed = allowed
         self._budget = budget
+        self._columns = [leaf for leaf in context.translated.leaves if not leaf.partition]
+        self.vectorized = True
 
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
-        tail = read_footer(self._storage, self._allowed, location, size)
+        tail = self._read_footer(location, size)
         numbers = self._context.numbers
         footer = None if numbers is None else number_fields(tail, numbers, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
@@ -157,15 +167,13 @@ class NumberedFiles:
             NameTakenError: another file has the name of a copy.
         """
         numbers = self._context.numbers
-        if numbers is None:
-            return locations, sizes
         paths = locations.to_pylist()
         unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
         is_found = any(file.location != paths[row] for row, file in seen)
-        if numbers.sampled and not is_found:
+        if numbers is None or (numbers.sampled and not is_found):
             chosen = _sample(locations, modified_at_ms, unseen)
             samples = [(paths[row], int(sizes[row])) for row in chosen]
-            if not any(self._artifacts.each(lambda item: self._is_foreign(numbers, *item), samples)):
+            if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
                 return locations, sizes
 
         def look(row: int) -> tuple[int, SeenFile]:
@@ -176,9 +184,16 @@ class NumberedFiles:
             paths[row], sizes[row] = file.location, file.size
         return pa.array(paths, pa.string()), sizes
 
-    def _is_foreign(self, numbers: FieldNumbers, location: str, size: int) -> bool:
+    def _read_footer(self, location: str, size: int) -> bytes:
+        tail = read_footer(self._storage, self._allowed, location, size)
+        if self.vectorized and not reads_vectorized(tail, self._columns, location):
+            self.vectorized = False
+        return tail
+
+    def _is_foreign(self, location: str, size: int) -> bool:
+        numbers = self._context.numbers
         try:
-            tail = read_footer(self._storage, self._allowed, location, size)
+            tail = self._read_footer(location, size)
         except (
             FileMissingError,
             InvalidDeltaTableError,
@@ -188,7 +203,7 @@ class NumberedFiles:
             # nobody has to read this file to list it, as those of old versions that are gone by now
             return False
         try:
-            return number_fields(tail, numbers, location) is not None
+            return numbers is not None and number_fields(tail, numbers, location) is not None
         except InvalidDeltaTableError:
             return False
         except UnsupportedDeltaTableError:
@@ -231,11 +246,16 @@ class NumberedFiles:
 def _sample(
     locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
 ) -> list[int]:
-    """The oldest file of every kind of name."""
+    """The oldest file of every kind of name, and the newest where it was written on another day."""
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
     kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
-    order = np.arange(len(rows))
+    times = np.zeros(len(rows), np.int64)
     if modified_at_ms is not None:
-        order = np.argsort(modified_at_ms.fill_null(0).to_numpy()[rows], kind="stable")
-    _, first = np.unique(kinds[order], return_index=True)
-    return [int(row) for row in rows[order[np.sort(first)[:_MOST_SAMPLES]]]]
+        times = modified_at_ms.fill_null(0).to_numpy()[rows]
+    order = np.argsort(times, kind="stable")
+    kinds, times = kinds[order], times[order]
+    _, oldest = np.unique(kinds, return_index=True)
+    newest = len(kinds) - 1 - np.unique(kinds[::-1], return_index=True)[1]
+    later = newest[times[newest] - times[oldest] >= _DAY_MS]
+    chosen = np.concatenate([np.sort(oldest), np.sort(later)])
+    return [int(row) for row in rows[order[chosen[:_MOST_SAMPLES]]]]

@@ -72,6 +72,7 @@ class _Known:
         document: of the entry; None before the first refresh.
         state: what goes with the document.
         generation: of names for what is made next.
+        vectorized: attribute of the state. It outlives the state, since the files do.
     """
 
     table: CompatTable
@@ -79,6 +80,7 @@ class _Known:
     document: bytes | None
     state: DeltaState | None
     generation: int
+    vectorized: bool = True
 
     @property
     def ids(self) -> FieldIds:
@@ -248,7 +250,7 @@ class Refresher:
             return False
         if state is not None and listing.fingerprint_of(state.version) != state.fingerprint:
             # the version that was read is another one now: the table was replaced at its place
-            return self._refresh(known.anew(), in_request=in_request)
+            return self._refresh(replace(known.anew(), vectorized=True), in_request=in_request)
         if state is None:
             return self._first(known, log, listing, in_request=in_request)
         return self._next(known, state, log, listing, in_request=in_request)
@@ -355,11 +357,12 @@ class Refresher:
             raise RuntimeError("the newest version was neither made nor refused")
         current = builder.translated(point.metadata)
         schemas = [builder.translated(metadata) for _, metadata in history]
+        vectorized = known.vectorized and builder.vectorized
         document.remove(misread(document.versions, history, schemas))
         document.make_current(
             point.version,
             document.spec(partition_fields(current, builder.names)),
-            table_properties(point.metadata, point.version, current, schemas),
+            table_properties(point.metadata, point.version, current, schemas, vectorized=vectorized),
         )
         state = DeltaState(
             version=point.version,
@@ -370,6 +373,7 @@ class Refresher:
             generation=known.generation,
             complete=complete,
             has_copies=point.layout.has_copies,
+            vectorized=vectorized,
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
@@ -421,7 +425,7 @@ class Refresher:
             field_ids=FieldIds.decode(delta.field_ids),
             generation=delta.generation,
         )
-        return _Known(table, delta, self._document(table), state, delta.generation)
+        return _Known(table, delta, self._document(table), state, delta.generation, state.vectorized)
 
     def _document(self, table: CompatTable) -> bytes | None:
         with self._store.read() as conn:

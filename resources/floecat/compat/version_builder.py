@@ -99,6 +99,7 @@ class VersionBuilder:
         ids: ids of the table's columns.
         names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
+        vectorized: whether vectorised readers read all files right that were looked at.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class VersionBuilder:
         self.ids = ids
         self.names = names
         self.history: list[tuple[int, Metadata]] = []
+        self.vectorized = True
         self._last: Point | None = None
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
@@ -271,11 +273,13 @@ class VersionBuilder:
             read_footers=options.read_footers,
             numbers=field_numbers(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
+            lost_specs=self._document.lost_specs(translated.schema),
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
         if not self.history or self.history[-1][1] != metadata:
             self.history.append((layout.version, metadata))
+        self.vectorized = self.vectorized and layout.vectorized
         self._document.add(
             NewSnapshot(
                 version=layout.version,

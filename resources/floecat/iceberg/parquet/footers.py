@@ -30,8 +30,10 @@ __all__ = [
     "ColumnFooter",
     "FileFooter",
     "FooterColumn",
+    "column_places",
     "footer_length",
     "footer_metrics",
+    "read_file_metadata",
     "with_footers",
 ]
 
@@ -114,19 +116,14 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
     Raises:
         InvalidDeltaTableError: the footer is damaged, or longer than `tail`.
     """
-    length = footer_length(tail, location)
-    if length > len(tail):
-        raise InvalidDeltaTableError(
-            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
-        )
     try:
-        file = read_struct(tail[len(tail) - length : -TAIL_LENGTH], _FILE_FIELDS)
+        file = read_file_metadata(tail, _FILE_FIELDS, location)
         leaves = leaf_columns(file[_SCHEMA])
         row_groups = file.get(_ROW_GROUPS, [])
         record_count = _record_count(file, row_groups)
         orders = file.get(_COLUMN_ORDERS, [])
         found = {}
-        for column, place in _places(file[_SCHEMA], leaves, columns):
+        for column, place in column_places(file[_SCHEMA], leaves, columns):
             ordered = len(orders) == len(leaves) and _TYPE_ORDER in orders[place]
             found[column.field_id] = _read_column(leaves[place], place, column.type, row_groups, ordered)
     except (ThriftError, KeyError, TypeError, AttributeError, ValueError, IndexError):
@@ -135,6 +132,45 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
             f"Cannot read {location} as a Parquet file: its footer is damaged"
         ) from None
     return FileFooter(record_count, found)
+
+
+def read_file_metadata(tail: bytes, fields: Fields, location: str) -> dict[int, Any]:
+    """The `FileMetaData` of a footer.
+
+    Args:
+        tail: as of `footer_metrics`.
+        fields: which of its fields are wanted.
+        location: where the file is, for messages.
+
+    Raises:
+        InvalidDeltaTableError: there is no footer, or it is longer than `tail`.
+        ThriftError: it is damaged.
+    """
+    length = footer_length(tail, location)
+    if length > len(tail):
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
+        )
+    return read_struct(tail[len(tail) - length : -TAIL_LENGTH], fields)
+
+
+def column_places(
+    elements: Sequence[Mapping[int, Any]], leaves: Sequence[ParquetColumn], columns: Sequence[FooterColumn]
+) -> Iterator[tuple[FooterColumn, int]]:
+    """The columns that a file has, and which of its leaf columns each is.
+
+    Args:
+        elements: the schema, `SCHEMA_FIELDS` of each element.
+        leaves: its leaf columns.
+        columns: what is wanted.
+    """
+    by_path = {leaf.path: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    has_ids = any(_FIELD_ID in element for element in elements)
+    for column in columns:
+        place = by_id.get(column.field_id) if has_ids else by_path.get(column.physical_path)
+        if place is not None:
+            yield column, place
 
 
 def with_footers(metrics: FileMetrics, rows: Sequence[int], footers: Sequence[FileFooter]) -> FileMetrics:
@@ -198,19 +234,6 @@ def _record_count(file: Mapping[int, Any], row_groups: Sequence[Mapping[int, Any
     if count < 0 or sum(group[_GROUP_ROWS] for group in row_groups) != count:
         raise ValueError("the row counts disagree")
     return int(count)
-
-
-def _places(
-    elements: Sequence[Mapping[int, Any]], leaves: Sequence[ParquetColumn], columns: Sequence[FooterColumn]
-) -> Iterator[tuple[FooterColumn, int]]:
-    """The columns that the file has, and which of its leaf columns each is."""
-    by_path = {leaf.path: place for place, leaf in enumerate(leaves) if leaf.path is not None}
-    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.path is not None}
-    has_ids = any(_FIELD_ID in element for element in elements)
-    for column in columns:
-        place = by_id.get(column.field_id) if has_ids else by_path.get(column.physical_path)
-        if place is not None:
-            yield column, place
 
 
 def _read_column(

@@ -6,7 +6,7 @@ A pinned fault that fails here was mended by its engine: docs/delta.md names it,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,71 +16,31 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import EqualTo
 
-from tests.clients.delta.lake import ENGINES, DeltaLake, sql_name
+from tests.clients.delta.lake import ENGINES, DeltaLake, Reader, sql_name
+from tests.clients.delta.odd_files import (
+    FILLED,
+    MISREAD_BY_VECTORS,
+    REFUSED,
+    nanosecond_table,
+    ordinary_table,
+)
 from tests.clients.delta.rows import check, difference
 from tests.clients.delta.writer import DeltaWriter
 
 pytestmark = pytest.mark.spark
 
+
+def _with_polars(lake: DeltaLake, table: str, _version: int | None) -> pa.Table:
+    import polars
+
+    return polars.scan_iceberg(lake.pyiceberg(table)).collect().to_arrow()
+
+
+_READERS: dict[str, Reader] = {**ENGINES, "polars": _with_polars}
+_NOR = {("polars", "text in a binary column")}
+"""Engines that refuse a table of `REFUSED` too."""
+
 _PROPERTY = "read.parquet.vectorization.enabled"
-_ROWS = 40
-_US = [None if at % 7 == 3 else 1_700_000_000_000_000 + 3_600_000_000 * at for at in range(_ROWS)]
-_NUMBERS = [None if at % 7 == 3 else at for at in range(_ROWS)]
-_TEXTS = [None if at is None else f"text-{at // 3:03}" for at in _NUMBERS]
-_BYTES = [None if text is None else text.encode() for text in _TEXTS]
-_ZONED, _LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
-
-
-def _encoded(**encodings: str) -> dict[str, Any]:
-    return {"use_dictionary": False, "column_encoding": encodings}
-
-
-def _table(**columns: pa.Array) -> pa.Table:
-    return pa.table({"id": pa.array(range(_ROWS), pa.int64()), **columns})
-
-
-def _write(folder: Path, rows: pa.Table, in_file: pa.Schema | None = None, **options: Any) -> DeltaWriter:
-    """A table of one file, which has other types than the table says, and is written in a way of its own."""
-    written = DeltaWriter(folder, rows.schema)
-
-    def write(table: pa.Table, path: Path) -> None:
-        pq.write_table(table.cast(in_file) if in_file else table, path, **options)
-
-    written.append(rows, write=write)
-    return written
-
-
-_MISREAD_BY_VECTORS: dict[str, Callable[[Path], DeltaWriter]] = {
-    "milliseconds": lambda folder: _write(
-        folder,
-        _table(t=pa.array(_US, _ZONED), n=pa.array(_US, _LOCAL)),
-        coerce_timestamps="ms",
-    ),
-    "annotated integers, widened": lambda folder: _write(
-        folder,
-        _table(a=pa.array(_NUMBERS, pa.int64()), b=pa.array(_NUMBERS, pa.int64())),
-        pa.schema([("id", pa.int64()), ("a", pa.int8()), ("b", pa.int16())]),
-    ),
-    "encodings": lambda folder: _write(
-        folder,
-        _table(
-            s=pa.array(_TEXTS),
-            b=pa.array(_BYTES, pa.binary()),
-            f=pa.array(_NUMBERS, pa.int64()).cast(pa.float64()),
-            d=pa.array(_NUMBERS, pa.int64()).cast(pa.decimal128(30, 2)),
-            o=pa.array([None if at is None else at % 2 == 0 for at in _NUMBERS]),
-        ),
-        **_encoded(
-            s="DELTA_BYTE_ARRAY", b="DELTA_LENGTH_BYTE_ARRAY", f="BYTE_STREAM_SPLIT", d="DELTA_BYTE_ARRAY"
-        ),
-        data_page_version="2.0",
-    ),
-    "booleans in runs": lambda folder: _write(
-        folder,
-        _table(o=pa.array([None if at is None else at % 2 == 0 for at in _NUMBERS])),
-        data_page_version="2.0",
-    ),
-}
 
 
 @contextmanager
@@ -93,15 +53,16 @@ def _vectors(lake: DeltaLake) -> Iterator[None]:
         lake.spark("RESET `spark.sql.iceberg.vectorization.enabled`")
 
 
-@pytest.mark.parametrize("kind", _MISREAD_BY_VECTORS)
+@pytest.mark.parametrize("kind", MISREAD_BY_VECTORS)
 def test_files_that_vectors_misread_are_read_without_them(
     delta_lake: DeltaLake, table_folder: Path, kind: str
 ) -> None:
-    written = _MISREAD_BY_VECTORS[kind](table_folder / "t")
+    written = MISREAD_BY_VECTORS[kind](table_folder / "t")
     table = delta_lake.register("faults", table_folder.name.lower(), written.folder)
     assert delta_lake.metadata(table)["properties"][_PROPERTY] == "false"
-    for engine, read in ENGINES.items():
-        check(read(delta_lake, table, None), written.rows[1], engine)
+    for engine, read in _READERS.items():
+        if (engine, kind) != ("polars", "encodings"):
+            check(read(delta_lake, table, None), written.rows[1], engine)
     # else the property is not needed any more
     with _vectors(delta_lake):
         try:
@@ -112,17 +73,11 @@ def test_files_that_vectors_misread_are_read_without_them(
 
 
 def test_ordinary_files_are_read_by_vectors(delta_lake: DeltaLake, table_folder: Path) -> None:
-    rows = _table(
-        a=pa.array(_NUMBERS, pa.int8()), t=pa.array(_US, _ZONED), s=pa.array(_TEXTS), b=pa.array(_BYTES)
-    )
-    written = _write(
-        table_folder / "t", rows, column_encoding={"id": "DELTA_BINARY_PACKED"}, use_dictionary=["s"]
-    )
+    written = ordinary_table(table_folder / "t")
     table = delta_lake.register("faults", "ordinary", written.folder)
     assert _PROPERTY not in delta_lake.metadata(table)["properties"]
-    expected = rows.set_column(1, "a", rows["a"].cast(pa.int32()))
-    for engine, read in ENGINES.items():
-        check(read(delta_lake, table, None), expected, engine)
+    for engine, read in _READERS.items():
+        check(read(delta_lake, table, None), written.rows[1], engine)
     [plan] = delta_lake.spark(f"EXPLAIN SELECT * FROM {sql_name(table, '`')}")["plan"].to_pylist()
     assert "ColumnarToRow" in plan
 
@@ -232,69 +187,54 @@ def test_changes_of_the_version_that_replaced_the_partitions(
 
 def test_spark_filters_milliseconds_as_microseconds(delta_lake: DeltaLake, table_folder: Path) -> None:
     """It compares the statistics of row groups with the filter, in another unit."""
-    written = _MISREAD_BY_VECTORS["milliseconds"](table_folder / "t")
+    written = MISREAD_BY_VECTORS["milliseconds"](table_folder / "t")
     table = delta_lake.register("faults", "filtered_milliseconds", written.folder)
     condition = "t >= TIMESTAMP '2023-01-01 00:00:00Z'"
     source = sql_name(table, "`")
     assert delta_lake.spark(f"SELECT * FROM {source} WHERE {condition}").num_rows == 0
     # what it does not push down is right
     wrapped = "t + INTERVAL 0 DAYS >= TIMESTAMP '2023-01-01 00:00:00Z'"
-    filled = _ROWS - _US.count(None)
-    assert delta_lake.spark(f"SELECT * FROM {source} WHERE {wrapped}").num_rows == filled
-    assert _found(delta_lake, table, "t >= TIMESTAMPTZ '2023-01-01 00:00:00+00'") == filled
+    assert delta_lake.spark(f"SELECT * FROM {source} WHERE {wrapped}").num_rows == FILLED
+    assert _found(delta_lake, table, "t >= TIMESTAMPTZ '2023-01-01 00:00:00+00'") == FILLED
     pyiceberg = delta_lake.pyiceberg(table)
-    assert pyiceberg.scan(row_filter="t >= '2023-01-01T00:00:00+00:00'").count() == filled
+    assert pyiceberg.scan(row_filter="t >= '2023-01-01T00:00:00+00:00'").count() == FILLED
 
 
-_UNREAD: dict[tuple[str, str], Callable[[Path], DeltaWriter]] = {
-    ("spark", "unsigned"): lambda folder: _write(
-        folder,
-        _table(a=pa.array(_NUMBERS, pa.int32())),
-        pa.schema([("id", pa.int64()), ("a", pa.uint16())]),
-    ),
-    ("spark", "brotli"): lambda folder: _write(folder, _table(s=pa.array(_TEXTS)), compression="brotli"),
-    ("spark", "text in a binary column"): lambda folder: _write(
-        folder,
-        _table(b=pa.array(_BYTES, pa.binary())),
-        pa.schema([("id", pa.int64()), ("b", pa.string())]),
-    ),
-    ("pyiceberg", "fixed length"): lambda folder: _write(
-        folder,
-        _table(b=pa.array([b"ab"] * _ROWS, pa.binary())),
-        pa.schema([("id", pa.int64()), ("b", pa.binary(2))]),
-    ),
-    ("duckdb", "integers in split streams"): lambda folder: _write(
-        folder, _table(a=pa.array(_NUMBERS, pa.int64())), **_encoded(a="BYTE_STREAM_SPLIT")
-    ),
-}
-
-
-@pytest.mark.parametrize(("engine", "kind"), _UNREAD)
+@pytest.mark.parametrize(("engine", "kind"), REFUSED)
 def test_files_that_an_engine_refuses(
     delta_lake: DeltaLake, table_folder: Path, engine: str, kind: str
 ) -> None:
-    written = _UNREAD[engine, kind](table_folder / "t")
+    written = REFUSED[engine, kind](table_folder / "t")
     table = delta_lake.register("faults", table_folder.name.lower(), written.folder)
-    for name, read in ENGINES.items():
-        if name != engine:
+    for name, read in _READERS.items():
+        if name != engine and (name, kind) not in _NOR:
             check(read(delta_lake, table, None), written.rows[1], name)
     with pytest.raises(Exception, match=r"(?s).+"):
-        ENGINES[engine](delta_lake, table, None)
+        _READERS[engine](delta_lake, table, None)
 
 
 def test_spark_takes_nanoseconds_for_microseconds(delta_lake: DeltaLake, table_folder: Path) -> None:
-    moments = pa.array([1_000_000], _LOCAL)
-    written = DeltaWriter(table_folder / "t", pa.schema([("n", _LOCAL)]))
-    nanoseconds = pa.schema([("n", pa.timestamp("ns"))])
-    written.append(
-        pa.table({"n": moments}),
-        write=lambda table, path: pq.write_table(table.cast(nanoseconds), path, version="2.6"),
-    )
+    written = nanosecond_table(table_folder / "t")
     table = delta_lake.register("faults", "nanoseconds", written.folder)
-    for engine in ("pyiceberg", "duckdb"):
-        check(ENGINES[engine](delta_lake, table, None), written.rows[1], engine)
+    for engine in ("pyiceberg", "duckdb", "polars"):
+        check(_READERS[engine](delta_lake, table, None), written.rows[1], engine)
     [[read]] = ENGINES["spark"](delta_lake, table, None).cast(pa.schema([("n", pa.int64())])).columns
     assert read.as_py() == 1_000_000_000
+
+
+@pytest.mark.parametrize("mapping", [None, "name"])
+def test_daft_wants_field_ids(delta_lake: DeltaLake, table_folder: Path, mapping: str | None) -> None:
+    import daft
+
+    written = DeltaWriter(table_folder / "t", _PARTS.schema, mapping=mapping)
+    written.append(_PARTS)
+    table = delta_lake.register("faults", table_folder.name.lower(), written.folder)
+    frame = daft.read_iceberg(delta_lake.pyiceberg(table))
+    if mapping:
+        check(frame.to_arrow(), written.rows[1])
+        return
+    with pytest.raises(Exception, match="carries no parquet field IDs"):
+        frame.to_arrow()
 
 
 def test_nan_is_passed_over_with_its_row_group(delta_lake: DeltaLake, table_folder: Path) -> None:
@@ -318,3 +258,14 @@ def test_pyiceberg_finds_no_infinity_of_a_float(delta_lake: DeltaLake, table_fol
     assert delta_lake.pyiceberg(table).scan(row_filter=EqualTo("d", math.inf)).count() == 1
     assert delta_lake.pyiceberg(table).scan(row_filter=EqualTo("f", math.inf)).count() == 0
     assert _found(delta_lake, table, "f = 'inf'::FLOAT") == 1
+
+
+def test_pyiceberg_filters_unsigned_numbers_as_signed(delta_lake: DeltaLake, table_folder: Path) -> None:
+    rows = pa.table({"n": pa.array([1, 4_000_000_000], pa.int64())})
+    written = DeltaWriter(table_folder / "t", rows.schema)
+    unsigned = pa.schema([("n", pa.uint32())])
+    written.append(rows, write=lambda table, path: pq.write_table(table.cast(unsigned), path))
+    table = delta_lake.register("faults", "unsigned_filter", written.folder)
+    check(ENGINES["pyiceberg"](delta_lake, table, None), rows)
+    assert delta_lake.pyiceberg(table).scan(row_filter=EqualTo("n", 4_000_000_000)).count() == 0
+    assert _found(delta_lake, table, "n = 4000000000") == 1

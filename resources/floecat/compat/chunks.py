@@ -45,7 +45,7 @@ class ChunkManifests:
         deletes: the manifest of their delete files; None if none has any.
         files_size_bytes: size of the data files in that manifest.
         has_copies: whether some of them are copies.
-        vectorized: whether vectorised readers read all files right whose footers were read.
+        vectorized: whether Spark's vectorised reader misreads none of the files that were looked at.
     """
 
     data: ManifestFile | None

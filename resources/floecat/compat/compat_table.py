@@ -53,7 +53,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         generation: of the names of artifacts; see `ArtifactPaths`.
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
         has_copies: whether some data files of the newest snapshot may be copies.
-        vectorized: whether vectorised readers read all files right that were looked at for any version.
+        vectorized: whether Spark's vectorised reader misreads none of the files that any version looked at.
     """
 
     version: int

@@ -63,7 +63,7 @@ class Layout:
         first_row_id: first row id that the version assigns; None before format version 3.
         next_row_id: the first one that is free after it.
         has_copies: whether some data files may be copies.
-        vectorized: whether vectorised readers read all files right that the version had looked at.
+        vectorized: whether Spark's vectorised reader misreads none of the files that the version looked at.
     """
 
     version: int

@@ -10,7 +10,8 @@ is done for samples: of every kind of name in a manifest the oldest file, as for
 table is made of them, and the newest, if it is a day younger. Where one has other ids, or is seen to have
 some when its rows are counted, all files of the manifest are looked at.
 
-Every footer that is read also tells whether vectorised readers read the file right.
+The samples also tell whether Spark's vectorised reader reads such files right, and so do files whose rows are
+counted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, number_fields
-from floecat.iceberg.parquet.vectorization import reads_vectorized
+from floecat.iceberg.parquet.footers import footer_metrics
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 
@@ -113,7 +114,7 @@ class NumberedFiles:
     """Looks for missing and foreign ids in the data files of a version, and makes copies.
 
     Attributes:
-        vectorized: whether vectorised readers read all files right whose footers were read.
+        vectorized: whether Spark's vectorised reader misreads none of the files that `replace` knows.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class NumberedFiles:
 
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
-        tail = self._read_footer(location, size)
+        tail = read_footer(self._storage, self._allowed, location, size)
         numbers = self._context.numbers
         footer = None if numbers is None else number_fields(tail, numbers, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
@@ -170,30 +171,37 @@ class NumberedFiles:
         paths = locations.to_pylist()
         unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
         is_found = any(file.location != paths[row] for row, file in seen)
+        self.vectorized = self.vectorized and all(file.vectorized for _, file in seen)
+        chosen = _sample(locations, modified_at_ms, unseen)
         if numbers is None or (numbers.sampled and not is_found):
-            chosen = _sample(locations, modified_at_ms, unseen)
             samples = [(paths[row], int(sizes[row])) for row in chosen]
             if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
                 return locations, sizes
 
         def look(row: int) -> tuple[int, SeenFile]:
-            return row, self.look(paths[row], int(sizes[row]))._replace(tail=b"")
+            file = self.look(paths[row], int(sizes[row]))
+            if row in chosen:
+                self._note(file.tail, paths[row])
+            return row, file._replace(tail=b"")
 
         sizes = sizes.copy()
         for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
             paths[row], sizes[row] = file.location, file.size
         return pa.array(paths, pa.string()), sizes
 
-    def _read_footer(self, location: str, size: int) -> bytes:
-        tail = read_footer(self._storage, self._allowed, location, size)
-        if self.vectorized and not reads_vectorized(tail, self._columns, location):
+    def _note(self, tail: bytes, location: str) -> None:
+        try:
+            footer = footer_metrics(tail, self._columns, location)
+        except InvalidDeltaTableError:
+            # readers report it: here nothing depends on the file
+            return
+        if not footer.vectorized:
             self.vectorized = False
-        return tail
 
     def _is_foreign(self, location: str, size: int) -> bool:
         numbers = self._context.numbers
         try:
-            tail = self._read_footer(location, size)
+            tail = read_footer(self._storage, self._allowed, location, size)
         except (
             FileMissingError,
             InvalidDeltaTableError,
@@ -203,6 +211,7 @@ class NumberedFiles:
             # nobody has to read this file to list it, as those of old versions that are gone by now
             return False
         try:
+            self._note(tail, location)
             return numbers is not None and number_fields(tail, numbers, location) is not None
         except InvalidDeltaTableError:
             return False

@@ -99,7 +99,7 @@ class VersionBuilder:
         ids: ids of the table's columns.
         names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
-        vectorized: whether vectorised readers read all files right that were looked at.
+        vectorized: whether Spark's vectorised reader misreads none of the files that they looked at.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ class DeltaWriter:
         """Commits other columns, partitions and rows in place of all that there are, in one version."""
         actions: list[dict[str, Any]] = [{"remove": self._removal(file)} for file in self.files]
         actions += self._schema_actions(rows.schema, partitions)
-        self.files = [self._write(part, None, pq.write_table, {}) for part in self._parts(rows)]
+        self.files = [self._write(part, None, {}) for part in self._parts(rows)]
         return self.commit([*actions, *({"add": file.add} for file in self.files)])
 
     def _schema_actions(self, schema: pa.Schema, partitions: Sequence[str] | None) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ class DeltaWriter:
             of_add: fields of the actions to put in place of what would be written, e.g. `stats`.
         """
         rows = rows.select(self.schema.names).cast(pa.schema([_bare(each) for each in self.schema]))
-        files = [self._write(part, path, write, of_add) for part in self._parts(rows)]
+        files = [self._write(part, path, of_add, write) for part in self._parts(rows)]
         self.files += files
         return self.commit([{"add": file.add} for file in files])
 
@@ -257,7 +257,11 @@ class DeltaWriter:
         return [rows.take(pa.array(chosen, pa.int64())) for chosen in places.values()]
 
     def _write(
-        self, rows: pa.Table, path: str | None, write: WriteFile, of_add: Mapping[str, Any]
+        self,
+        rows: pa.Table,
+        path: str | None,
+        of_add: Mapping[str, Any],
+        write: WriteFile = pq.write_table,
     ) -> DataFile:
         fields = [each for each in self.schema if each.name not in self._partitions]
         values = {

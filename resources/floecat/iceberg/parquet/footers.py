@@ -23,6 +23,7 @@ from floecat.iceberg.joined_metrics import join_metrics
 from floecat.iceberg.parquet.schema import SCHEMA_FIELDS, ParquetColumn, leaf_columns
 from floecat.iceberg.parquet.statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
+from floecat.iceberg.parquet.vectorization import ENCODING_FIELDS, reads_vectorized
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = [
@@ -30,10 +31,8 @@ __all__ = [
     "ColumnFooter",
     "FileFooter",
     "FooterColumn",
-    "column_places",
     "footer_length",
     "footer_metrics",
-    "read_file_metadata",
     "with_footers",
 ]
 
@@ -53,7 +52,7 @@ _FILE_FIELDS: Final[Fields] = {
     _SCHEMA: SCHEMA_FIELDS,
     _FILE_ROWS: None,
     _ROW_GROUPS: {
-        _COLUMNS: {_METADATA: {_VALUES: None, _STATISTICS: STATISTICS_FIELDS}},
+        _COLUMNS: {_METADATA: {_VALUES: None, _STATISTICS: STATISTICS_FIELDS, **ENCODING_FIELDS}},
         _GROUP_ROWS: None,
     },
     _COLUMN_ORDERS: {_TYPE_ORDER: {}},
@@ -83,10 +82,12 @@ class FileFooter:
     Attributes:
         record_count: number of rows.
         columns: by field id; columns that the file does not have are left out.
+        vectorized: whether Spark's vectorised reader reads these columns right.
     """
 
     record_count: int
     columns: Mapping[int, ColumnFooter]
+    vectorized: bool = True
 
 
 def footer_length(tail: bytes, location: str) -> int:
@@ -116,61 +117,31 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
     Raises:
         InvalidDeltaTableError: the footer is damaged, or longer than `tail`.
     """
-    try:
-        file = read_file_metadata(tail, _FILE_FIELDS, location)
-        leaves = leaf_columns(file[_SCHEMA])
-        row_groups = file.get(_ROW_GROUPS, [])
-        record_count = _record_count(file, row_groups)
-        orders = file.get(_COLUMN_ORDERS, [])
-        found = {}
-        for column, place in column_places(file[_SCHEMA], leaves, columns):
-            ordered = len(orders) == len(leaves) and _TYPE_ORDER in orders[place]
-            found[column.field_id] = _read_column(leaves[place], place, column.type, row_groups, ordered)
-    except (ThriftError, KeyError, TypeError, AttributeError, ValueError, IndexError):
-        # Fields are missing, or are of other types than the format gives them.
-        raise InvalidDeltaTableError(
-            f"Cannot read {location} as a Parquet file: its footer is damaged"
-        ) from None
-    return FileFooter(record_count, found)
-
-
-def read_file_metadata(tail: bytes, fields: Fields, location: str) -> dict[int, Any]:
-    """The `FileMetaData` of a footer.
-
-    Args:
-        tail: as of `footer_metrics`.
-        fields: which of its fields are wanted.
-        location: where the file is, for messages.
-
-    Raises:
-        InvalidDeltaTableError: there is no footer, or it is longer than `tail`.
-        ThriftError: it is damaged.
-    """
     length = footer_length(tail, location)
     if length > len(tail):
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    return read_struct(tail[len(tail) - length : -TAIL_LENGTH], fields)
-
-
-def column_places(
-    elements: Sequence[Mapping[int, Any]], leaves: Sequence[ParquetColumn], columns: Sequence[FooterColumn]
-) -> Iterator[tuple[FooterColumn, int]]:
-    """The columns that a file has, and which of its leaf columns each is.
-
-    Args:
-        elements: the schema, `SCHEMA_FIELDS` of each element.
-        leaves: its leaf columns.
-        columns: what is wanted.
-    """
-    by_path = {leaf.path: place for place, leaf in enumerate(leaves) if leaf.path is not None}
-    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.path is not None}
-    has_ids = any(_FIELD_ID in element for element in elements)
-    for column in columns:
-        place = by_id.get(column.field_id) if has_ids else by_path.get(column.physical_path)
-        if place is not None:
-            yield column, place
+    try:
+        file = read_struct(tail[len(tail) - length : -TAIL_LENGTH], _FILE_FIELDS)
+        leaves = leaf_columns(file[_SCHEMA])
+        row_groups = file.get(_ROW_GROUPS, [])
+        record_count = _record_count(file, row_groups)
+        orders = file.get(_COLUMN_ORDERS, [])
+        found = {}
+        vectorized = True
+        for column, place in _places(file[_SCHEMA], leaves, columns):
+            ordered = len(orders) == len(leaves) and _TYPE_ORDER in orders[place]
+            chunks = [group[_COLUMNS][place][_METADATA] for group in row_groups]
+            found[column.field_id] = _read_column(leaves[place], column.type, chunks, ordered)
+            if len(column.physical_path) == 1:
+                vectorized = vectorized and reads_vectorized(leaves[place], column.type.name, chunks)
+    except (ThriftError, KeyError, TypeError, AttributeError, ValueError, IndexError):
+        # Fields are missing, or are of other types than the format gives them.
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: its footer is damaged"
+        ) from None
+    return FileFooter(record_count, found, vectorized)
 
 
 def with_footers(metrics: FileMetrics, rows: Sequence[int], footers: Sequence[FileFooter]) -> FileMetrics:
@@ -236,14 +207,22 @@ def _record_count(file: Mapping[int, Any], row_groups: Sequence[Mapping[int, Any
     return int(count)
 
 
+def _places(
+    elements: Sequence[Mapping[int, Any]], leaves: Sequence[ParquetColumn], columns: Sequence[FooterColumn]
+) -> Iterator[tuple[FooterColumn, int]]:
+    """The columns that the file has, and which of its leaf columns each is."""
+    by_path = {leaf.path: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.path is not None}
+    has_ids = any(_FIELD_ID in element for element in elements)
+    for column in columns:
+        place = by_id.get(column.field_id) if has_ids else by_path.get(column.physical_path)
+        if place is not None:
+            yield column, place
+
+
 def _read_column(
-    leaf: ParquetColumn,
-    place: int,
-    type: PrimitiveType,
-    row_groups: Sequence[Mapping[int, Any]],
-    ordered: bool,
+    leaf: ParquetColumn, type: PrimitiveType, chunks: Sequence[Mapping[int, Any]], ordered: bool
 ) -> ColumnFooter:
-    chunks = [group[_COLUMNS][place][_METADATA] for group in row_groups]
     value_counts = [chunk[_VALUES] for chunk in chunks]
     if min(value_counts, default=0) < 0:
         raise ValueError("a count is negative")

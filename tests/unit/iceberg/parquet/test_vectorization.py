@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.errors import InvalidDeltaTableError
-from floecat.iceberg.parquet.vectorization import reads_vectorized
+from floecat.iceberg.parquet.footers import footer_metrics
 from floecat.iceberg.types import PrimitiveType, parse_primitive
 
 LOCATION = "s3://bucket/t/part-1.parquet"
@@ -29,7 +28,7 @@ def reads(values: pa.Array, type: str, *, path: tuple[str, ...] = ("c",), **opti
     file = io.BytesIO()
     other = pa.array([0] * len(values), pa.timestamp("ms"))
     pq.write_table(pa.table({"other": other, "c": values}), file, **options)
-    return reads_vectorized(file.getvalue(), [Column(path, parse_primitive(type))], LOCATION)
+    return footer_metrics(file.getvalue(), [Column(path, parse_primitive(type))], LOCATION).vectorized
 
 
 def encoded(encoding: str) -> dict[str, Any]:
@@ -124,15 +123,3 @@ def test_only_columns_that_are_read_by_vectors_count():
     assert reads(milliseconds, "timestamptz", path=("another",))
     nested = pa.array([{"t": 1}], pa.struct([("t", pa.timestamp("ms", "UTC"))]))
     assert reads(nested, "timestamptz", path=("c", "t"))
-
-
-def test_damaged_footers_are_told():
-    file = io.BytesIO()
-    pq.write_table(pa.table({"c": TEXTS}), file)
-    data = file.getvalue()
-    column = Column(("c",), parse_primitive("string"))
-    with pytest.raises(InvalidDeltaTableError, match=r"part-1\.parquet"):
-        reads_vectorized(data[-20:], [column], LOCATION)
-    length = int.from_bytes(data[-8:-4], "little")
-    with pytest.raises(InvalidDeltaTableError, match="damaged"):
-        reads_vectorized(b"\xff" * length + data[-8:], [column], LOCATION)

@@ -32,6 +32,7 @@ class ChunkContext:
         numbers: field ids that data files must have, if their writers may have done otherwise; None if not.
         columns: what is known of the columns in data files.
         copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
+        lost_specs: ids of partition specs by columns that the schema does not have.
     """
 
     location: str
@@ -46,6 +47,7 @@ class ChunkContext:
     numbers: FieldNumbers | None = None
     columns: KnownColumns = field(default_factory=KnownColumns)
     copies_unnumbered: bool = True
+    lost_specs: frozenset[int] = frozenset()
 
     @property
     def sequence_number(self) -> int:

@@ -47,6 +47,7 @@ class ChunkManifests:
         files_size_bytes: size of the data files in that manifest.
         has_copies: whether some of them are copies.
         columns: what was found in data files beside known columns.
+        vectorized: whether Spark's vectorised reader misreads none of the files that were looked at.
     """
 
     data: ManifestFile | None
@@ -54,6 +55,7 @@ class ChunkManifests:
     files_size_bytes: int
     has_copies: bool = False
     columns: FoundColumns = NOTHING_FOUND
+    vectorized: bool = True
 
 
 def build_chunk(
@@ -108,7 +110,9 @@ def build_chunk(
             delete_rows = _delete_rows(context, made, partitions, statuses)
             location = context.paths.delete_manifest(context.version, number)
             deletes = _write(context, delete_rows, location, artifacts, allowed)
-    return ChunkManifests(data, deletes, files_size_bytes, _holds_copies(locations), columns.found)
+    return ChunkManifests(
+        data, deletes, files_size_bytes, _holds_copies(locations), columns.found, numbered.vectorized
+    )
 
 
 def _data_rows(

@@ -45,6 +45,7 @@ class _Kept(msgspec.Struct, frozen=True):
     has_copies: bool = False
     faults: tuple[LogFault, ...] = ()
     translation: int = 0
+    vectorized: bool = True
 
 
 class _Completeness(msgspec.Struct, frozen=True):
@@ -66,6 +67,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         has_copies: whether some data files of the newest snapshot may be copies.
         faults: damaged files of the log, without which the table was read.
         is_outdated: whether an earlier release made it, which published other things.
+        vectorized: whether Spark's vectorised reader misreads none of the files that any version looked at.
     """
 
     version: int
@@ -78,6 +80,7 @@ class DeltaState(msgspec.Struct, frozen=True):
     has_copies: bool = False
     faults: tuple[LogFault, ...] = ()
     is_outdated: bool = False
+    vectorized: bool = True
 
     @property
     def problem(self) -> str | None:
@@ -95,7 +98,15 @@ class DeltaState(msgspec.Struct, frozen=True):
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
         translation = 0 if self.is_outdated else _TRANSLATION
-        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies, self.faults, translation)
+        kept = _Kept(
+            self.protocol,
+            self.history,
+            self.complete,
+            self.has_copies,
+            self.faults,
+            translation,
+            self.vectorized,
+        )
         return msgspec.json.encode(kept)
 
     @classmethod
@@ -115,6 +126,7 @@ class DeltaState(msgspec.Struct, frozen=True):
             kept.has_copies,
             kept.faults,
             kept.translation < _TRANSLATION,
+            kept.vectorized,
         )
 
     @staticmethod

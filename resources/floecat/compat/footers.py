@@ -42,11 +42,13 @@ class SeenFile(NamedTuple):
         location: where it is.
         size: its bytes.
         tail: its end, the whole footer or more.
+        vectorized: whether it is not known that Spark's vectorised reader misreads it.
     """
 
     location: str
     size: int
     tail: bytes
+    vectorized: bool = True
 
 
 def read_footers(
@@ -82,7 +84,8 @@ def read_footers(
 
     def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
         seen = look(*item)
-        return footer_metrics(seen.tail, columns, item[0]), seen._replace(tail=b"")
+        footer = footer_metrics(seen.tail, columns, item[0])
+        return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
 
     found = artifacts.each(
         read, list(zip(locations.take(wanted).to_pylist(), sizes[rows].tolist(), strict=True))

@@ -10,7 +10,8 @@ is done for samples: two of every kind of name in a manifest, the oldest, as for
 table is made of them, and the newest, which shows what its writer does now. Where one has other ids, or is
 seen to have some when its rows are counted, all files of the manifest are looked at.
 
-What footers show beside the columns of the table is collected on the way (`floecat.compat.file_columns`).
+What footers show beside the columns of the table is collected on the way (`floecat.compat.file_columns`), and
+whether Spark's vectorised reader reads such files right.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
+from floecat.iceberg.parquet.footers import footer_metrics
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 
@@ -112,7 +114,11 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
 
 
 class NumberedFiles:
-    """Looks for missing and foreign ids in the data files of a version, and makes copies."""
+    """Looks for missing and foreign ids in the data files of a version, and makes copies.
+
+    Attributes:
+        vectorized: whether Spark's vectorised reader misreads none of the files that `replace` knows.
+    """
 
     def __init__(
         self,
@@ -134,6 +140,8 @@ class NumberedFiles:
         self._artifacts = artifacts
         self._allowed = allowed
         self._budget = budget
+        self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
+        self.vectorized = True
 
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
@@ -173,21 +181,35 @@ class NumberedFiles:
         paths = locations.to_pylist()
         unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
         is_found = any(file.location != paths[row] for row, file in seen)
+        self.vectorized = self.vectorized and all(file.vectorized for _, file in seen)
+        chosen = _sample(locations, modified_at_ms, unseen)
         if numbers is None or (numbers.sampled and not is_found):
-            chosen = _sample(locations, modified_at_ms, unseen)
             samples = [(paths[row], int(sizes[row])) for row in chosen]
-            if not any(self._artifacts.each(lambda item: self._is_foreign(numbers, *item), samples)):
+            if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
                 return locations, sizes
 
         def look(row: int) -> tuple[int, SeenFile]:
-            return row, self.look(paths[row], int(sizes[row]))._replace(tail=b"")
+            file = self.look(paths[row], int(sizes[row]))
+            if row in chosen:
+                self._note(file.tail, paths[row])
+            return row, file._replace(tail=b"")
 
         sizes = sizes.copy()
         for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
             paths[row], sizes[row] = file.location, file.size
         return pa.array(paths, pa.string()), sizes
 
-    def _is_foreign(self, numbers: FieldNumbers | None, location: str, size: int) -> bool:
+    def _note(self, tail: bytes, location: str) -> None:
+        try:
+            footer = footer_metrics(tail, self._leaves, location)
+        except InvalidDeltaTableError:
+            # readers report it: here nothing depends on the file
+            return
+        if not footer.vectorized:
+            self.vectorized = False
+
+    def _is_foreign(self, location: str, size: int) -> bool:
+        numbers = self._context.numbers
         try:
             tail = read_footer(self._storage, self._allowed, location, size)
         except (
@@ -199,6 +221,7 @@ class NumberedFiles:
             # nobody has to read this file to list it, as those of old versions that are gone by now
             return False
         try:
+            self._note(tail, location)
             schema = footer_schema(tail, location)
             self._columns.look(schema.root)
             return numbers is not None and number_fields(schema, numbers, location) is not None

@@ -19,6 +19,8 @@ _INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
 _EXACT_DIGITS = 15
 """Digits of decimals that survive a writer who takes them for doubles."""
 
+_VECTORIZATION = "read.parquet.vectorization.enabled"
+
 _CHANGE_TYPE_ID = 2_147_483_543
 """The specification reserves it for `_change_type`, which writers of change data leave in data files."""
 _ROW_TRACKING_IDS = {
@@ -34,6 +36,8 @@ def table_properties(
     current: TranslatedSchema,
     schemas: Sequence[TranslatedSchema],
     ids: FieldIds,
+    *,
+    vectorized: bool = True,
 ) -> Mapping[str, str]:
     """The properties of a table.
 
@@ -43,6 +47,8 @@ def table_properties(
         current: its schema.
         schemas: all schemas that snapshots have, oldest first.
         ids: all columns that the table ever had, and what else its files hold.
+        vectorized: whether Spark's vectorised reader may read the data files. What the table's own properties
+            say of it comes first.
     """
     metadata = history[-1]
     mapping = name_mapping(schemas, [*ids.paths, *ids.hidden_paths])
@@ -59,6 +65,9 @@ def table_properties(
             if not leaf.partition and _has_inexact_bounds(leaf)
         },
     }
+    own = metadata.configuration.get(_VECTORIZATION)
+    if own is not None or not vectorized:
+        properties[_VECTORIZATION] = "false" if own is None else own
     if metadata.description:
         properties["comment"] = metadata.description
     return properties

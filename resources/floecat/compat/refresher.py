@@ -76,6 +76,7 @@ class _Known:
         document: of the entry; None before the first refresh.
         state: what goes with the document.
         generation: of names for what is made next.
+        vectorized: attribute of the state. It outlives the state, since the files do.
     """
 
     table: CompatTable
@@ -83,6 +84,7 @@ class _Known:
     document: bytes | None
     state: DeltaState | None
     generation: int
+    vectorized: bool = True
 
     @property
     def ids(self) -> FieldIds:
@@ -263,7 +265,7 @@ class Refresher:
             return self._first(known, log, listing, in_request=in_request)
         if listing.fingerprint_of(state.version) != state.fingerprint:
             # the version that was read is another one now: the table was replaced at its place
-            return self._refresh(known.anew(), in_request=in_request)
+            return self._refresh(replace(known.anew(), vectorized=True), in_request=in_request)
         self._check_artifacts(known, in_request=in_request)
         if _is_newest(listing, state):
             return False
@@ -382,6 +384,7 @@ class Refresher:
             raise RuntimeError("the newest version was neither made nor refused")
         current = builder.translated(point.metadata)
         schemas = [builder.translated(metadata) for _, metadata in history]
+        vectorized = known.vectorized and builder.vectorized
         document.remove(misread(document.versions, history, schemas))
         document.make_current(
             point.version,
@@ -392,6 +395,7 @@ class Refresher:
                 current,
                 schemas,
                 builder.ids,
+                vectorized=vectorized,
             ),
         )
         state = DeltaState(
@@ -404,6 +408,7 @@ class Refresher:
             complete=complete,
             has_copies=point.layout.has_copies,
             faults=log.faults_since(known.state.faults if known.state else (), listing),
+            vectorized=vectorized,
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
@@ -460,7 +465,7 @@ class Refresher:
             field_ids=FieldIds.decode(delta.field_ids),
             generation=delta.generation,
         )
-        known = _Known(table, delta, self._document(table), state, delta.generation)
+        known = _Known(table, delta, self._document(table), state, delta.generation, state.vectorized)
         return known.anew() if state.is_outdated else known
 
     def _document(self, table: CompatTable) -> bytes | None:

@@ -102,6 +102,7 @@ class VersionBuilder:
         ids: ids of the table's columns.
         names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
+        vectorized: whether Spark's vectorised reader misreads none of the files that they looked at.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class VersionBuilder:
         self.ids = ids
         self.names = names
         self.history: list[tuple[int, Metadata]] = []
+        self.vectorized = True
         self._last: Point | None = None
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
@@ -281,6 +283,7 @@ class VersionBuilder:
             numbers=field_numbers(translated, self.ids),
             columns=known_columns(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
+            lost_specs=self._document.lost_specs(translated.schema),
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
@@ -289,6 +292,7 @@ class VersionBuilder:
         self.ids.set_apart(sorted(layout.columns.partitions))
         if not self.history or self.history[-1][1] != metadata:
             self.history.append((layout.version, metadata))
+        self.vectorized = self.vectorized and layout.vectorized
         self._document.add(
             NewSnapshot(
                 version=layout.version,

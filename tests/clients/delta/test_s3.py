@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.clients.connections import Connections
 from tests.clients.delta.clickhouse import read_with_clickhouse
 from tests.clients.delta.lake import ENGINES, DeltaLake, DeltaWarehouse, table_name
+from tests.clients.delta.odd_files import MISREAD_BY_VECTORS
 from tests.clients.delta.oracles import log_versions, oracle_rows
 from tests.clients.delta.rows import check
 from tests.clients.delta.test_file_names import READ_EVERYWHERE, write_names
@@ -97,3 +99,16 @@ def test_names_of_files(s3_delta_lake: DeltaLake, tmp_path: Path, engine: str, n
     _upload(s3_delta_lake, writer.folder, location)
     table = s3_delta_lake.register("names", f"{engine}{len(names)}", location)
     check(ENGINES[engine](s3_delta_lake, table, None), writer.rows[writer.version])
+
+
+@pytest.mark.parametrize("kind", MISREAD_BY_VECTORS)
+def test_clickhouse_reads_odd_files(s3_delta_lake: DeltaLake, tmp_path: Path, kind: str) -> None:
+    """Those of other engines' faults."""
+    written = MISREAD_BY_VECTORS[kind](tmp_path / "t")
+    name = re.sub(r"\W+", "_", kind)
+    location = f"{s3_delta_lake.root}/odd/{name}"
+    _upload(s3_delta_lake, written.folder, location)
+    table = s3_delta_lake.register("odd", name, location)
+    found = read_with_clickhouse(s3_delta_lake, table, tmp_path / "c")
+    # it has no binary type, and gives every timestamp a zone
+    check(found.select(written.rows[1].column_names).cast(written.rows[1].schema), written.rows[1])

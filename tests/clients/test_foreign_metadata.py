@@ -126,12 +126,14 @@ def early_version_1(document: Document) -> None:
 def test_early_version_1(connections: Connections, disk_warehouse: Warehouse) -> None:
     catalog = connections.pyiceberg(disk_warehouse)
     name = register(catalog, disk_warehouse, early_version_1, version=1)
+    lake = connections.duckdb(disk_warehouse)
+    # it opens the file at `metadata-location`
+    assert len(lake.execute(f"SELECT * FROM iceberg_snapshots(lake.{name})").fetchall()) == 1
     table = catalog.load_table(name)
     table.append(pa.table({"id": pa.array([3], pa.int64()), "name": ["c"]}))
     with table.update_schema() as update:
         update.add_column("fresh", StringType())
     expected = [(1, "a", None), (2, "b", None), (3, "c", None)]
-    lake = connections.duckdb(disk_warehouse)
     assert lake.execute(f"SELECT * FROM lake.{name} ORDER BY id").fetchall() == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,12 @@ def test_answers_of_every_route_are_the_same_document(
     assert etag_of(loaded) == etag_of(answer)
     refs = local_catalog.get(f"{table.path}?snapshots=refs").json()["metadata"]
     assert [each["snapshot-id"] for each in refs["snapshots"]] == [2]
-    assert answer.json()["metadata-location"].endswith("-made.metadata.json")
-    assert path_of(answer.json()["metadata-location"]).read_bytes().count(b'"operation"') == 0
+    # clients that open the file read the same, and the registered one is the last of the log
+    written = path_of(answer.json()["metadata-location"])
+    assert json.loads(written.read_bytes()) == made
+    registered = path_of(made["metadata-log"][-1]["metadata-file"])
+    assert registered.name.endswith("-made.metadata.json")
+    assert registered.read_bytes().count(b'"operation"') == 0
     assert local_catalog.post(f"{table.path}/unregister").json()["metadata"] == made
 
 
@@ -125,14 +130,41 @@ def test_same_file_is_registered_over_itself(
     local_catalog: Catalog, local_namespace: Namespace, warehouse_folder: Path, document: Document
 ):
     table, answer = _register(local_catalog, local_namespace, warehouse_folder, _odd(document))
-    body = {"name": table.name, "metadata-location": answer.json()["metadata-location"], "overwrite": True}
     path = f"{local_catalog.namespace_path(local_namespace)}/register"
-    again = local_catalog.post(path, body)
-    assert again.status_code == 200, again.text
-    assert again.json() == answer.json()
-    changed = document | {"properties": {"a": "2"}}
-    write_metadata(path_of(answer.json()["metadata-location"]).parent.parent, changed)
-    assert_error(local_catalog.post(path, body), 409, "ConflictException")
+    registered = answer.json()["metadata"]["metadata-log"][-1]["metadata-file"]
+    for location in (registered, answer.json()["metadata-location"]):
+        again = local_catalog.post(
+            path, {"name": table.name, "metadata-location": location, "overwrite": True}
+        )
+        assert again.status_code == 200, again.text
+        assert again.json() == answer.json()
+    path_of(answer.json()["metadata-location"]).write_text(json.dumps(document))
+    assert_error(
+        local_catalog.post(
+            path,
+            {
+                "name": table.name,
+                "metadata-location": answer.json()["metadata-location"],
+                "overwrite": True,
+            },
+        ),
+        409,
+        "ConflictException",
+    )
+
+
+def test_storage_that_takes_no_file_keeps_the_registered_one(
+    local_catalog: Catalog, local_namespace: Namespace, warehouse_folder: Path, document: Document
+):
+    """Its document is answered in form all the same."""
+    location = warehouse_folder / unique("blocked")
+    location.mkdir()
+    (location / "metadata").write_text("a file in the place of the folder")
+    odd = _odd(document) | {"location": location.as_uri()}
+    _, answer = _register(local_catalog, local_namespace, warehouse_folder, odd)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata-location"].endswith("-made.metadata.json")
+    assert answer.json()["metadata"]["refs"] == {"main": {"snapshot-id": 2, "type": "branch"}}
 
 
 def test_replay_of_a_large_document_is_the_normalised_one(

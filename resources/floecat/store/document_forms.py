@@ -20,6 +20,9 @@ from floecat.errors import FloecatError
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.normalization import read_foreign_table
+from floecat.iceberg.views.integrity import check_view_integrity
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.normalization import normalize_view
 from floecat.store import documents, snapshots, tables
 from floecat.store.connections import Connection, Parameters
 from floecat.store.engine import Store
@@ -45,8 +48,17 @@ def _normalize_table(data: bytes) -> bytes:
     return metadata.to_bytes()
 
 
-NORMALIZERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {"table": _normalize_table}
-"""What brings a document into form, by the kind of its entry. Entries of other kinds are left alone."""
+def _normalize_view(data: bytes) -> bytes:
+    made = normalize_view(data)
+    check_view_integrity(ViewMetadata.parse(made))
+    return made
+
+
+NORMALIZERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "table": _normalize_table,
+    "view": _normalize_view,
+}
+"""What brings a document into form, by the kind of its entry."""
 
 _OLDER: Final = (sa.text(OLDER_FORM), _entries.c.kind.in_(sorted(NORMALIZERS)))
 _PAGE: Final = (

@@ -19,6 +19,7 @@ from floecat.iceberg.stored_texts import check_stored_text
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
+from floecat.transactions.normalized_files import write_normalized
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared, SnapshotChanges
 from floecat.transactions.table_changes import name_taken, namespace_row
@@ -102,12 +103,15 @@ class RegisterService:
         if entry is not None and is_delta(entry.row):
             raise read_only_table(identifier)
         check_metadata_location(metadata_location)
-        metadata = read_foreign_table(self._files.read(call.catalog.allowed, metadata_location, files))
+        data = self._files.read(call.catalog.allowed, metadata_location, files)
+        metadata = read_foreign_table(data)
         if entry is not None and entry.row.metadata_location == metadata_location:
             _check_unchanged(entry, metadata.to_bytes())
         check_integrity(metadata)
         _check_stored_texts(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        if metadata.to_bytes() != data:
+            metadata, metadata_location = write_normalized(self._files, call, metadata, metadata_location)
         return Prepared(
             identifier=identifier,
             kind="table",

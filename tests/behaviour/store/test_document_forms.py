@@ -15,7 +15,7 @@ from floecat.store.documents import decompress
 from floecat.store.engine import Store
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.schema import DOCUMENT_FORM
-from tests.behaviour.store.rows import add_entry, swap
+from tests.behaviour.store.rows import add_entry, refs_of, swap
 from tests.unit.iceberg.table_documents import document, encode
 
 ODD = encode(document(1, **{"table-uuid": ..., "refs": {}, "last-column-id": 1, "properties": None}))
@@ -65,7 +65,7 @@ def test_odd_document_is_normalised_and_other_processes_see_it(store: Store, nam
         assert found.metadata_location == odd.metadata_location
         assert found.updated_at_ms == odd.updated_at_ms
         assert found.object_uuid == made["table-uuid"]
-        assert [(ref.name, ref.snapshot_id) for ref in snapshots.list_refs(conn, odd.id)] == [("main", 13)]
+        assert [(ref.name, ref.snapshot_id) for ref in refs_of(conn, odd.id)] == [("main", 13)]
         assert {row.operation for row in snapshots.list_all(conn, odd.id)} == {"append"}
 
 
@@ -133,3 +133,29 @@ def test_nothing_to_do_is_one_statement(store: Store, namespace: NamespaceRow) -
     with store.count_statements() as counter:
         normalize_documents(store)
     assert counter.statements == 1
+
+
+def test_odd_view_is_normalised_too(store: Store, namespace: NamespaceRow) -> None:
+    version = {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "representations": [{"type": "SQL", "sql": "SELECT 1", "dialect": "trino"}],
+        "default-namespace": ["a"],
+    }
+    view = {
+        "view-uuid": "6f1c2b4a-8d5e-4f6a-9b7c-0d1e2f3a4b5c",
+        "format-version": 1,
+        "location": "s3://lake/v",
+        "current-version-id": 1,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+        "versions": [version],
+        "version-log": [{"timestamp-ms": 1, "version-id": 1}],
+    }
+    row = add_entry(store, namespace, "v", "view", json.dumps(view).encode())
+    _age(store)
+    normalize_documents(store)
+    (made,) = _document(store, row)["versions"]
+    assert made["representations"][0]["type"] == "sql"
+    assert "summary" in made
+    assert (_forms(store), _version(store, row)) == ({"v": DOCUMENT_FORM}, 1)

@@ -20,6 +20,7 @@ from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 from floecat_rest.authentication import AuthenticationMiddleware, open_authenticator
 from floecat_rest.documents import OWN_COMPRESSION
+from floecat_rest.empty_names import EmptyNames
 from floecat_rest.errors import answer_error
 from floecat_rest.iceberg.config import ConfigController
 from floecat_rest.iceberg.endpoints import served_endpoints
@@ -129,7 +130,8 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         logging_config=None,
     )
     services.endpoints = served_endpoints(app.routes)
-    loads = LoadsAtOnce(app, services, authenticator, path_template=TableController.path)
+    named = EmptyNames(app, services, authenticator)
+    loads = LoadsAtOnce(named, services, authenticator, path_template=TableController.path)
     return RequestLog(RawPaths(loads, default_prefix=settings.gateway.default_prefix))
 
 

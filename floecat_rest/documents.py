@@ -16,6 +16,7 @@ from floecat.catalog.calls import Labels
 from floecat.compression.gzip_members import gzip_member
 from floecat.compression.pieces import Piece
 from floecat.lru_cache import LruCache
+from floecat_rest.headers import ETAG
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
@@ -168,7 +169,7 @@ def _compresses(pieces: Sequence[Piece], accept_encoding: str | None) -> bool:
 
 
 def _etag(etag: str | None) -> _Headers:
-    return [(b"etag", etag.encode())] if etag else []
+    return [(ETAG, etag.encode())] if etag else []
 
 
 @lru_cache(256)

@@ -1,4 +1,4 @@
-"""Headers of requests, read from the ASGI scope.
+"""Headers of requests, read from the ASGI scope, and names of headers of answers.
 
 A load looks at four headers. Scanning for each costs less than the mapping that the framework would build.
 """
@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["header_of", "list_of"]
+__all__ = ["ETAG", "SpelledName", "header_of", "list_of"]
+
+
+class SpelledName(bytes):
+    """The name of a header that goes over the wire as it is spelled; servers send `name.lower()`."""
+
+    __slots__ = ()
+
+    def lower(self) -> SpelledName:
+        """The name as it is spelled."""
+        return self
+
+
+ETAG = SpelledName(b"ETag")
+"""Java clients of Iceberg (1.11) look the header up in a map of names as they came, by this spelling."""
 
 
 def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:

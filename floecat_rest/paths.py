@@ -13,10 +13,7 @@ from urllib.parse import quote_from_bytes
 
 from litestar.enums import ScopeType
 
-from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import encode_segment
-from floecat_rest.errors import describe_error, encode_error
-from floecat_rest.request_ids import request_id_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -48,9 +45,6 @@ class RawPaths:
             if "//" in path:
                 # Base URLs that end in a slash, and clients with an empty prefix, are common and harmless.
                 path = _EMPTY_PREFIX.sub("/v1/", _LEADING_SLASHES.sub("/", path))
-                if "//" in path:
-                    await _refuse(scope, send)
-                    return
             scope["path"] = _WITHOUT_PREFIX.sub(self._with_prefix, path, count=1)
         await self._app(scope, receive, send)
 
@@ -61,12 +55,3 @@ def raw_path(scope: Scope) -> str:
     path = raw.decode("ascii") if raw.isascii() else quote_from_bytes(raw, safe="/%:@!$&'()*+,;=~-._")
     root = scope.get("root_path", "")
     return path[len(root) :] if root and path.startswith(root) else path
-
-
-async def _refuse(scope: Scope, send: Send) -> None:
-    # Merging empty segments, as routers do, would turn a request for the table "" into one for its namespace.
-    error, _ = describe_error(BadRequestError("Invalid path: a segment is empty"), request_id_of(scope))
-    body = b"" if scope.get("method") == "HEAD" else encode_error(error)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": error.code, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

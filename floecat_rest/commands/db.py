@@ -22,5 +22,5 @@ def _group() -> None:
 def upgrade(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Create the store and the default catalog, or bring it to the schema of this version. Safe to repeat."""
     settings = settings_from(config, data_dir=data_dir)
-    prepare_store(settings)
+    prepare_store(settings, out.print)
     out.print("The store is up to date.")

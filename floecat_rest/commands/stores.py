@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floecat.settings import Settings
 
 __all__ = ["has_no_store_yet", "prepare_store"]
 
 
-def prepare_store(settings: Settings) -> None:
+def prepare_store(settings: Settings, report: Callable[[str], None] = print) -> None:
     """See `floecat.runtime.prepare_store`, which takes a while to import."""
     from floecat import runtime
 
-    runtime.prepare_store(settings)
+    runtime.prepare_store(settings, report)
 
 
 def has_no_store_yet(settings: Settings) -> bool:

@@ -80,7 +80,7 @@ class TableController(Controller):
         """Checks the requirements and applies the updates, or creates the table that was staged."""
         sent = request.read(body, CommitTableRequest)
         call = request.mutation(body)
-        change = TableChange(request.entry(call.catalog), sent.requirements, sent.updates)
+        change = TableChange(request.entry(call.catalog), sent.requirements or [], sent.updates or [])
         table = request.kernel.commits.commit(call, change, request.stage_id())
         return request.table_answer(table, with_config=False)
 
@@ -125,7 +125,7 @@ class RegisterTableController(Controller):
             request.namespace(call.catalog),
             sent.name,
             sent.metadata_location,
-            overwrite=sent.overwrite,
+            overwrite=bool(sent.overwrite),
             storage_properties=sent.properties or {},
         )
         return request.table_answer(table)

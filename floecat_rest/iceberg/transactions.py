@@ -23,7 +23,7 @@ class TransactionController(Controller):
         """Applies all changes or none."""
         sent = request.read(body, CommitTransactionRequest)
         changes = [
-            TableChange(change.identifier.to_identifier(), change.requirements, change.updates)
+            TableChange(change.identifier.to_identifier(), change.requirements or [], change.updates or [])
             for change in sent.table_changes
         ]
         request.kernel.commits.commit_transaction(request.mutation(body), changes)

@@ -66,7 +66,7 @@ class ViewController(Controller):
         sent = request.read(body, CommitViewRequest)
         call = request.mutation(body)
         view = request.kernel.view_commits.replace(
-            call, request.entry(call.catalog, "view"), sent.requirements or [], sent.updates
+            call, request.entry(call.catalog, "view"), sent.requirements or [], sent.updates or []
         )
         return request.view_answer(view)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
@@ -48,6 +49,7 @@ from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
 from floecat.settings import Settings, StorageSettings
 from floecat.store.confirmation import Confirmation, ConfirmedTransactions
+from floecat.store.document_forms import normalize_documents
 from floecat.store.engine import Store
 from floecat.struct_types import prepare_struct_types
 from floecat.transactions.commit import CommitService
@@ -61,6 +63,8 @@ from floecat.transactions.view_commits import ViewCommitService
 from floecat.transactions.writes import EntryWrites, Retries
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
+
+_log = logging.getLogger(__name__)
 
 
 _SPARE_CONNECTIONS = 4
@@ -328,15 +332,20 @@ def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
         secret_access_key=s3.secret_access_key,
         session_token=s3.session_token,
         connect_timeout_s=storage.connect_timeout_ms / 1000,
+        answer_timeout_s=storage.answer_timeout_ms / 1000,
         request_timeout_s=storage.request_timeout_ms / 1000,
         max_retries=storage.max_retries,
     )
 
 
-def prepare_store(settings: Settings) -> None:
-    """Brings the store to the schema of this version and makes the default catalog where it is missing.
+def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> None:
+    """Brings the store to the schema and documents of this version, and makes the default catalog if missing.
 
     Safe when several processes do it at once.
+
+    Args:
+        settings: name the store.
+        report: takes a line now and then while documents are brought up to date.
 
     Raises:
         SettingsError: the URL of the store or a location is malformed, or a newer version has upgraded the
@@ -348,6 +357,7 @@ def prepare_store(settings: Settings) -> None:
     store = Store.open(settings.store_url)
     try:
         store.upgrade()
+        normalize_documents(store, report)
     finally:
         store.close()
     gateway = settings.gateway

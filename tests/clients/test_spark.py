@@ -64,6 +64,24 @@ def test_rows_change(lake: Lake, version: int) -> None:
     assert sorted(lake.sql("SELECT id, name FROM {ns}.t")) == [*expected[:2], (7, "overwritten")]
 
 
+def test_tables_may_be_called_like_metadata_tables(lake: Lake) -> None:
+    """Where one is missing, Spark asks for the namespace as a table in a namespace without levels."""
+    for name in ("entries", "FILES", "history", "snapshots", "refs", "manifests", "partitions"):
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            lake.sql(f"SELECT * FROM {{ns}}.{name}")
+        lake.sql(f"DROP TABLE IF EXISTS {{ns}}.{name}")
+    for name, statement in (
+        ("entries", "CREATE TABLE {ns}.entries (id BIGINT) USING iceberg"),
+        ("files", "CREATE TABLE {ns}.files USING iceberg AS SELECT 7 AS id"),
+        ("history", "CREATE OR REPLACE TABLE {ns}.history USING iceberg AS SELECT 7 AS id"),
+    ):
+        lake.sql(statement)
+        assert lake.ids(f"{{ns}}.{name}") == ([] if name == "entries" else [7])
+    assert len(lake.sql("SELECT * FROM {ns}.files.files")) == 1
+    lake.sql("DROP TABLE {ns}.history")
+    assert sorted(lake.sql("SHOW TABLES IN {ns}")) == [(lake.ns, "entries", False), (lake.ns, "files", False)]
+
+
 def test_create_replace_and_drop_with_purge(lake: Lake) -> None:
     lake.sql("CREATE TABLE {ns}.t USING iceberg AS SELECT 1 AS id")
     lake.sql(

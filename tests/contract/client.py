@@ -136,12 +136,12 @@ class Catalog:
         self.delete(self.namespace_path(namespace))
 
 
-def raw(catalog: Catalog, method: str, path: str) -> tuple[int, bytes]:
-    """Status and body of a request whose path goes over the wire exactly as given."""
+def raw(catalog: Catalog, method: str, path: str, *, root: str | None = None) -> tuple[int, bytes]:
+    """Status and body of a request whose path goes over the wire exactly as given, below a root."""
     parts = urlsplit(catalog.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
-        connection.putrequest(method, catalog.root + path, skip_accept_encoding=True)
+        connection.putrequest(method, (root or catalog.root) + path, skip_accept_encoding=True)
         connection.endheaders()
         answer = connection.getresponse()
         return answer.status, answer.read()

@@ -77,6 +77,7 @@ BAD_TOKENS = {
 ROUTES = [
     ("GET", "/v1/config"),
     ("GET", "/v1/floecat/namespaces"),
+    ("GET", "/v1/floecat/namespaces//tables/db"),
     ("POST", "/v1/floecat/namespaces"),
     ("GET", "/v1/floecat/namespaces/ns/tables/t"),
     ("POST", "/v1/floecat/namespaces/ns/tables/t"),

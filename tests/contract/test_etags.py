@@ -79,6 +79,18 @@ def test_tag_gives_304_without_a_body(source: Source):
     assert "content-type" not in answer.headers
 
 
+def test_the_header_is_spelled_as_java_looks_it_up(source: Source):
+    """Iceberg 1.11 looks for `ETag` in a map of names as they came over the wire."""
+    tag = etag_of(source.answer)
+    unknown = _load(source.table, unknown="1")
+    refs = _load(source.table, snapshots="refs")
+    zipped = source.table.catalog.get(source.table.path, headers={"accept-encoding": "gzip"})
+    kept = [_load(source.table, tag), _load(source.table, tag, unknown="1")]
+    assert [answer.status_code for answer in kept] == [304, 304]
+    for answer in (source.answer, _load(source.table), unknown, refs, zipped, *kept):
+        assert [name for name, _ in answer.headers.raw if name.lower() == b"etag"] == [b"ETag"]
+
+
 def test_tag_does_not_match_the_other_representation(source: Source):
     answer = _load(source.table, etag_of(source.answer), snapshots="refs")
     assert answer.status_code == 200

@@ -226,19 +226,60 @@ def test_malformed_escape_in_a_path_is_400(catalog: Catalog, namespace: Namespac
         assert json.loads(body)["error"]["type"] == "BadRequestException"
 
 
-@pytest.mark.parametrize(
-    "path", ["/namespaces//tables", "/namespaces/{ns}//tables", "/namespaces/{ns}/tables//t"]
-)
-def test_empty_segment_in_a_path_is_no_other_resource(catalog: Catalog, namespace: Namespace, path: str):
-    status, body = raw(catalog, "GET", path.format(ns=namespace[0]))
-    assert status in (400, 404)
-    assert json.loads(body)["error"]["code"] == status
+class TestEmpty:
+    """Nothing has an empty name: there is no such thing to find or to drop, and none can be made.
 
+    Spark asks for `/namespaces//tables/db` whenever a table called `files`, `history`… is missing in `db`.
+    """
 
-def test_empty_level_in_a_path_is_400(catalog: Catalog):
-    for written in ("a%1F", "%1Fa", "a%1F%1Fb"):
-        status, _ = raw(catalog, "GET", f"/namespaces/{written}")
-        assert status == 400
+    @pytest.mark.parametrize("written", ["", "%1F", "{ns}%1F", "%1f{ns}", "{ns}%1F%1F{ns}"])
+    @pytest.mark.parametrize("root", [None, "/v1"], ids=["prefix", "no prefix"])
+    def test_a_namespace_with_an_empty_level_does_not_exist(
+        self, catalog: Catalog, namespace: Namespace, root: str | None, written: str
+    ):
+        path = f"/namespaces/{written.format(ns=namespace[0])}"
+        for below, kind in (
+            ("/tables/t", "NoSuchTableException"),
+            ("/views/v", "NoSuchViewException"),
+            ("", "NoSuchNamespaceException"),
+        ):
+            for method in ("GET", "HEAD", "DELETE"):
+                status, body = raw(catalog, method, path + below, root=root)
+                assert status == 404, (method, path + below)
+                found = b"" if method == "HEAD" else json.loads(body)["error"]["type"].encode()
+                assert found == (b"" if method == "HEAD" else kind.encode())
+        for listing in ("/tables", "/views"):
+            status, body = raw(catalog, "GET", path + listing, root=root)
+            assert (status, json.loads(body)["error"]["type"]) == (404, "NoSuchNamespaceException")
+
+    def test_a_table_or_view_without_a_name_does_not_exist(self, catalog: Catalog, namespace: Namespace):
+        catalog.create_table(namespace, "t")
+        for collection, kind in (("tables", "NoSuchTableException"), ("views", "NoSuchViewException")):
+            for method in ("GET", "DELETE"):
+                status, body = raw(catalog, method, f"/namespaces/{namespace[0]}/{collection}/")
+                assert (status, json.loads(body)["error"]["type"]) == (404, kind)
+            assert raw(catalog, "HEAD", f"/namespaces/{namespace[0]}/{collection}/") == (404, b"")
+        assert catalog.names(catalog.tables_path(namespace)) == ["t"]
+
+    @pytest.mark.parametrize("path", ["/namespaces/{ns}//tables", "/namespaces/{ns}/tables//t"])
+    def test_a_segment_is_no_other_resource(self, catalog: Catalog, namespace: Namespace, path: str):
+        for method in ("GET", "DELETE"):
+            status, body = raw(catalog, method, path.format(ns=namespace[0]))
+            assert (status, json.loads(body)["error"]["code"]) == (404, 404)
+
+    @pytest.mark.parametrize(
+        "path", ["//tables", "//tables/t", "//properties", "/%1Fa/tables", "/a%1F/views"]
+    )
+    def test_nothing_is_made_there(self, catalog: Catalog, path: str):
+        status, body = raw(catalog, "POST", f"/namespaces{path}")
+        assert (status, json.loads(body)["error"]["type"]) == (400, "BadRequestException")
+
+    def test_an_empty_parent_is_the_top_level(self, catalog: Catalog, namespace: Namespace):
+        status, body = raw(catalog, "GET", "/namespaces?parent=")
+        assert status == 200
+        assert list(namespace) in json.loads(body)["namespaces"]
+        status, body = raw(catalog, "GET", f"/namespaces?parent={namespace[0]}%1F")
+        assert (status, json.loads(body)["error"]["type"]) == (404, "NoSuchNamespaceException")
 
 
 def test_encoded_slash_stays_inside_its_segment(catalog: Catalog, namespace: Namespace):

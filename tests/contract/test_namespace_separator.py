@@ -43,6 +43,21 @@ def test_both_separators_in_parent(dotted: Catalog, written: str):
     assert answer.json() == {"namespaces": [["a", "b", "c"]], "next-page-token": None}
 
 
+@pytest.mark.parametrize("written", [".a", "a.", "a..b", "a%2E%2Eb", "a%2E", "a%1F"])
+def test_an_empty_level_does_not_exist(dotted: Catalog, written: str):
+    for below, kind in (
+        ("", "Namespace"),
+        ("/tables", "Namespace"),
+        ("/tables/t", "Table"),
+        ("/views/v", "View"),
+    ):
+        answer = dotted.get(f"/namespaces/{written}{below}")
+        assert_error(answer, 404, f"NoSuch{kind}Exception")
+        assert dotted.head(f"/namespaces/{written}{below}").status_code == 404
+    assert_error(dotted.get(f"/namespaces?parent={written}"), 404, "NoSuchNamespaceException")
+    assert_error(dotted.post(f"/namespaces/{written}/properties", {}), 400, "BadRequestException")
+
+
 @pytest.mark.parametrize("level", ["x.y", ".", "x\x1fy"])
 def test_level_that_holds_a_separator_is_400(dotted: Catalog, level: str):
     assert_error(dotted.post("/namespaces", {"namespace": [level]}), 400, "BadRequestException")

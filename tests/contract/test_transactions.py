@@ -204,8 +204,6 @@ def test_table_without_effect_is_not_written(catalog: Catalog, pair: tuple[Table
         {"table-changes": {}},
         {"table-changes": [{}]},
         {"table-changes": [{"requirements": [], "updates": []}]},
-        {"table-changes": [{"identifier": {"namespace": ["a"], "name": "b"}, "updates": []}]},
-        {"table-changes": [{"identifier": {"namespace": ["a"], "name": "b"}, "requirements": []}]},
         {"table-changes": [{"identifier": "a.b", "requirements": [], "updates": []}]},
         {
             "table-changes": [

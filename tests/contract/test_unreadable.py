@@ -193,7 +193,7 @@ class TestRegistration:
 
     @pytest.mark.parametrize(
         "broken",
-        ["log runs backwards", "document older than its log", "foreign ref", "huge number", "null parent"],
+        ["log runs backwards", "document older than its log", "foreign ref", "huge number", "reserved id"],
     )
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_of_what_no_client_loads_is_400(
@@ -216,8 +216,8 @@ class TestRegistration:
                 document["refs"]["x"] = {"snapshot-id": 1, "type": "foo"}
             case "huge number":
                 document["later"] = HUGE
-            case "null parent":
-                document["snapshots"][0]["parent-snapshot-id"] = None
+            case "reserved id":
+                document["schemas"][0]["fields"][0]["id"] = LAST_ID - 101
         location = write_metadata(warehouse_folder / unique("unreadable"), document)
         name = "t0" if overwrite else "t"
         path = f"{local_catalog.namespace_path(local_namespace)}/register"
@@ -242,7 +242,7 @@ class TestRegistration:
             "partition-spec": [{"name": "part", "transform": "bucket[4]", "source-id": 1}],
             "current-snapshot-id": 5,
             "snapshots": [
-                {"snapshot-id": 5, "timestamp-ms": 1_600_000_000_000, "manifests": ["file:///m.avro"]}
+                {"snapshot-id": 5, "timestamp-ms": 1_600_000_000_000, "manifest-list": "file:///m.avro"}
             ],
             "snapshot-log": [{"timestamp-ms": 1_600_000_059_000, "snapshot-id": 5}],
         }
@@ -255,7 +255,8 @@ class TestRegistration:
             {"requirements": [], "updates": [set_properties(a="b")]},
         )
         assert committed.status_code == 200, committed.text
-        assert committed.json()["metadata"]["snapshots"] == document["snapshots"]
+        made = {"schema-id": 0, "summary": {"operation": "append"}}
+        assert committed.json()["metadata"]["snapshots"] == [document["snapshots"][0] | made]
 
 
 def test_table_of_the_last_partition_field_id_stays_usable(catalog: Catalog, table: Table):

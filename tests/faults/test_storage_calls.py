@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from floecat.catalog.calls import Call
-from floecat.errors import StorageUnavailableError
+from floecat.errors import AlreadyExistsError, FloecatError, ForbiddenError, StorageUnavailableError
 from floecat.runtime import Kernel
+from floecat.transactions import pointer_swaps
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.faults.operations import OPERATIONS, Operation, state_of
 from tests.services.faults import FaultyFileIO, Kind, When
@@ -60,6 +61,39 @@ def test_a_failing_call_changes_nothing_or_everything(
             assert state_of(kernel, call) == before, (kind, nth)
             operation.act(failing, call, suffix, context)
         assert operation.is_done(kernel, call, suffix, context), (kind, nth)
+
+
+@pytest.mark.parametrize("name", ["create", "commit", "transaction", "create view", "replace view"])
+@pytest.mark.parametrize(
+    "refusal", [ForbiddenError("no"), AlreadyExistsError("a folder")], ids=["forbidden", "taken"]
+)
+def test_what_storage_refuses_is_a_fault_of_storage(
+    kernel: Kernel, call: Call, name: str, refusal: FloecatError
+) -> None:
+    operation = OPERATIONS[name]
+    context = operation.prepare(kernel, call, "")
+    failing, files = faulty(kernel)
+    files.fail("write_new", error=refusal)
+    with pytest.raises(StorageUnavailableError, match=refusal.message):
+        operation.act(failing, call, "", context)
+    operation.act(failing, call, "", context)
+    assert operation.is_done(kernel, call, "", context)
+
+
+@pytest.mark.parametrize(("soon_s", "deletes"), [(60.0, True), (0.0, False)])
+def test_storage_that_took_long_to_fail_is_not_asked_again(
+    kernel: Kernel, call: Call, monkeypatch: pytest.MonkeyPatch, soon_s: float, deletes: bool
+) -> None:
+    monkeypatch.setattr(pointer_swaps, "_FAILS_SOON_S", soon_s)
+    operation = OPERATIONS["commit"]
+    context = operation.prepare(kernel, call, "")
+    failing, files = faulty(kernel)
+    files.fail("write_new", when="after")
+    with pytest.raises(StorageUnavailableError):
+        operation.act(failing, call, "", context)
+    assert ("delete" in [kind for kind, _ in files.calls]) == deletes
+    operation.act(failing, call, "", context)
+    assert operation.is_done(kernel, call, "", context)
 
 
 @pytest.mark.parametrize("name", ["create", "commit", "transaction", "create view", "replace view"])

@@ -14,19 +14,21 @@ __all__ = ["CommitTableRequest", "CommitTransactionRequest", "RegisterTableReque
 class CommitTableRequest(msgspec.Struct):
     """Requirements and updates for the table that the path names.
 
-    An `identifier` in the body is not looked at: some clients put the name of their catalog into it.
+    An `identifier` in the body is not looked at: some clients put the name of their catalog into it. The
+    specification requires both lists. The reference parser does not, ClickHouse leaves the requirements of
+    its first snapshot out, and Go writes an empty list as null.
     """
 
-    requirements: list[TableRequirement]
-    updates: list[TableUpdate]
+    requirements: list[TableRequirement] | None = None
+    updates: list[TableUpdate] | None = None
 
 
 class TableChangeRequest(msgspec.Struct):
     """One table's part of a transaction."""
 
     identifier: WireIdentifier
-    requirements: list[TableRequirement]
-    updates: list[TableUpdate]
+    requirements: list[TableRequirement] | None = None
+    updates: list[TableUpdate] | None = None
 
 
 class CommitTransactionRequest(msgspec.Struct, rename="kebab"):
@@ -40,6 +42,6 @@ class RegisterTableRequest(msgspec.Struct, rename="kebab"):
 
     name: str
     metadata_location: str
-    overwrite: bool = False
+    overwrite: bool | None = None
     properties: dict[str, str] | None = None
     """Access to the storage of the metadata file, for this one read. Not in the specification."""

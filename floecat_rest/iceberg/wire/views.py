@@ -12,7 +12,7 @@ __all__ = ["CommitViewRequest", "RegisterViewRequest"]
 class CommitViewRequest(msgspec.Struct):
     """Requirements and updates for the view that the path names."""
 
-    updates: list[ViewUpdate]
+    updates: list[ViewUpdate] | None = None
     requirements: list[ViewRequirement] | None = None
 
 

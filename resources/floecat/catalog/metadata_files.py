@@ -7,12 +7,22 @@ file naming").
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
 
 import uuid_utils.compat as uuids
 
 from floecat.compression.gzip_members import gzip_member
-from floecat.errors import FileMissingError, InvalidMetadataError, PayloadTooLargeError
+from floecat.errors import (
+    AlreadyExistsError,
+    FileMissingError,
+    ForbiddenError,
+    InvalidMetadataError,
+    LocationNotAllowedError,
+    PayloadTooLargeError,
+    StorageUnavailableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.locations import metadata_version
@@ -60,19 +70,22 @@ class MetadataFiles:
             return self._inflate(location, data)
         return data
 
-    def next_location(self, metadata: TableMetadata, current: str | None) -> str:
+    def next_location(
+        self, metadata: TableMetadata, current: str | None, name_uuid: UUID | None = None
+    ) -> str:
         """Where the next metadata file of a table goes: one number up, under a name that nobody else picks.
 
         Args:
             metadata: what will be written.
             current: the file before; None for the first.
+            name_uuid: the UUID in the name; a random one by default.
 
         Raises:
             IllegalArgumentError: the table names a codec that there is not.
         """
         version = metadata_version(current) + 1
         return metadata_file_location(
-            metadata, version, uuids.uuid7(), gzip_above_bytes=self._gzip_above_bytes
+            metadata, version, name_uuid or uuids.uuid7(), gzip_above_bytes=self._gzip_above_bytes
         )
 
     def write(self, allowed: AllowedLocations, location: str, metadata: TableMetadata | ViewMetadata) -> None:
@@ -80,12 +93,27 @@ class MetadataFiles:
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
-            StorageUnavailableError: storage fails, or does not say whether it wrote.
+            StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
         allowed.check(location)
-        compressed = location.endswith(".gz.metadata.json")
-        data = gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
-        self._files.write_new(location, data, unique_name=True)
+        with _own_folders():
+            self._files.write_new(location, _encoded(location, metadata), unique_name=True)
+
+    def write_once(self, allowed: AllowedLocations, location: str, metadata: TableMetadata) -> None:
+        """Writes a document to a location that names its content; it may be there already.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails or refuses, or another file is in the place.
+        """
+        allowed.check(location)
+        data = _encoded(location, metadata)
+        with _own_folders():
+            try:
+                self._files.write_new(location, data)
+            except AlreadyExistsError:
+                if self._files.read_range(location, 0, len(data) + 1) != data:
+                    raise
 
     def check_exists(self, allowed: AllowedLocations, location: str) -> None:
         """Fails when the file is gone, with the text that the reference implementation gives.
@@ -114,7 +142,8 @@ class MetadataFiles:
         for folder in ("metadata", "data"):
             path = f"{location.rstrip('/')}/{folder}"
             allowed.check(path)
-            self._files.make_directory(path)
+            with _own_folders():
+                self._files.make_directory(path)
 
     def _inflate(self, location: str, data: bytes) -> bytes:
         """The content of all members, which may follow one another (RFC 1952 section 2.2)."""
@@ -136,3 +165,19 @@ class MetadataFiles:
             data = inflater.unused_data
             if not data.startswith(_GZIP_MAGIC):  # what else follows is padding, which other readers skip too
                 return contents[0] if len(contents) == 1 else b"".join(contents)
+
+
+def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:
+    compressed = location.endswith(".gz.metadata.json")
+    return gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
+
+
+@contextmanager
+def _own_folders() -> Iterator[None]:
+    """What stands in the way where the catalog itself writes is a fault of storage, not of the request."""
+    try:
+        yield
+    except LocationNotAllowedError:
+        raise
+    except (AlreadyExistsError, ForbiddenError) as error:
+        raise StorageUnavailableError(error.message) from error

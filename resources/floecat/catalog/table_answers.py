@@ -19,11 +19,11 @@ from floecat.compression.pieces import Piece
 from floecat.errors import (
     CommitStateUnknownError,
     FileMissingError,
-    IllegalArgumentError,
+    InvalidMetadataError,
     NoSuchTableError,
     PayloadTooLargeError,
 )
-from floecat.iceberg.json_values import decode_json
+from floecat.iceberg.normalization import read_foreign_table
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryState
 
@@ -50,10 +50,6 @@ class _KeptByLocation(_Kept, tag="by-location"):
     state: EntryState | None = None
 
 
-class _Identity(msgspec.Struct, rename="kebab"):
-    table_uuid: str = ""
-
-
 class TableAnswers:
     """Makes the codec of one call."""
 
@@ -75,12 +71,10 @@ class TableAnswers:
         if held is not None:
             return held.pieces
         try:
-            document = self._files.read(call.catalog.allowed, location)
-            # old files of format version 1 may have none
-            named = decode_json(document, _Identity, "metadata file").table_uuid
-        except (FileMissingError, IllegalArgumentError, PayloadTooLargeError):
+            found = read_foreign_table(self._files.read(call.catalog.allowed, location))
+        except (FileMissingError, InvalidMetadataError, PayloadTooLargeError):
             return None
-        return (document,) if named in ("", table_uuid) else None
+        return found.pieces() if found.table_uuid == table_uuid else None
 
     def current(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
         """The table as it is now."""

@@ -12,6 +12,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from floecat.compat.data_files import as_uri
+
 __all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
 
 NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
@@ -97,4 +99,4 @@ def is_numbered_file(location: str) -> bool:
 
 
 def _name(data_file: str, which: str) -> str:
-    return blake2b(f"{data_file}|{which}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{as_uri(data_file)}|{which}".encode(), digest_size=16).hexdigest()

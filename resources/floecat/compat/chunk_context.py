@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from floecat.compat.artifact_paths import ArtifactPaths
+from floecat.compat.file_columns import KnownColumns
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import FieldNumbers
 from floecat.iceberg.partitioning import PartitionSpec
@@ -29,7 +30,9 @@ class ChunkContext:
         position_delete_format: `parquet` or `avro`; of format version 2.
         read_footers: whether the row count of a file that the log does not tell is looked up in the file.
         numbers: field ids that data files must have, if their writers may have done otherwise; None if not.
+        columns: what is known of the columns in data files.
         copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
+        lost_specs: ids of partition specs by columns that the schema does not have.
     """
 
     location: str
@@ -42,7 +45,9 @@ class ChunkContext:
     position_delete_format: DeleteFormat
     read_footers: bool
     numbers: FieldNumbers | None = None
+    columns: KnownColumns = field(default_factory=KnownColumns)
     copies_unnumbered: bool = True
+    lost_specs: frozenset[int] = frozenset()
 
     @property
     def sequence_number(self) -> int:

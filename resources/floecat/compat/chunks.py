@@ -19,6 +19,7 @@ from floecat.compat.carried_files import split_carried
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.data_files import data_file_locations
 from floecat.compat.delete_files import DeleteFiles, DeleteRows
+from floecat.compat.file_columns import NOTHING_FOUND, FileColumns, FoundColumns
 from floecat.compat.footers import SeenFile, read_footers
 from floecat.compat.numbered_files import NumberedFiles
 from floecat.delta.translation.partitions import partition_values
@@ -45,12 +46,16 @@ class ChunkManifests:
         deletes: the manifest of their delete files; None if none has any.
         files_size_bytes: size of the data files in that manifest.
         has_copies: whether some of them are copies.
+        columns: what was found in data files beside known columns.
+        vectorized: whether Spark's vectorised reader misreads none of the files that were looked at.
     """
 
     data: ManifestFile | None
     deletes: ManifestFile | None
     files_size_bytes: int
     has_copies: bool = False
+    columns: FoundColumns = NOTHING_FOUND
+    vectorized: bool = True
 
 
 def build_chunk(
@@ -87,9 +92,11 @@ def build_chunk(
     locations = pa.array([], pa.string())
     record_counts = pa.array([], pa.int64())
     data, files_size_bytes = None, 0
+    columns = FileColumns(context.columns)
+    numbered = NumberedFiles(context, storage, artifacts, allowed, columns=columns)
     if len(split.own):
         rows = _data_rows(
-            context, split.own, split.of_own(partitions), split.of_own(statuses), storage, artifacts, allowed
+            context, split.own, split.of_own(partitions), split.of_own(statuses), numbered, artifacts, allowed
         )
         locations, record_counts = rows.file_paths, rows.metrics.record_counts
         name = context.paths.data_manifest(context.version, number)
@@ -103,7 +110,9 @@ def build_chunk(
             delete_rows = _delete_rows(context, made, partitions, statuses)
             location = context.paths.delete_manifest(context.version, number)
             deletes = _write(context, delete_rows, location, artifacts, allowed)
-    return ChunkManifests(data, deletes, files_size_bytes, _holds_copies(locations))
+    return ChunkManifests(
+        data, deletes, files_size_bytes, _holds_copies(locations), columns.found, numbered.vectorized
+    )
 
 
 def _data_rows(
@@ -111,14 +120,13 @@ def _data_rows(
     files: pa.Table,
     partitions: pa.StructArray,
     statuses: npt.NDArray[np.uint8],
-    storage: FileIO,
+    numbered: NumberedFiles,
     artifacts: ArtifactFiles,
     allowed: AllowedLocations,
 ) -> ManifestRows:
     locations = data_file_locations(files["path"], context.location, allowed)
     metrics = file_metrics(files, context.translated)
     sizes = files["size_bytes"].to_numpy()
-    numbered = NumberedFiles(context, storage, artifacts, allowed)
     seen: list[tuple[int, SeenFile]] = []
     if metrics.record_counts.null_count and context.read_footers:
         metrics, seen = read_footers(metrics, locations, sizes, context.translated, artifacts, numbered.look)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from floecat.delta.actions import Metadata, Protocol
+from floecat.delta.damage import LogFault
 from floecat.delta.field_ids import FieldIds
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
 __all__ = ["CompatTable", "DeltaState"]
+
+_MOST_SHOWN: Final = 3
 
 
 class CompatTable(msgspec.Struct, frozen=True):
@@ -29,15 +34,23 @@ class CompatTable(msgspec.Struct, frozen=True):
     principal: str
 
 
+_TRANSLATION = 1
+"""Counts changes of what is published of a table, for which all of it is made again."""
+
+
 class _Kept(msgspec.Struct, frozen=True):
     protocol: Protocol
     history: list[tuple[int, Metadata]]
     complete: bool = False
     has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
+    translation: int = 0
+    vectorized: bool = True
 
 
 class _Completeness(msgspec.Struct, frozen=True):
     complete: bool = False
+    translation: int = 0
 
 
 class DeltaState(msgspec.Struct, frozen=True):
@@ -52,6 +65,9 @@ class DeltaState(msgspec.Struct, frozen=True):
         generation: of the names of artifacts; see `ArtifactPaths`.
         complete: whether every version that the log had was tried: what is no snapshot cannot be one.
         has_copies: whether some data files of the newest snapshot may be copies.
+        faults: damaged files of the log, without which the table was read.
+        is_outdated: whether an earlier release made it, which published other things.
+        vectorized: whether Spark's vectorised reader misreads none of the files that any version looked at.
     """
 
     version: int
@@ -62,6 +78,17 @@ class DeltaState(msgspec.Struct, frozen=True):
     generation: int = 0
     complete: bool = False
     has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
+    is_outdated: bool = False
+    vectorized: bool = True
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the table although it can be read, in one sentence for its operator."""
+        if not self.faults:
+            return None
+        shown = "; ".join(fault.message for fault in self.faults[:_MOST_SHOWN])
+        return f"Read without damaged files of the log ({len(self.faults)}): {shown}"
 
     @property
     def metadata(self) -> Metadata:
@@ -70,7 +97,16 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """What the store keeps beside the columns it has for the other attributes."""
-        kept = _Kept(self.protocol, self.history, self.complete, self.has_copies)
+        translation = 0 if self.is_outdated else _TRANSLATION
+        kept = _Kept(
+            self.protocol,
+            self.history,
+            self.complete,
+            self.has_copies,
+            self.faults,
+            translation,
+            self.vectorized,
+        )
         return msgspec.json.encode(kept)
 
     @classmethod
@@ -88,9 +124,13 @@ class DeltaState(msgspec.Struct, frozen=True):
             generation,
             kept.complete,
             kept.has_copies,
+            kept.faults,
+            kept.translation < _TRANSLATION,
+            kept.vectorized,
         )
 
     @staticmethod
     def is_complete(data: bytes | None) -> bool:
-        """Attribute `complete` of what `encode` gave; False for a table that was never read."""
-        return data is not None and msgspec.json.decode(data, type=_Completeness).complete
+        """Whether nothing is left to do, by what `encode` gave; False for a table that was never read."""
+        kept = _Completeness() if data is None else msgspec.json.decode(data, type=_Completeness)
+        return kept.complete and kept.translation >= _TRANSLATION

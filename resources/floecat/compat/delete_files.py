@@ -29,6 +29,7 @@ from floecat.delta.deletion_vectors import (
     position_chunks,
     unframe,
 )
+from floecat.errors import FileMissingError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
@@ -130,10 +131,13 @@ class DeleteFiles:
 
         def read(item: tuple[str, list[int]]) -> None:
             location, indices = item
-            checked_location(location, self._allowed)
+            checked = checked_location(location, self._allowed)
             about = [(vectors[index].descriptor, vectors[index].data_file) for index in indices]
             ranges = [VERSION_RANGE, *(framed_range(*vector) for vector in about)]
-            version, *frames = self._storage.read_ranges(location, ranges)
+            try:
+                version, *frames = self._storage.read_ranges(checked, ranges)
+            except FileMissingError:
+                raise FileMissingError(f"Deletion vector file {checked.shown} is missing") from None
             check_file_version(version, *about[0])
             for index, frame, vector in zip(indices, frames, about, strict=True):
                 payloads[index] = unframe(frame, *vector)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from floecat.compat.carried_files import CarriedFile, with_carried
 from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.data_files import data_file_locations
+from floecat.compat.data_files import as_uri, data_file_locations
 from floecat.delta.actions import Commit
 from floecat.delta.file_tables import take_rows
 from floecat.iceberg.manifests.entry_keys import EntryKeys, FoundEntry
@@ -118,11 +118,15 @@ class _Comparison:
         self._removed = _files(commit.removes, context)
         paths = list(dict.fromkeys(path for path, _ in (*self._removed, *self._added)))
         # whether a file was copied is not seen here: a column whose parts lacked ids may be gone by now
-        copies = [context.paths.numbered_file(path) for path in paths]
-        self._originals = dict(zip(copies, paths, strict=True))
+        names = [paths, [context.paths.numbered_file(path) for path in paths]]
+        if any(path.startswith("/") for path in paths):
+            # earlier releases spelled every file as a URI
+            names.append([as_uri(path) for path in paths])
+        self._originals = {name: path for other in names[1:] for name, path in zip(other, paths, strict=True)}
         self._places = {path: place for place, path in enumerate(paths)}
         # hashed once for all manifests
-        self._all_keys = keys = EntryKeys(pa.array(paths + copies, pa.string()))
+        self._spellings = len(names)
+        self._all_keys = keys = EntryKeys(pa.array([name for some in names for name in some], pa.string()))
         self._live = {self._original(found.key): _Live(found, None) for _, found in _find(deletes, keys)}
         for source, found in _find([source for source in data if _has_empty_vectors(source.index)], keys):
             vector = source.index.entries["empty_vector"][found.row].as_py()
@@ -198,7 +202,8 @@ class _Comparison:
     def _keys(self, paths: Iterable[str]) -> EntryKeys:
         """Keys that entries of data files may have: their own names, or those of their copies."""
         places = np.array([self._places[path] for path in paths], np.int64)
-        return self._all_keys.chosen(np.concatenate([places, places + len(self._places)]))
+        starts = [spelling * len(self._places) for spelling in range(self._spellings)]
+        return self._all_keys.chosen(np.concatenate([places + start for start in starts]))
 
     def _original(self, key: str) -> str:
         return self._originals.get(key, key)

@@ -12,7 +12,12 @@ import pyarrow as pa
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.data_files import checked_location
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    InvalidDeltaTableError,
+    UnsupportedDeltaTableError,
+)
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
@@ -24,7 +29,7 @@ from floecat.iceberg.parquet.footers import (
     with_footers,
 )
 
-__all__ = ["SeenFile", "read_footer", "read_footers"]
+__all__ = ["SeenFile", "read_data_file", "read_footer", "read_footers"]
 
 _GUESSED_LENGTH = 64 * 1024
 """Most footers are shorter, and come with the first request."""
@@ -37,11 +42,13 @@ class SeenFile(NamedTuple):
         location: where it is.
         size: its bytes.
         tail: its end, the whole footer or more.
+        vectorized: whether it is not known that Spark's vectorised reader misreads it.
     """
 
     location: str
     size: int
     tail: bytes
+    vectorized: bool = True
 
 
 def read_footers(
@@ -77,7 +84,8 @@ def read_footers(
 
     def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
         seen = look(*item)
-        return footer_metrics(seen.tail, columns, item[0]), seen._replace(tail=b"")
+        footer = footer_metrics(seen.tail, columns, item[0])
+        return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
 
     found = artifacts.each(
         read, list(zip(locations.take(wanted).to_pylist(), sizes[rows].tolist(), strict=True))
@@ -101,9 +109,8 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         FileMissingError: it is gone.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
-    checked_location(location, allowed)
     guessed = min(size, _GUESSED_LENGTH)
-    tail = storage.read_range(location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
+    tail = read_data_file(storage, allowed, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)
     if length <= len(tail):
         return tail
@@ -111,4 +118,20 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    return storage.read_range(location, size - length, length)
+    return read_data_file(storage, allowed, location, size - length, length)
+
+
+def read_data_file(
+    storage: FileIO, allowed: AllowedLocations, location: str, offset: int, length: int
+) -> bytes:
+    """A part of a data file, in bytes; errors as of `read_footer`."""
+    checked = checked_location(location, allowed)
+    try:
+        return storage.read_range(checked, offset, length)
+    except FileMissingError:
+        raise FileMissingError(f"Data file {checked.shown} is missing") from None
+    except BadRequestError:
+        # as control characters in object storage
+        raise UnsupportedDeltaTableError(
+            f"Data file {checked.shown} has a name that cannot be read"
+        ) from None

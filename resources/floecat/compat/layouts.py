@@ -23,6 +23,7 @@ from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.chunks import ChunkManifests
 from floecat.compat.file_changes import SourceManifest, file_changes
 from floecat.compat.file_chunks import ChunkRunner, FileChunks
+from floecat.compat.file_columns import NOTHING_FOUND, FoundColumns
 from floecat.delta.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
@@ -32,6 +33,7 @@ from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
+from floecat.iceberg.manifests.writer import EncodedManifest
 from floecat.lru_cache import LruCache
 
 __all__ = ["Layout", "Layouts"]
@@ -61,6 +63,8 @@ class Layout:
         first_row_id: first row id that the version assigns; None before format version 3.
         next_row_id: the first one that is free after it.
         has_copies: whether some data files may be copies.
+        columns: what was found in its new data files beside known columns.
+        vectorized: whether Spark's vectorised reader misreads none of the files that the version looked at.
     """
 
     version: int
@@ -71,6 +75,8 @@ class Layout:
     first_row_id: int | None = None
     next_row_id: int = 0
     has_copies: bool = False
+    columns: FoundColumns = NOTHING_FOUND
+    vectorized: bool = True
 
     @property
     def added_row_ids(self) -> int:
@@ -119,6 +125,8 @@ class Layouts:
             [chunk.deletes for chunk in chunks if chunk.deletes is not None],
             files_size_bytes=sum(chunk.files_size_bytes for chunk in chunks),
             has_copies=any(chunk.has_copies for chunk in chunks),
+            columns=_columns(chunks),
+            vectorized=all(chunk.vectorized for chunk in chunks),
             parent=parent,
             next_row_id=next_row_id,
         )
@@ -150,6 +158,8 @@ class Layouts:
             new_deletes + deletes,
             files_size_bytes=before.files_size_bytes + added_bytes - removed_bytes,
             has_copies=before.has_copies or any(chunk.has_copies for chunk in chunks),
+            columns=_columns(chunks),
+            vectorized=all(chunk.vectorized for chunk in chunks),
             parent=before.version,
             next_row_id=before.next_row_id,
         )
@@ -226,15 +236,19 @@ class Layouts:
         self, context: ChunkContext, group: Sequence[ManifestFile], gone: EntryKeys, location: str
     ) -> tuple[ManifestFile, int]:
         made = rewrite([self._old(manifest) for manifest in group], remove=gone, snapshot_id=context.version)
-        made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
-        _INDEXES.put((self._artifacts.owner, location), made.index, len(made.index))
         entries = made.index.entries
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
-        manifest = made.manifest_file(
+        if _is_listed(self._manifest(context, made, location), context):
+            made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
+            _INDEXES.put((self._artifacts.owner, location), made.index, len(made.index))
+        return self._manifest(context, made, location), int(removed_bytes)
+
+    @staticmethod
+    def _manifest(context: ChunkContext, made: EncodedManifest, location: str) -> ManifestFile:
+        return made.manifest_file(
             location, snapshot_id=context.version, sequence_number=context.sequence_number
         )
-        return manifest, int(removed_bytes)
 
     def _sources(self, manifests: Sequence[ManifestFile]) -> list[SourceManifest]:
         live = [manifest for manifest in manifests if _live_files(manifest)]
@@ -256,6 +270,8 @@ class Layouts:
         *,
         files_size_bytes: int,
         has_copies: bool,
+        columns: FoundColumns,
+        vectorized: bool,
         parent: int | None,
         next_row_id: int,
     ) -> Layout:
@@ -273,9 +289,11 @@ class Layouts:
             first_row_id,
             next_row_id,
             has_copies,
+            columns,
+            vectorized,
         )
         listed = write_manifest_list(
-            layout.manifests,
+            [manifest for manifest in layout.manifests if _is_listed(manifest, context)],
             snapshot_id=context.version,
             parent_snapshot_id=parent,
             sequence_number=context.sequence_number,
@@ -311,8 +329,24 @@ def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequ
         return list(pool.map(work, items, names))
 
 
+def _columns(chunks: Sequence[ChunkManifests]) -> FoundColumns:
+    found = NOTHING_FOUND
+    for chunk in chunks:
+        found |= chunk.columns
+    return found
+
+
 def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:
     return pc.is_in(paths, value_set=wanted).to_numpy()
+
+
+def _is_listed(manifest: ManifestFile, context: ChunkContext) -> bool:
+    """Whether readers get a manifest.
+
+    DuckDB 1.5 fails on a manifest whose partition spec has columns that the schema does not have, or ends its
+    process. Delta's live files have the columns of now, so such a manifest has deleted entries only.
+    """
+    return bool(_live_files(manifest)) or manifest.partition_spec_id not in context.lost_specs
 
 
 def _live_files(manifest: ManifestFile) -> int:

@@ -6,9 +6,12 @@ its original, byte for byte, and another footer; rows keep their positions, so t
 
 Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
 its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
-is done for samples: one of every kind of name in a manifest, the oldest, as foreign files come first when a
-table is made of them. Where one has other ids, or is seen to have some when its rows are counted, all files
-of the manifest are looked at.
+is done for samples: two of every kind of name in a manifest, the oldest, as foreign files come first when a
+table is made of them, and the newest, which shows what its writer does now. Where one has other ids, or is
+seen to have some when its rows are counted, all files of the manifest are looked at.
+
+What footers show beside the columns of the table is collected on the way (`floecat.compat.file_columns`), and
+whether Spark's vectorised reader reads such files right.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,8 +27,9 @@ import pyarrow.compute as pc
 
 from floecat.compat.artifacts import ArtifactFiles
 from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.footers import SeenFile, read_footer
-from floecat.delta.field_ids import FieldIds, PhysicalPath
+from floecat.compat.file_columns import FileColumns, KnownColumns
+from floecat.compat.footers import SeenFile, read_data_file, read_footer
+from floecat.delta.field_ids import FieldIds
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.errors import (
     FileMissingError,
@@ -36,7 +39,8 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, number_fields
+from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
+from floecat.iceberg.parquet.footers import footer_metrics
 
 __all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
 
@@ -48,7 +52,7 @@ _HELD_BYTES = 512 << 20
 _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
 """What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
 
-_MOST_SAMPLES = 4
+_MOST_KINDS = 4
 
 
 class ByteBudget:
@@ -91,11 +95,15 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
     by_id = translated.mapping_mode == "id"
     if by_id and not translated.unnumbered:
         return None
-    ever = {**ids.own, **ids.mapped}
-    known = {msgspec.json.decode(key, type=PhysicalPath): id for key, id in ever.items()}
-    current = {path: id for id, path in translated.physical_paths.items()}
+    known = ids.paths
+    in_the_log = {column.source_id for column in translated.partition_fields}
+    current = {path: id for id, path in translated.physical_paths.items() if id not in in_the_log}
     for path in current:
         known.pop(path, None)
+    for id in in_the_log:
+        # what a file holds there is another column, that of other versions if there are some
+        if known.get(path := translated.physical_paths[id]) == id:
+            del known[path]
     return FieldNumbers(
         known | current,
         translated.schema,
@@ -106,7 +114,11 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
 
 
 class NumberedFiles:
-    """Looks for missing and foreign ids in the data files of a version, and makes copies."""
+    """Looks for missing and foreign ids in the data files of a version, and makes copies.
+
+    Attributes:
+        vectorized: whether Spark's vectorised reader misreads none of the files that `replace` knows.
+    """
 
     def __init__(
         self,
@@ -116,19 +128,28 @@ class NumberedFiles:
         allowed: AllowedLocations,
         *,
         budget: ByteBudget = _BUDGET,
+        columns: FileColumns | None = None,
     ) -> None:
-        """Takes what the version is, where files are read and written, and how much of them is held."""
+        """Takes what the version is, where files are read and written, and how much of them is held.
+
+        What footers show is collected in `columns`.
+        """
+        self._columns = columns or FileColumns(KnownColumns())
         self._context = context
         self._storage = storage
         self._artifacts = artifacts
         self._allowed = allowed
         self._budget = budget
+        self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
+        self.vectorized = True
 
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
         tail = read_footer(self._storage, self._allowed, location, size)
+        schema = footer_schema(tail, location)
+        self._columns.look(schema.root)
         numbers = self._context.numbers
-        footer = None if numbers is None else number_fields(tail, numbers, location)
+        footer = None if numbers is None else number_fields(schema, numbers, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
 
     def replace(
@@ -157,26 +178,38 @@ class NumberedFiles:
             NameTakenError: another file has the name of a copy.
         """
         numbers = self._context.numbers
-        if numbers is None:
-            return locations, sizes
         paths = locations.to_pylist()
         unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
         is_found = any(file.location != paths[row] for row, file in seen)
-        if numbers.sampled and not is_found:
-            chosen = _sample(locations, modified_at_ms, unseen)
+        self.vectorized = self.vectorized and all(file.vectorized for _, file in seen)
+        chosen = _sample(locations, modified_at_ms, unseen)
+        if numbers is None or (numbers.sampled and not is_found):
             samples = [(paths[row], int(sizes[row])) for row in chosen]
-            if not any(self._artifacts.each(lambda item: self._is_foreign(numbers, *item), samples)):
+            if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
                 return locations, sizes
 
         def look(row: int) -> tuple[int, SeenFile]:
-            return row, self.look(paths[row], int(sizes[row]))._replace(tail=b"")
+            file = self.look(paths[row], int(sizes[row]))
+            if row in chosen:
+                self._note(file.tail, paths[row])
+            return row, file._replace(tail=b"")
 
         sizes = sizes.copy()
         for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
             paths[row], sizes[row] = file.location, file.size
         return pa.array(paths, pa.string()), sizes
 
-    def _is_foreign(self, numbers: FieldNumbers, location: str, size: int) -> bool:
+    def _note(self, tail: bytes, location: str) -> None:
+        try:
+            footer = footer_metrics(tail, self._leaves, location)
+        except InvalidDeltaTableError:
+            # readers report it: here nothing depends on the file
+            return
+        if not footer.vectorized:
+            self.vectorized = False
+
+    def _is_foreign(self, location: str, size: int) -> bool:
+        numbers = self._context.numbers
         try:
             tail = read_footer(self._storage, self._allowed, location, size)
         except (
@@ -188,7 +221,10 @@ class NumberedFiles:
             # nobody has to read this file to list it, as those of old versions that are gone by now
             return False
         try:
-            return number_fields(tail, numbers, location) is not None
+            self._note(tail, location)
+            schema = footer_schema(tail, location)
+            self._columns.look(schema.root)
+            return numbers is not None and number_fields(schema, numbers, location) is not None
         except InvalidDeltaTableError:
             return False
         except UnsupportedDeltaTableError:
@@ -216,7 +252,7 @@ class NumberedFiles:
         length = size - footer.replaced
 
         def make() -> bytes:
-            data = self._storage.read_range(location, 0, length)
+            data = read_data_file(self._storage, self._allowed, location, 0, length)
             if len(data) != length:
                 raise InvalidDeltaTableError(f"Cannot read {location}: it is shorter than the log says")
             return data + footer.data
@@ -231,11 +267,14 @@ class NumberedFiles:
 def _sample(
     locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
 ) -> list[int]:
-    """The oldest file of every kind of name."""
+    """The oldest file of every kind of name, and the newest one if it is of a later time."""
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
     kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
-    order = np.arange(len(rows))
-    if modified_at_ms is not None:
-        order = np.argsort(modified_at_ms.fill_null(0).to_numpy()[rows], kind="stable")
-    _, first = np.unique(kinds[order], return_index=True)
-    return [int(row) for row in rows[order[np.sort(first)[:_MOST_SAMPLES]]]]
+    times = np.zeros(len(rows)) if modified_at_ms is None else modified_at_ms.fill_null(0).to_numpy()[rows]
+    order = np.argsort(times, kind="stable")
+    _, first, groups = np.unique(kinds[order], return_index=True, return_inverse=True)
+    last = np.zeros(len(first), np.int64)
+    last[groups] = np.arange(len(order))
+    chosen = np.argsort(first)[:_MOST_KINDS]
+    oldest, newest = order[first[chosen]], order[last[chosen]]
+    return [int(row) for row in rows[np.concatenate([oldest, newest[times[newest] > times[oldest]]])]]

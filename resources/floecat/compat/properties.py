@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from floecat.delta.actions import Metadata
+from floecat.delta.field_ids import FieldIds
 from floecat.delta.translation.name_mapping import name_mapping
 from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 
@@ -17,6 +18,8 @@ _INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
 """Types whose bounds need not be values of the column: Delta cuts their statistics, and leaves NaN out."""
 _EXACT_DIGITS = 15
 """Digits of decimals that survive a writer who takes them for doubles."""
+
+_VECTORIZATION = "read.parquet.vectorization.enabled"
 
 _CHANGE_TYPE_ID = 2_147_483_543
 """The specification reserves it for `_change_type`, which writers of change data leave in data files."""
@@ -28,22 +31,33 @@ _ROW_TRACKING_IDS = {
 
 
 def table_properties(
-    metadata: Metadata, version: int, current: TranslatedSchema, schemas: Sequence[TranslatedSchema]
+    history: Sequence[Metadata],
+    version: int,
+    current: TranslatedSchema,
+    schemas: Sequence[TranslatedSchema],
+    ids: FieldIds,
+    *,
+    vectorized: bool = True,
 ) -> Mapping[str, str]:
     """The properties of a table.
 
     Args:
-        metadata: in force at the newest version.
+        history: metadata of the table, that of the newest version last.
         version: the newest version.
         current: its schema.
         schemas: all schemas that snapshots have, oldest first.
+        ids: all columns that the table ever had, and what else its files hold.
+        vectorized: whether Spark's vectorised reader may read the data files. What the table's own properties
+            say of it comes first.
     """
+    metadata = history[-1]
+    mapping = name_mapping(schemas, [*ids.paths, *ids.hidden_paths])
     properties = {
         "delta.version": str(version),
         "floecat.format": "delta",
         # files belong to Delta: no engine may delete them by what Iceberg's metadata says
         "gc.enabled": "false",
-        "schema.name-mapping.default": _with_hidden_columns(name_mapping(schemas), metadata),
+        "schema.name-mapping.default": _with_hidden_columns(mapping, history),
         # tells engines that push aggregates down not to take bounds for minima and maxima
         **{
             f"write.metadata.metrics.column.{leaf.logical_name}": "counts"
@@ -51,6 +65,9 @@ def table_properties(
             if not leaf.partition and _has_inexact_bounds(leaf)
         },
     }
+    own = metadata.configuration.get(_VECTORIZATION)
+    if own is not None or not vectorized:
+        properties[_VECTORIZATION] = "false" if own is None else own
     if metadata.description:
         properties["comment"] = metadata.description
     return properties
@@ -62,15 +79,15 @@ def _has_inexact_bounds(leaf: LeafColumn) -> bool:
     return leaf.type.name in _INEXACT
 
 
-def _with_hidden_columns(mapping: str, metadata: Metadata) -> str:
-    """Adds columns that files hold beside those of the schema: PyIceberg wants an id for each."""
+def _with_hidden_columns(mapping: str, history: Sequence[Metadata]) -> str:
+    """Adds columns that writers add to those of the schema, as far as the log names them."""
     fields: list[dict[str, Any]] = msgspec.json.decode(mapping)
     known = {name for field in fields for name in field["names"]}
-    hidden = {"_change_type": _CHANGE_TYPE_ID}
+    hidden = {_CHANGE_TYPE_ID: ["_change_type"]}
     for key, field_id in _ROW_TRACKING_IDS.items():
-        if key in metadata.configuration:
-            hidden[metadata.configuration[key]] = field_id
-    fields += [
-        {"field-id": field_id, "names": [name]} for name, field_id in hidden.items() if name not in known
-    ]
+        hidden[field_id] = [one.configuration[key] for one in history if key in one.configuration]
+    for field_id, names in hidden.items():
+        new = [name for name in dict.fromkeys(names) if name not in known]
+        known.update(new)
+        fields += [{"field-id": field_id, "names": new}] if new else []
     return msgspec.json.encode(fields).decode()

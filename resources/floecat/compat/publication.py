@@ -91,6 +91,7 @@ class Publication:
                 field_ids=state.field_ids.encode(),
                 state=state.encode(),
                 generation=state.generation,
+                problem=state.problem,
                 now_ms=now_ms,
             )
 

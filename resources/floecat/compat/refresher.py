@@ -30,11 +30,13 @@ from floecat.compat.version_builder import (
     build_versions,
 )
 from floecat.connectors.delta_log import DeltaLog, LogListing
+from floecat.delta.damage import DamagedFiles
 from floecat.delta.field_ids import FieldIds, assign_history
 from floecat.delta.translation.schema import translate_schema
 from floecat.errors import (
     FileMissingError,
     FloecatError,
+    InvalidDeltaTableError,
     InvalidMetadataError,
     NoSuchTableError,
     UnavailableError,
@@ -75,6 +77,7 @@ class _Known:
         document: of the entry; None before the first refresh.
         state: what goes with the document.
         generation: of names for what is made next.
+        vectorized: attribute of the state. It outlives the state, since the files do.
     """
 
     table: CompatTable
@@ -82,6 +85,7 @@ class _Known:
     document: bytes | None
     state: DeltaState | None
     generation: int
+    vectorized: bool = True
 
     @property
     def ids(self) -> FieldIds:
@@ -132,6 +136,7 @@ class Refresher:
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
         run_chunks: Callable[[CompatTable], ChunkRunner],
+        damaged: DamagedFiles,
     ) -> None:
         self._store = store
         self._files = files
@@ -140,6 +145,7 @@ class Refresher:
         self._run_chunks = run_chunks
         self._clock = clock
         self._publication = Publication(transactions, clock)
+        self._damaged = damaged
 
     def current_entry(self, table: CompatTable) -> EntryRow | None:
         """The entry, if it is at the newest version and all that it leads to is in storage.
@@ -149,14 +155,11 @@ class Refresher:
         known = self._known(table)
         if known.state is None:
             return None
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        log = self._delta_log(known)
         listing = log.listing(after=known.state.version - 1)
         if not _is_newest(listing, known.state) or self._missing(known, in_request=True):
             return None
-        if known.delta.problem is not None:
-            self._store.run(
-                lambda conn: delta_tables.note_problem(conn, table.row.id, None, self._clock.now_ms())
-            )
+        self._note_problem(known, known.state)
         return known.table.row
 
     def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
@@ -186,7 +189,9 @@ class Refresher:
 
     def leave_to_pipeline(self, table: CompatTable) -> None:
         """Notes that the pipeline has work on a table; it looks for missing artifacts only now and then."""
-        self._note_complete(self._known(table), complete=False)
+        known = self._known(table)
+        if known.state is not None:
+            self._note_state(known, replace_struct(known.state, complete=False))
 
     def backfill(self, table: CompatTable, work: Backfill, progress: Progress) -> bool:
         """Adds a part of the versions that the log still has, and takes out those that it has no more.
@@ -255,14 +260,14 @@ class Refresher:
             self._artifacts.write(known.table.allowed, location, known.document)
 
     def _refresh(self, known: _Known, *, in_request: bool) -> bool:
-        table, state = known.table, known.state
-        log = DeltaLog(self._files, table.allowed, known.delta.location)
+        state = known.state
+        log = self._delta_log(known)
         listing = log.listing(after=state.version - 1 if state else None)
         if state is None:
             return self._first(known, log, listing, in_request=in_request)
         if listing.fingerprint_of(state.version) != state.fingerprint:
             # the version that was read is another one now: the table was replaced at its place
-            return self._refresh(known.anew(), in_request=in_request)
+            return self._refresh(replace(known.anew(), vectorized=True), in_request=in_request)
         self._check_artifacts(known, in_request=in_request)
         if _is_newest(listing, state):
             return False
@@ -278,9 +283,13 @@ class Refresher:
         document = TableDocument.new(known.table.row.object_uuid, known.delta.location, format_version)
         names = spec_names([translate_schema(metadata, ids) for _, metadata in told], {})
         builder = self._builder(known, log, listing, document, ids, names, in_request=in_request)
+        generation = ids.generation
         point = build_versions(builder, versions, None, must_have=listing.latest)
+        if ids.generation != generation:
+            return self._refresh(known.anew(ids), in_request=in_request)
         complete = len(versions) == len(listing.versions)
-        return self._publish(known, document, builder, point, within(told, versions), listing, complete)
+        history = merged(within(told, versions), builder.history)
+        return self._publish(known, document, builder, point, history, log, listing, complete)
 
     def _next(
         self, known: _Known, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
@@ -302,17 +311,21 @@ class Refresher:
         }
         if renamed or ids.generation != known.ids.generation:
             return self._refresh(known.anew(ids), in_request=in_request)
-        return self._publish(known, document, builder, point, history, listing, state.complete)
+        return self._publish(known, document, builder, point, history, log, listing, state.complete)
 
     def _backfill(self, known: _Known, work: Backfill, progress: Progress) -> bool:
-        log = DeltaLog(self._files, known.table.allowed, known.delta.location)
+        log = self._delta_log(known)
         state = known.state
         if state is None:
             return self._begin_anew(known, work)
         work.go_on(known.generation)
         listing = log.listing()
         if work.told is None:
-            work.told = log.metadata_history(listing)
+            try:
+                work.told = log.metadata_history(listing)
+            except InvalidDeltaTableError:
+                # the newest version is known, whatever became of the log since
+                work.told = state.history
         ids = known.ids
         assign_history([metadata for _, metadata in work.told], ids)
         if ids.generation != state.field_ids.generation:
@@ -328,10 +341,12 @@ class Refresher:
             known, log, listing, document, ids, document.partition_names, in_request=False
         )
         done = self._build_part(builder, missing, work, progress)
+        if ids.generation != state.field_ids.generation:
+            return self._begin_anew(known.anew(ids), work)
         history = merged(state.history, builder.history)
         newest = self._point(self._layouts(known), document, state)
         complete = done == len(missing)
-        work.changed |= self._publish(known, document, builder, newest, history, listing, complete)
+        work.changed |= self._publish(known, document, builder, newest, history, log, listing, complete)
         return not complete
 
     def _begin_anew(self, known: _Known, work: Backfill) -> bool:
@@ -363,6 +378,7 @@ class Refresher:
         builder: VersionBuilder,
         point: Point | None,
         history: History,
+        log: DeltaLog,
         listing: LogListing,
         complete: bool,
     ) -> bool:
@@ -370,11 +386,19 @@ class Refresher:
             raise RuntimeError("the newest version was neither made nor refused")
         current = builder.translated(point.metadata)
         schemas = [builder.translated(metadata) for _, metadata in history]
+        vectorized = known.vectorized and builder.vectorized
         document.remove(misread(document.versions, history, schemas))
         document.make_current(
             point.version,
             document.spec(partition_fields(current, builder.names)),
-            table_properties(point.metadata, point.version, current, schemas),
+            table_properties(
+                [metadata for _, metadata in history] + [point.metadata],
+                point.version,
+                current,
+                schemas,
+                builder.ids,
+                vectorized=vectorized,
+            ),
         )
         state = DeltaState(
             version=point.version,
@@ -385,10 +409,12 @@ class Refresher:
             generation=known.generation,
             complete=complete,
             has_copies=point.layout.has_copies,
+            faults=log.faults_since(known.state.faults if known.state else (), listing),
+            vectorized=vectorized,
         )
         row = known.table.row
         if known.document is not None and document.encode() == known.document:
-            self._note_complete(known, complete=complete)
+            self._note_state(known, state)
             return False
         fallen = document.follow(row.metadata_location) if row.has_metadata else []
         data = document.encode()
@@ -401,11 +427,16 @@ class Refresher:
         self._delete(fallen)
         return True
 
-    def _note_complete(self, known: _Known, *, complete: bool) -> None:
-        if known.state is None or known.state.complete == complete:
-            return
-        old, new = known.delta.state or b"", replace_struct(known.state, complete=complete).encode()
-        self._store.run(lambda conn: delta_tables.note_state(conn, known.table.row.id, old, new))
+    def _note_state(self, known: _Known, state: DeltaState) -> None:
+        old, new, entry_id = known.delta.state or b"", state.encode(), known.table.row.id
+        if old != new:
+            self._store.run(lambda conn: delta_tables.note_state(conn, entry_id, old, new))
+        self._note_problem(known, state)
+
+    def _note_problem(self, known: _Known, state: DeltaState) -> None:
+        entry_id, problem, now_ms = known.table.row.id, state.problem, self._clock.now_ms()
+        if known.delta.problem != problem:
+            self._store.run(lambda conn: delta_tables.note_problem(conn, entry_id, problem, now_ms))
 
     def _before(self, known: _Known) -> TableDocument | None:
         """The document that is replaced as a whole."""
@@ -436,12 +467,16 @@ class Refresher:
             field_ids=FieldIds.decode(delta.field_ids),
             generation=delta.generation,
         )
-        return _Known(table, delta, self._document(table), state, delta.generation)
+        known = _Known(table, delta, self._document(table), state, delta.generation, state.vectorized)
+        return known.anew() if state.is_outdated else known
 
     def _document(self, table: CompatTable) -> bytes | None:
         with self._store.read() as conn:
             body = tables.document(conn, table.row.id)
         return decompress(body) if body is not None else None
+
+    def _delta_log(self, known: _Known) -> DeltaLog:
+        return DeltaLog(self._files, known.table.allowed, known.delta.location, self._damaged)
 
     @staticmethod
     def _paths(known: _Known) -> ArtifactPaths:

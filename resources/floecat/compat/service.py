@@ -15,6 +15,7 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
+from floecat.delta.damage import DamagedFiles
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -97,6 +98,7 @@ class DeltaCompat:
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
+        self._damaged = DamagedFiles()
 
     def due(self, row: EntryRow) -> bool:
         """Whether a load has to call `refresh` before it answers an entry."""
@@ -345,7 +347,14 @@ class DeltaCompat:
             return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
 
         return Refresher(
-            self._store, self._transactions, self._files, self._clock, self._settings, artifacts, runner
+            self._store,
+            self._transactions,
+            self._files,
+            self._clock,
+            self._settings,
+            artifacts,
+            runner,
+            self._damaged,
         )
 
 

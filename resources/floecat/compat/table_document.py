@@ -139,6 +139,14 @@ class TableDocument:
         self._fields["last-partition-id"] = max(self._fields["last-partition-id"], last)
         return spec_id
 
+    def lost_specs(self, schema: Schema) -> frozenset[int]:
+        """Ids of the partition specs by columns that a schema does not have."""
+        return frozenset(
+            spec["spec-id"]
+            for spec in self._fields["partition-specs"]
+            if not {field["source-id"] for field in spec["fields"]} <= schema.fields_by_id.keys()
+        )
+
     @property
     def partition_names(self) -> Mapping[int, str]:
         """Names of the fields of all specs, by id."""

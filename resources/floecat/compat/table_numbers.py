@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.compat_table import CompatTable
-from floecat.compat.data_files import data_file_locations
+from floecat.compat.data_files import as_uri, data_file_locations
 from floecat.connectors.delta_log import DeltaLog
 from floecat.delta.actions import Snapshot
 from floecat.errors import NoSuchTableError
@@ -197,7 +197,11 @@ def _locations(
     """Where files of the log are, or their copies if manifests list these."""
     located: list[str] = data_file_locations(files["path"], table.row.location, table.allowed).to_pylist()
     return [
-        copy if location not in listed and (copy := copies.numbered_file(location)) in listed else location
+        location
+        if location in listed
+        else next(
+            (one for one in (copies.numbered_file(location), as_uri(location)) if one in listed), location
+        )
         for location in located
     ]
 

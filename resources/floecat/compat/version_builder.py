@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from floecat.compat.artifact_paths import ArtifactPaths
 from floecat.compat.chunk_context import ChunkContext
 from floecat.compat.file_changes import TwoVectorsError
+from floecat.compat.file_columns import known_columns
 from floecat.compat.layouts import Layout, Layouts
 from floecat.compat.numbered_files import field_numbers
 from floecat.compat.partition_specs import partition_fields
@@ -19,6 +21,7 @@ from floecat.compat.summaries import snapshot_summary
 from floecat.compat.table_document import NewSnapshot, TableDocument
 from floecat.connectors.delta_log import DeltaLog, LogListing
 from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.damage import DamagedFileError
 from floecat.delta.field_ids import FieldIds
 from floecat.delta.protocol import check_readable
 from floecat.delta.timestamps import has_in_commit_timestamps
@@ -99,6 +102,7 @@ class VersionBuilder:
         ids: ids of the table's columns.
         names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
+        vectorized: whether Spark's vectorised reader misreads none of the files that they looked at.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class VersionBuilder:
         self.ids = ids
         self.names = names
         self.history: list[tuple[int, Metadata]] = []
+        self.vectorized = True
         self._last: Point | None = None
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
@@ -165,7 +170,11 @@ class VersionBuilder:
     def _made(self, version: int, before: Point | None) -> Point:
         if before is None or before.version != version - 1 or not self._listing.has_commit(version):
             return self._whole(self._snapshot(version), parent=None)
-        commit = self._log.commit(version, before.metadata, before.protocol)
+        try:
+            commit = self._log.commit(version, before.metadata, before.protocol)
+        except DamagedFileError:
+            # a checkpoint may hold the state
+            return self._whole(self._snapshot(version), parent=None)
         metadata, protocol = commit.metadata or before.metadata, commit.protocol or before.protocol
         check_readable(protocol, metadata)
         if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
@@ -210,7 +219,9 @@ class VersionBuilder:
         check_readable(snapshot.protocol, snapshot.metadata)
         commit = None
         if self._listing.has_commit(snapshot.version):
-            commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
+            # the state is known without a commit that is damaged
+            with suppress(DamagedFileError):
+                commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
         context = self._context(snapshot.version, snapshot.metadata)
         added = commit.adds["path"].combine_chunks() if commit and snapshot.version > 0 else None
         old_files = len(snapshot.files) - (len(added) if added is not None else 0)
@@ -270,12 +281,18 @@ class VersionBuilder:
             position_delete_format=options.position_delete_format,
             read_footers=options.read_footers,
             numbers=field_numbers(translated, self.ids),
+            columns=known_columns(translated, self.ids),
             copies_unnumbered=options.copies_unnumbered,
+            lost_specs=self._document.lost_specs(translated.schema),
         )
 
     def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
+        self.ids.hide(sorted(layout.columns.hidden))
+        # the generation of the ids rises: what was made under the old ones is made again
+        self.ids.set_apart(sorted(layout.columns.partitions))
         if not self.history or self.history[-1][1] != metadata:
             self.history.append((layout.version, metadata))
+        self.vectorized = self.vectorized and layout.vectorized
         self._document.add(
             NewSnapshot(
                 version=layout.version,

@@ -1,19 +1,26 @@
 """The log of a Delta table in storage: which versions there are, their states and their changes.
 
 A log may be written and cleaned up while it is read. What comes after a listing is not seen. A file that was
-listed and is gone when it is read raises `FileMissingError`: the caller lists again.
+listed and is missing when it is read raises `FileMissingError`: the caller lists again. A file that is
+damaged is left out where the others suffice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Final, TypeVar
+
+import pyarrow as pa
 
 from floecat.connectors.delta_log_reader import LogReader
 from floecat.delta.actions import Commit, Metadata, Protocol, Snapshot
-from floecat.delta.commits import LogText, read_file_actions
+from floecat.delta.commits import FileActions, LogText, read_file_actions
+from floecat.delta.damage import DamagedFileError, DamagedFiles, LogFault, damage_of, still_there
 from floecat.delta.headers import Header, has_metadata, read_header
 from floecat.delta.log_files import LogFile, commit_name
-from floecat.delta.log_listing import LogListing
+from floecat.delta.log_listing import LogListing, LogSegment
 from floecat.delta.partition_columns import physical_partition_names
 from floecat.delta.paths import PathReader
 from floecat.delta.protocol import check_readable
@@ -24,6 +31,11 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
 __all__ = ["DeltaLog", "LogListing"]
+
+T = TypeVar("T")
+
+_MOST_FAULTS: Final = 20
+_FROM_START = re.compile(r"/0{20}\.[0-9]{20}\.compacted\.json$")
 
 
 class DeltaLog:
@@ -40,15 +52,23 @@ class DeltaLog:
 
     Attributes:
         location: root of the table, normalized.
+        faults: damaged files that were met, or are known to be in a listing.
     """
 
-    def __init__(self, files: FileIO, allowed: AllowedLocations, location: str) -> None:
+    def __init__(
+        self,
+        files: FileIO,
+        allowed: AllowedLocations,
+        location: str,
+        damaged: DamagedFiles | None = None,
+    ) -> None:
         """Takes the table. Nothing is read.
 
         Args:
             files: storage.
             allowed: nothing outside is read.
             location: root of the table.
+            damaged: remembers damaged files from one reader of a log to the next.
 
         Raises:
             BadRequestError: the location is malformed.
@@ -59,7 +79,9 @@ class DeltaLog:
         self._allowed = allowed
         self._reader = LogReader(files, allowed, self.location)
         self._paths = PathReader(self.location)
+        self._damaged = damaged or DamagedFiles()
         self._listed: LogListing | None = None
+        self.faults: list[LogFault] = []
 
     def listing(self, after: int | None = None) -> LogListing:
         """Lists the log, in one request where it is short.
@@ -80,6 +102,8 @@ class DeltaLog:
             for entry in self._files.list(self._reader.folder, start_after=start_after)
         ]
         self._listed = LogListing(files, location=self.location, after=after)
+        for fault in self._damaged.known(self._reader.folder, self._listed):
+            self._leave_out(self._listed, fault)
         return self._listed
 
     def snapshot(self, listing: LogListing, version: int) -> Snapshot:
@@ -89,25 +113,7 @@ class DeltaLog:
             listing: the log. One after a version is completed by a new one if it does not suffice.
             version: the version.
         """
-        listing = self._reaching(listing, version)
-        segment = listing.segment(version)
-        checkpoint = self._reader.open_checkpoint(segment.checkpoint) if segment.checkpoint else None
-        texts = list(self._reader.read_all(segment.files))
-        headers = [read_header(text.data, location=text.location) for text in texts]
-        protocol, metadata = self._in_force([*([checkpoint.header] if checkpoint else []), *headers], version)
-        check_readable(protocol, metadata)
-        names = physical_partition_names(metadata)
-        actions = list(read_file_actions(texts, names, self._paths))
-        tables = checkpoint.files(names, self._paths) if checkpoint else []
-        # What was read is no longer needed, and may be as large as what is made of it.
-        del texts, checkpoint
-        return Snapshot(
-            version=version,
-            timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),
-            protocol=protocol,
-            metadata=metadata,
-            files=live_files(tables, actions, names, location=self.location),
-        )
+        return self._rebuilt(listing, version, self._snapshot)
 
     def commit(self, version: int, metadata: Metadata, protocol: Protocol) -> Commit:
         """The changes of a version.
@@ -121,7 +127,12 @@ class DeltaLog:
         if listing is None or not listing.has_commit(version):
             listing = self.listing(version - 1)
             listing.commits(version - 1, version)
-        return self._commit(listing, version, self._reader.read(commit_name(version)), protocol, metadata)
+        try:
+            text = self._reader.read(commit_name(version))
+            return self._commit(listing, version, text, protocol, metadata)
+        except DamagedFileError as error:
+            self._note(listing, error)
+            raise
 
     def commits(self, listing: LogListing, after: int, until: int) -> Iterator[Commit]:
         """The changes of a range of versions, in order.
@@ -156,44 +167,126 @@ class DeltaLog:
             follows = previous == version - 1 and listing.has_commit(version)
             (followers if follows else starts).append(version)
             previous = version
-        history = [(version, self._metadata_of_state(listing, version)) for version in starts]
+        history: list[tuple[int, Metadata | None]] = []
         files = [file for version in followers for file in listing.commits(version - 1, version)]
         for version, text in zip(followers, self._reader.read_all(files), strict=True):
-            if has_metadata(text.data):
-                history.append((version, self._metadata_of_commit(listing, version, text)))
-        history.sort(key=lambda entry: entry[0])
-        return [(version, metadata) for version, metadata in history if metadata and metadata.schema_string]
+            if has_metadata(text.data) or not text.data.strip():
+                try:
+                    history.append((version, _header(text).metadata))
+                except DamagedFileError as error:
+                    self._note(listing, error)
+                    starts.append(version)
+        tried: set[int] = set()
+        while starts:
+            version = starts.pop()
+            tried.add(version)
+            try:
+                history.append((version, self._state(listing, version)[1]))
+            except InvalidDeltaTableError:
+                if listing.needs(version):
+                    raise
+                # what is in force is known again at the next checkpoint
+                known_again = listing.checkpoint_from(version)
+                if known_again is not None and known_again not in tried:
+                    starts.append(known_again)
+        found = {version: metadata for version, metadata in history if metadata and metadata.schema_string}
+        return sorted(found.items())
 
-    def _metadata_of_state(self, listing: LogListing, version: int) -> Metadata | None:
-        try:
-            return self._state(listing, version)[1]
-        except InvalidDeltaTableError:
-            if listing.needs(version):
-                raise
-            return None
+    def faults_since(self, before: Sequence[LogFault], listing: LogListing) -> tuple[LogFault, ...]:
+        """The newest faults: those that were met, and those of earlier work, as far as they are still there.
 
-    def _metadata_of_commit(self, listing: LogListing, version: int, text: LogText) -> Metadata | None:
+        Args:
+            before: of earlier work.
+            listing: the log. One after a version does not tell whether older files are still there.
+        """
+        faults = tuple(dict.fromkeys((*before, *self.faults)))
+        return (still_there(faults, listing) if listing.after is None else faults)[-_MOST_FAULTS:]
+
+    def _rebuilt(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
+        """What can be read of a state, in the first way that has no damaged file."""
+        listing = self._reaching(listing, version)
+        met: list[str] = []
+        while True:
+            try:
+                return read(listing, listing.segment(version))
+            except DamagedFileError as error:
+                met.append(error.message)
+                if not self._note(listing, error):
+                    raise
+                listing = self._reaching(listing, version)
+            except InvalidDeltaTableError as error:
+                others = [message for message in met if message not in error.message]
+                raise InvalidDeltaTableError("; ".join([error.message, *others])) from None
+
+    def _note(self, listing: LogListing, error: DamagedFileError) -> bool:
+        """Leaves damaged files out; False if that changes nothing."""
+        below = self._reader.folder + "/"
+        names = tuple(location.removeprefix(below) for location in error.locations)
+        fault = LogFault(names, listing.fingerprint_of_files(names), error.message)
+        self._damaged.note(self._reader.folder, fault)
+        return self._leave_out(listing, fault)
+
+    def _leave_out(self, listing: LogListing, fault: LogFault) -> bool:
+        if fault not in self.faults:
+            self.faults.append(fault)
+        return listing.leave_out(fault.names, fault.message)
+
+    def _snapshot(self, listing: LogListing, segment: LogSegment) -> Snapshot:
+        version = segment.version
+        checkpoint = self._reader.open_checkpoint(segment.checkpoint) if segment.checkpoint else None
+        texts = list(self._reader.read_all(segment.files))
+        headers = [_header(text) for text in texts]
+        held = [checkpoint.header] if checkpoint else []
+        protocol, metadata = self._in_force([*held, *headers], version)
+        is_held = checkpoint and checkpoint.header.metadata is metadata
+        with damage_of(*checkpoint.locations) if checkpoint and is_held else nullcontext():
+            check_readable(protocol, metadata)
+            names = physical_partition_names(metadata)
+        actions = list(read_file_actions(texts, names, self._paths))
+        tables = checkpoint.files(names, self._paths) if checkpoint else []
+        locations = checkpoint.locations if checkpoint else []
+        # What was read is no longer needed, and may be as large as what is made of it.
+        del texts, checkpoint
+        return Snapshot(
+            version=version,
+            timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),
+            protocol=protocol,
+            metadata=metadata,
+            files=self._live_files(tables, locations, actions, names),
+        )
+
+    def _live_files(
+        self,
+        tables: Sequence[pa.Table],
+        locations: Sequence[str],
+        actions: Sequence[FileActions],
+        names: Sequence[str],
+    ) -> pa.Table:
         try:
-            return read_header(text.data, location=text.location).metadata
+            return live_files(tables, actions, names, location=self.location)
         except InvalidDeltaTableError:
-            if listing.needs(version):
-                raise
-            return None
+            if tables:
+                # is it the checkpoint that contradicts itself?
+                with damage_of(*locations):
+                    live_files(tables, [], names, location=self.location)
+            raise
 
     def _reaching(self, listing: LogListing, version: int) -> LogListing:
         return listing if listing.reaches(version) else self.listing()
 
     def _state(self, listing: LogListing, version: int) -> tuple[Protocol, Metadata]:
         """Protocol and metadata in force, read from the newest file back to the one that sets them."""
-        segment = self._reaching(listing, version).segment(version)
+        return self._rebuilt(listing, version, self._state_of)
+
+    def _state_of(self, listing: LogListing, segment: LogSegment) -> tuple[Protocol, Metadata]:  # noqa: ARG002
         newest = Header()
         for text in self._reader.read_all(segment.files[::-1]):
-            header = read_header(text.data, location=text.location)
+            header = _header(text)
             newest = Header(newest.protocol or header.protocol, newest.metadata or header.metadata)
             if newest.protocol and newest.metadata:
                 return newest.protocol, newest.metadata
         checkpoint = [self._reader.open_checkpoint(segment.checkpoint).header] if segment.checkpoint else []
-        return self._in_force([*checkpoint, newest], version)
+        return self._in_force([*checkpoint, newest], segment.version)
 
     def _in_force(self, headers: Iterable[Header], version: int) -> tuple[Protocol, Metadata]:
         protocol = metadata = None
@@ -213,12 +306,13 @@ class DeltaLog:
         protocol: Protocol | None,
         metadata: Metadata | None,
     ) -> Commit:
-        header = read_header(text.data, location=text.location)
+        header = _header(text)
         new_protocol, new_metadata = self._in_force([Header(protocol, metadata), header], version)
         check_readable(new_protocol, new_metadata)
         names = physical_partition_names(new_metadata)
-        actions = list(read_file_actions([text], names, self._paths))
-        adds, removes = newest_actions(actions, names, location=self.location)
+        with damage_of(text.location):
+            actions = list(read_file_actions([text], names, self._paths))
+            adds, removes = newest_actions(actions, names, location=self.location)
         return Commit(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, new_metadata, [header]),
@@ -239,6 +333,17 @@ class DeltaLog:
         name = commit_name(version)
         if commit_info is None:
             # A checkpoint or a compaction, which keep no provenance, stood for the commit.
-            text = self._reader.read(name)
-            commit_info = read_header(text.data, location=text.location).commit_info
+            try:
+                commit_info = _header(self._reader.read(name)).commit_info
+            except DamagedFileError as error:
+                self._note(listing, error)
+                return written_at_ms
         return commit_timestamp_ms(metadata, commit_info, written_at_ms, location=self._reader.location(name))
+
+
+def _header(text: LogText) -> Header:
+    with damage_of(text.location):
+        header = read_header(text.data, location=text.location)
+        if _FROM_START.search(text.location) and not (header.protocol and header.metadata):
+            raise InvalidDeltaTableError(f"Log compaction {text.location} lacks the protocol or the metadata")
+        return header

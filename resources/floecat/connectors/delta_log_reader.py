@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from floecat.connectors.delta_log_files import LOG_FOLDER
 from floecat.delta.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.commits import LogText
+from floecat.delta.damage import damage_of
 from floecat.delta.headers import Header
 from floecat.delta.log_files import Checkpoint, LogFile
 from floecat.delta.paths import PathReader
-from floecat.errors import FileMissingError, InvalidDeltaTableError
+from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
@@ -23,6 +24,8 @@ __all__ = ["MAX_LOG_FILE_BYTES", "LogReader", "OpenCheckpoint"]
 
 MAX_LOG_FILE_BYTES: Final = 2**31 - 2**20
 """Largest file of a log that is read: what one array of bytes holds."""
+
+T = TypeVar("T")
 
 _SIDECARS: Final = "_sidecars"
 _READS_AHEAD: Final = 8
@@ -59,12 +62,16 @@ class LogReader:
             name: its path below the folder of the log.
 
         Raises:
-            FileMissingError: it is gone.
-            PayloadTooLargeError: it is larger than `MAX_LOG_FILE_BYTES`.
+            FileMissingError: it is missing.
+            DamagedFileError: it is larger than `MAX_LOG_FILE_BYTES`.
         """
         location = self.location(name)
         self._allowed.check(location)
-        return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+        try:
+            with damage_of(location):
+                return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+        except FileMissingError:
+            raise FileMissingError(f"Log file {location} is missing") from None
 
     def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
         """Files in their order, read a few ahead of the caller; else as `read`."""
@@ -94,13 +101,14 @@ class LogReader:
         """A checkpoint, without what is in sidecars.
 
         Raises:
-            FileMissingError: a file of it is gone.
-            InvalidDeltaTableError: a file of it is damaged.
+            FileMissingError: a file of it is missing.
+            DamagedFileError: a file of it is damaged, or they contradict each other.
         """
-        texts = self.read_all(checkpoint.files)
-        return OpenCheckpoint(
-            self, [open_checkpoint_file(text.data, location=text.location) for text in texts]
-        )
+        locations = [self.location(file.name) for file in checkpoint.files]
+        with damage_of(*locations):
+            texts = self.read_all(checkpoint.files)
+            files = [open_checkpoint_file(text.data, location=text.location) for text in texts]
+            return OpenCheckpoint(self, checkpoint.version, locations, files)
 
     def read_sidecars(self, names: Iterable[str]) -> Iterator[CheckpointFile]:
         """Sidecars in the order of their names.
@@ -113,7 +121,7 @@ class LogReader:
         try:
             for text in self._read_ahead(files):
                 yield open_checkpoint_file(text.data, location=text.location)
-        except FileMissingError as error:
+        except (FileMissingError, BadRequestError) as error:
             raise InvalidDeltaTableError(
                 f"A sidecar of a Delta checkpoint is missing: {error.message}"
             ) from None
@@ -124,25 +132,65 @@ class OpenCheckpoint:
 
     Attributes:
         header: its protocol, metadata and sidecars.
+        locations: its files, without sidecars.
     """
 
-    def __init__(self, reader: LogReader, files: Sequence[CheckpointFile]) -> None:
+    def __init__(
+        self, reader: LogReader, version: int, locations: Sequence[str], files: Sequence[CheckpointFile]
+    ) -> None:
         self._reader = reader
         self._files = files
+        self.locations = locations
         headers = [file.header() for file in files]
+        name = f"Checkpoint file {locations[0]}"
+        protocols = _distinct(header.protocol for header in headers)
+        metadata = _distinct(header.metadata for header in headers)
+        for kind, found in (("protocol", protocols), ("metadata", metadata)):
+            if not found:
+                raise InvalidDeltaTableError(f"{name} has no {kind} at version {version}")
+        versions = {header.version for header in headers} - {None, version}
+        if (
+            len(protocols) > 1
+            or len(metadata) > 1
+            or versions
+            or any(header.contradicts for header in headers)
+        ):
+            raise InvalidDeltaTableError(
+                f"{name} contradicts itself: it has two protocols, metadata or versions"
+            )
         self.header = Header(
-            protocol=next((header.protocol for header in headers if header.protocol), None),
-            metadata=next((header.metadata for header in headers if header.metadata), None),
+            protocol=protocols[0],
+            metadata=metadata[0],
             sidecars=tuple(name for header in headers for name in header.sidecars),
         )
+        if not all(
+            file.has_columns("add", ["path", "size"]) or file.has_columns("sidecar", ["path"])
+            for file in files
+        ):
+            raise InvalidDeltaTableError(f"{name} lacks the columns of files")
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
         """Its adds; see `CheckpointFile.files`.
 
         Raises:
-            InvalidDeltaTableError: a sidecar is missing, or a file is damaged.
+            DamagedFileError: a sidecar is missing, or a file is damaged.
         """
-        tables = [table for file in self._files for table in file.files(partition_names, paths)]
-        for sidecar in self._reader.read_sidecars(self.header.sidecars):
-            tables += sidecar.files(partition_names, paths)
+        with damage_of(*self.locations):
+            tables = [table for file in self._files for table in file.files(partition_names, paths)]
+        sidecars = self._reader.read_sidecars(self.header.sidecars)
+        for name in self.header.sidecars:
+            location = self._reader.location(f"{_SIDECARS}/{name}")
+            with damage_of(*self.locations, location):
+                sidecar = next(sidecars)
+                if not sidecar.has_columns("add", ["path", "size"]):
+                    raise InvalidDeltaTableError(f"Sidecar {location} lacks the columns of files")
+                tables += sidecar.files(partition_names, paths)
         return tables
+
+
+def _distinct(found: Iterable[T | None]) -> list[T]:
+    distinct: list[T] = []
+    for each in found:
+        if each is not None and each not in distinct:
+            distinct.append(each)
+    return distinct

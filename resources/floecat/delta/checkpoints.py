@@ -37,6 +37,7 @@ _HEADER_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "configuration",
     ),
     "sidecar": ("path",),
+    "checkpointMetadata": ("version",),
 }
 
 _ADD_FIELDS: Final = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
@@ -51,6 +52,10 @@ class CheckpointFile(Protocol):
         Raises:
             InvalidDeltaTableError: one of them is broken.
         """
+        ...
+
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:
+        """Whether it can hold an action with these fields. JSON always can."""
         ...
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
@@ -86,6 +91,9 @@ class _JsonFile:
     def header(self) -> Header:
         return read_header(self._text.data, location=self._text.location)
 
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:  # noqa: ARG002
+        return True
+
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
         return [part.adds for part in read_file_actions([self._text], partition_names, paths)]
 
@@ -114,6 +122,9 @@ class _ParquetFile:
             # Some writers have a struct of nulls for a null.
             rows += [{action: value} for value in values if any(each is not None for each in value.values())]
         return header_of_rows(rows, location=self._location)
+
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:
+        return self._fields(action) >= set(names)
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
         if "path" not in self._fields("add"):

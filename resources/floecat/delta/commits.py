@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from floecat.delta.damage import damage_of
 from floecat.delta.file_tables import (
     DESCRIPTOR,
     REMOVES_SCHEMA,
@@ -75,7 +76,7 @@ def read_file_actions(
         The actions of one or several of the files.
 
     Raises:
-        InvalidDeltaTableError: a line is broken; the message names it and never what it holds.
+        DamagedFileError: a line is broken; the message names it and never what it holds.
     """
     for batch in _batches(texts):
         try:
@@ -83,7 +84,8 @@ def read_file_actions(
         except InvalidDeltaTableError:
             # Which of the files is it?
             for text in batch:
-                _read([text], partition_names, paths)
+                with damage_of(text.location):
+                    _read([text], partition_names, paths)
             raise
 
 

@@ -27,12 +27,16 @@ class Header:
         metadata: likewise.
         commit_info: likewise.
         sidecars: names of sidecar files, of a checkpoint.
+        version: the version that a checkpoint says it is of.
+        contradicts: whether it has two protocols, or two metadata, that are not the same.
     """
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     commit_info: CommitInfo | None = None
     sidecars: tuple[str, ...] = ()
+    version: int | None = None
+    contradicts: bool = False
 
 
 class _Format(msgspec.Struct):
@@ -68,16 +72,21 @@ class _Sidecar(msgspec.Struct):
     path: str
 
 
+class _CheckpointMetadata(msgspec.Struct):
+    version: int
+
+
 class _Line(msgspec.Struct, rename="camel"):
     protocol: _Protocol | None = None
     meta_data: _Metadata | None = None
     commit_info: _CommitInfo | None = None
     sidecar: _Sidecar | None = None
+    checkpoint_metadata: _CheckpointMetadata | None = None
 
 
 _LINES: Final = msgspec.json.Decoder(_Line)
 _METADATA_KEY: Final = b'"metaData"'
-_KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"')
+_KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"checkpointMetadata"')
 
 
 def has_metadata(data: bytes) -> bool:
@@ -141,20 +150,27 @@ def _found(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _header(lines: Sequence[_Line]) -> Header:
-    protocol = metadata = commit_info = None
+    protocol = metadata = commit_info = version = None
+    contradicts = False
     sidecars = []
     for line in lines:
+        contradicts |= None not in (protocol, line.protocol) and protocol != line.protocol
+        contradicts |= None not in (metadata, line.meta_data) and metadata != line.meta_data
         protocol = line.protocol or protocol
         metadata = line.meta_data or metadata
         commit_info = line.commit_info or commit_info
         if line.sidecar:
             # Sidecars are in one folder, whatever else the path says.
             sidecars.append(unquote(line.sidecar.path).rpartition("/")[2])
+        if line.checkpoint_metadata:
+            version = line.checkpoint_metadata.version
     return Header(
         protocol=_protocol(protocol) if protocol else None,
         metadata=_metadata(metadata) if metadata else None,
         commit_info=_commit_info(commit_info) if commit_info else None,
         sidecars=tuple(sidecars),
+        version=version,
+        contradicts=contradicts,
     )
 
 

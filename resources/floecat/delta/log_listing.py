@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from floecat.delta.log_files import Checkpoint, LogFile, parse_log_files
+from floecat.delta.log_files import Checkpoint, LogFile, commit_name, parse_log_files
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["LogListing", "LogSegment"]
+
+_MOST_NAMED: Final = 3
+"""Damaged files that a message names."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,9 @@ class LogSegment:
 class LogListing:
     """The files of a log, all of them or those of the versions after a given one.
 
+    A state can often be rebuilt in several ways. `leave_out` names files that were found damaged, and
+    `segment` then gives the next best way.
+
     Attributes:
         after: the version after which the listing starts, or None if it is of everything.
         latest: the newest version; `after` if nothing came after it.
@@ -46,7 +54,9 @@ class LogListing:
         Raises:
             InvalidDeltaTableError: a listing of everything holds no version.
         """
-        self._files = parse_log_files(files)
+        self._listed = {file.name: file for file in files}
+        self._files = self._usable = parse_log_files(self._listed.values())
+        self._left_out: dict[str, str] = {}
         self._location = location
         self.after = after
         newest = max([*self._files.commits, *self._files.checkpoints], default=after)
@@ -101,9 +111,32 @@ class LogListing:
         file = self._file_of(version)
         return file.fingerprint if file else None
 
+    def fingerprint_of_files(self, names: Sequence[str]) -> str:
+        """Identifies several files: another one means that one was replaced, came or went."""
+        return "|".join(
+            self._listed[name].fingerprint if name in self._listed else f"{name}:missing" for name in names
+        )
+
+    def leave_out(self, names: Sequence[str], message: str) -> bool:
+        """Rebuilds no state from these files any more, as they are damaged. They still count as versions.
+
+        Args:
+            names: the files.
+            message: what is wrong with them.
+
+        Returns:
+            False if none of them was used before.
+        """
+        usable = [name for name in names if name in self._listed and name not in self._left_out]
+        self._left_out.update(dict.fromkeys(names, message))
+        self._usable = parse_log_files(
+            file for name, file in self._listed.items() if name not in self._left_out
+        )
+        return bool(usable)
+
     def has_commit(self, version: int) -> bool:
-        """Whether the log tells what a version changed."""
-        return version in self._files.commits
+        """Whether the log says what a version changed."""
+        return version in self._usable.commits
 
     def timestamp_ms(self, version: int) -> int | None:
         """When the file of a version was written, made later than that of the version before it.
@@ -117,11 +150,11 @@ class LogListing:
 
     def reaches(self, version: int) -> bool:
         """Whether it holds all that the state at a version is rebuilt from."""
-        return self.after is None or any(found <= version for found in self._files.checkpoints)
+        return self.after is None or any(found <= version for found in self._usable.checkpoints)
 
     def needs(self, version: int) -> bool:
         """Whether the newest state is rebuilt from the files of a version."""
-        return all(version >= checkpoint for checkpoint in self._files.checkpoints)
+        return all(version >= checkpoint for checkpoint in self._usable.checkpoints)
 
     def segment(self, version: int) -> LogSegment:
         """The files from which the state at a version is rebuilt, from the newest complete checkpoint on.
@@ -129,21 +162,22 @@ class LogListing:
         Of a listing that does not reach the version: those to apply to the state at `after`.
 
         Raises:
-            InvalidDeltaTableError: a commit that is needed is missing, or there is no such version.
+            InvalidDeltaTableError: a commit that is needed is missing or damaged, or there is no such
+                version.
         """
         if version > self.latest:
             raise InvalidDeltaTableError(
                 f"Delta table {self._location} has no version {version}: its newest is {self.latest}"
             )
-        start = max((found for found in self._files.checkpoints if found <= version), default=None)
-        before = start if start is not None else -1 if self.after is None else self.after
-        missing = next(
-            (needed for needed in range(before + 1, version + 1) if needed not in self._files.commits), None
-        )
-        if missing is not None or (version < 0):
-            raise InvalidDeltaTableError(self._gap(version, version if missing is None else missing))
-        checkpoint = self._files.checkpoints[start] if start is not None else None
-        return LogSegment(version, checkpoint, tuple(self._replay(before + 1, version)))
+        if version < 0:
+            raise InvalidDeltaTableError(self._gap(version, version))
+        starts = sorted((found for found in self._usable.checkpoints if found <= version), reverse=True)
+        first = -1 if self.after is None else self.after
+        for start in [*starts, first]:
+            replay = self._replay(start + 1, version)
+            if replay is not None:
+                return LogSegment(version, self._usable.checkpoints.get(start), tuple(replay))
+        raise InvalidDeltaTableError(self._unreadable(version, [*starts, first][0]))
 
     def commits(self, after: int, until: int) -> tuple[LogFile, ...]:
         """The commits of a range of versions, in order.
@@ -153,34 +187,66 @@ class LogListing:
             until: the last one.
 
         Raises:
-            InvalidDeltaTableError: one is missing.
+            InvalidDeltaTableError: one is missing, or known to be damaged.
         """
         for version in range(after + 1, until + 1):
-            if version not in self._files.commits:
+            if version not in self._usable.commits:
                 raise InvalidDeltaTableError(
-                    f"Version {version} is missing in the log of Delta table {self._location}"
+                    self._left_out.get(commit_name(version)) or self._gap(version, version)
                 )
-        return tuple(self._files.commits[version] for version in range(after + 1, until + 1))
+        return tuple(self._usable.commits[version] for version in range(after + 1, until + 1))
 
     def checkpoint(self, version: int) -> Checkpoint | None:
         """The complete checkpoint of a version, if it has one."""
-        return self._files.checkpoints.get(version)
+        return self._usable.checkpoints.get(version)
 
-    def _replay(self, first: int, last: int) -> Iterator[LogFile]:
-        """Commits in order; where a compaction holds several of them, the longest such."""
-        ends: dict[int, int] = {}
-        for start, end in self._files.compactions:
-            if start < end <= last:
-                ends[start] = max(end, ends.get(start, 0))
+    def checkpoint_from(self, version: int) -> int | None:
+        """The first version from this one on that has a complete checkpoint."""
+        return min((found for found in self._usable.checkpoints if found >= version), default=None)
+
+    def _replay(self, first: int, last: int) -> list[LogFile] | None:
+        """Commits in order; where a compaction holds several of them, the longest such.
+
+        None if a commit is missing, or one is damaged that no compaction holds.
+        """
+        ends = defaultdict(list)
+        for start, end in self._usable.compactions:
+            if start < end:
+                ends[start].append(end)
+        # the versions that can be the first one if the last one is to be reached
+        leads = {last + 1}
+        for version in range(last, first - 1, -1):
+            if version not in self._files.commits:
+                return None
+            is_usable = version in self._usable.commits and version + 1 in leads
+            if is_usable or any(end + 1 in leads for end in ends[version]):
+                leads.add(version)
+        if first not in leads:
+            return None
+        files = []
         while first <= last:
-            end = ends.get(first, first)
-            yield self._files.compactions[first, end] if end > first else self._files.commits[first]
+            end = max((end for end in ends[first] if end + 1 in leads), default=first)
+            files.append(self._usable.compactions[first, end] if end > first else self._usable.commits[first])
             first = end + 1
+        return files
+
+    def _unreadable(self, version: int, start: int) -> str:
+        """Why a state cannot be rebuilt: what is damaged, and what is missing for the other ways."""
+        names = [name for name in self._left_out if name[:20].isdigit() and int(name[:20]) <= version]
+        # nothing stands for a commit
+        names.sort(key=lambda name: name != commit_name(int(name[:20])))
+        reasons = list(dict.fromkeys(self._left_out[name] for name in names))[:_MOST_NAMED]
+        missing = next(
+            (each for each in range(start + 1, version + 1) if each not in self._files.commits), None
+        )
+        if missing is not None:
+            reasons.append(self._gap(version, missing))
+        return "; ".join(reasons)
 
     def _gap(self, version: int, missing: int) -> str:
         text = f"Version {missing} is missing in the log of Delta table {self._location}"
-        if missing != version:
-            text += f": version {version} cannot be read without it"
+        if missing >= 0:
+            text += f": version {version} cannot be read without {commit_name(missing)}"
         parts = [
             name
             for found, names in self._files.missing_parts.items()

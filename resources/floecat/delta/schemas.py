@@ -22,6 +22,7 @@ __all__ = [
     "DeltaStruct",
     "DeltaType",
     "TypeChange",
+    "find_column",
     "mapping_mode",
     "parse_delta_schema",
     "parse_primitive",
@@ -149,6 +150,13 @@ def parse_delta_schema(text: str) -> DeltaStruct:
         raise InvalidDeltaTableError("Invalid Delta schema: malformed JSON") from None
     except RecursionError:
         raise UnsupportedDeltaTableError("The Delta schema is nested too deeply") from None
+
+
+def find_column(struct: DeltaStruct, name: str) -> DeltaField | None:
+    """A column by its name, whatever its case if none has the very name."""
+    by_name = {column.name: column for column in struct.fields}
+    folded = {column.name.casefold(): column for column in struct.fields}
+    return by_name.get(name) or folded.get(name.casefold())
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> str:

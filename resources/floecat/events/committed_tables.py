@@ -17,7 +17,7 @@ import msgspec
 from floecat.errors import FloecatError
 from floecat.events.table_description import TableDescription, describe
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.normalization import read_metadata_file
 from floecat.store import documents, tables
 from floecat.store.engine import Connection, Store
 
@@ -123,7 +123,7 @@ def _is_current(conn: Connection, commit: CommittedTable) -> bool:
 
 def _described(location: str, document: Callable[[], bytes]) -> Answer:
     try:
-        return describe(TableMetadata.parse(document()))
+        return describe(read_metadata_file(document()))
     except FloecatError as error:
         return error.message
     except Exception:  # noqa: BLE001 - a document that nobody foresaw must not hold up the log of all tables

@@ -29,26 +29,29 @@ class Buckets:
     def __init__(self, options: ObjectStoreOptions) -> None:
         self._options = options
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, str, bool], Bucket] = {}
+        self._open: dict[tuple[str, str, bool, bool], Bucket] = {}
 
-    def get(self, location: Location, *, retrying: bool = True) -> Bucket:
+    def get(self, location: Location, *, retrying: bool = True, patient: bool = False) -> Bucket:
         """The client for the bucket of a location.
 
         Args:
             location: any location in the bucket.
             retrying: whether the client repeats failed requests itself.
+            patient: whether storage may be silent for as long as a request may take. It is while it
+                receives a large file or works through a bulk request.
 
         Raises:
             BadRequestError: the location is not in object storage.
         """
-        key = (location.scheme, location.authority, retrying)
+        key = (location.scheme, location.authority, retrying, patient)
         with self._lock:
             if key not in self._open:
-                self._open[key] = self._connect(location, self._options.max_retries if retrying else 0)
+                client = self._client_config(patient=patient)
+                retries = self._retry_config(self._options.max_retries if retrying else 0)
+                self._open[key] = self._connect(location, client, retries)
             return self._open[key]
 
-    def _connect(self, location: Location, max_retries: int) -> Bucket:
-        client, retries = self._client_config(), self._retry_config(max_retries)
+    def _connect(self, location: Location, client: ClientConfig, retries: RetryConfig) -> Bucket:
         try:
             if location.scheme == "s3":
                 return _s3(location.authority, self._options, client, retries)
@@ -62,10 +65,12 @@ class Buckets:
             raise StorageUnavailableError(f"Access to {storage} is not configured right") from None
         raise BadRequestError(f"Location is not in object storage: {location}")
 
-    def _client_config(self) -> ClientConfig:
+    def _client_config(self, *, patient: bool) -> ClientConfig:
         options = self._options
+        silent_s = options.request_timeout_s if patient else options.answer_timeout_s
         return {
             "connect_timeout": timedelta(seconds=options.connect_timeout_s),
+            "read_timeout": timedelta(seconds=silent_s),
             "timeout": timedelta(seconds=options.request_timeout_s),
             "allow_http": (options.endpoint or "").startswith("http://"),
         }
@@ -73,7 +78,7 @@ class Buckets:
     def _retry_config(self, max_retries: int) -> RetryConfig:
         return {
             "max_retries": max_retries,
-            "retry_timeout": timedelta(seconds=self._options.request_timeout_s),
+            "retry_timeout": timedelta(seconds=self._options.answer_timeout_s),
             "backoff": {
                 "init_backoff": timedelta(milliseconds=50),
                 "max_backoff": timedelta(seconds=1),

@@ -28,7 +28,8 @@ __all__ = ["LocalFileIO", "local_failure"]
 _MISSING: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_BAD_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+_BAD_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL})
+_IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
 class LocalFileIO:
@@ -235,6 +236,8 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
         return StorageUnavailableError(f"Storage has no space left for {location}")
     if error.errno in _BAD_NAME:
         return BadRequestError(f"No file can have the location {location}")
+    if error.errno in _IN_THE_WAY:
+        return StorageUnavailableError(f"Storage has a file where a folder of {location} belongs")
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     return StorageUnavailableError(f"Storage failed ({name}) at {location}")
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
 
-__all__ = ["AllowedLocations", "Location", "normalize_location"]
+__all__ = ["AllowedLocations", "FileLocation", "Location", "normalize_location"]
 
 _SCHEMES: Final = {
     "file": "file",
@@ -27,7 +27,23 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER = re.compile(r"([a-z0-9$][a-z0-9-]*)@([a-z0-9]+)\.(?:dfs|blob)\.([a-z0-9.-]+)", re.IGNORECASE)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _LONGEST_SHOWN: Final = 300
+
+
+class FileLocation(str):
+    """The location of a file that another program named: its characters stand for themselves.
+
+    A Delta log may name files with a backslash, ``#``, ``?`` or control characters, which are refused in what
+    clients of the catalog write.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shown(self) -> str:
+        """The location in a message: control characters are escaped."""
+        return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), self)
 
 
 class Location(NamedTuple):
@@ -69,8 +85,9 @@ def normalize_location(location: str) -> Location:
     they are refused there.
 
     Raises:
-        BadRequestError: the location is relative, of an unknown scheme, carries credentials, a query or a
-            fragment, or holds characters or segments (also percent-encoded) that could lead elsewhere.
+        BadRequestError: the location is relative, of an unknown scheme, carries credentials, or holds
+            segments (also percent-encoded) that could lead elsewhere; or it carries a query, a fragment, a
+            backslash or a control character, and is no `FileLocation`.
     """
     _check_characters(location)
     scheme, rest = _split_scheme(location)
@@ -89,6 +106,10 @@ def normalize_location(location: str) -> Location:
 def _check_characters(location: str) -> None:
     if not location:
         raise BadRequestError("Invalid location: must not be empty")
+    if isinstance(location, FileLocation):
+        if _NO_TEXT.search(location):
+            raise BadRequestError("Invalid location: holds a null character or is not Unicode text")
+        return
     if _CONTROL.search(location):
         raise BadRequestError("Invalid location: holds a control character or is not Unicode text")
     if "\\" in location:

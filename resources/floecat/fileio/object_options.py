@@ -34,8 +34,12 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 5.0
     """How long a connection may take."""
 
+    answer_timeout_s: float = 6.0
+    """How long storage may be silent, until it answers or in the middle of an answer. No retry starts later
+    than this either, so that a call on storage that is away ends within twice the time."""
+
     request_timeout_s: float = 30.0
-    """How long one request may take, the transfer included. No retry starts later than this either."""
+    """How long one request may take, the transfer included."""
 
     max_retries: int = 3
     """Retries of a request that failed for a passing reason."""
@@ -50,7 +54,8 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError("An S3 access key and its secret must be set together")
         if self.session_token is not None and self.access_key_id is None:
             raise SettingsError("An S3 session token needs its access key")
-        if self.connect_timeout_s <= 0 or self.request_timeout_s <= 0 or self.max_retries < 0:
+        timeouts = (self.connect_timeout_s, self.answer_timeout_s, self.request_timeout_s)
+        if min(timeouts) <= 0 or self.max_retries < 0:
             raise SettingsError("Time-outs of object storage must be positive, and retries not negative")
 
     def __repr__(self) -> str:

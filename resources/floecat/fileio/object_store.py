@@ -26,6 +26,8 @@ MAX_BULK_DELETE: Final = 1000
 """Files in one bulk request: the most that S3 takes."""
 
 _LIST_PAGE: Final = 1000
+_LARGE_FILE_BYTES: Final = 8 << 20
+_LARGE_BATCH: Final = 100
 _FIRST_BACKOFF_S: Final = 0.05
 _LAST_BACKOFF_S: Final = 1.0
 
@@ -170,7 +172,8 @@ class ObjectStoreFileIO:
 
     def _write(self, location: str, data: bytes) -> None:
         """Writes without a look; a retry of the client writes the same bytes."""
-        found, bucket = self._find(location)
+        found = _file_location(location)
+        bucket = self._buckets.get(found, patient=len(data) > _LARGE_FILE_BYTES)
         self.counters.add("writes")
         try:
             obstore.put(bucket, found.key, data, use_multipart=False)
@@ -178,10 +181,10 @@ class ObjectStoreFileIO:
             raise object_failure(error, found) from None
 
     def _write_if_absent(self, location: str, data: bytes) -> None:
-        found, _ = self._find(location)
+        found = _file_location(location)
         # The client's own retries would report a file that an earlier try wrote as one that was there before.
-        bucket = self._buckets.get(found, retrying=False)
-        deadline = time.monotonic() + self._options.request_timeout_s
+        bucket = self._buckets.get(found, retrying=False, patient=len(data) > _LARGE_FILE_BYTES)
+        deadline = time.monotonic() + self._options.answer_timeout_s
         self.counters.add("writes")
         for tries in range(self._options.max_retries + 1):
             try:
@@ -242,7 +245,8 @@ class _BulkDeletion:
             return
         self._counters.add("deletes")
         try:
-            obstore.delete(self._buckets.get(batch[0][1]), [found.key for _, found in batch])
+            bucket = self._buckets.get(batch[0][1], patient=len(batch) > _LARGE_BATCH)
+            obstore.delete(bucket, [found.key for _, found in batch])
         except OBJECT_STORE_ERRORS as error:
             self._delete_in_halves(batch, error)
         else:

@@ -7,9 +7,10 @@ from itertools import pairwise
 from uuid import UUID
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.iceberg.assigned_ids import HIGHEST_COLUMN_ID, counters
 from floecat.iceberg.metadata import TableMetadata
 from floecat.iceberg.metadata_logs import CLOCK_SKEW_MS, MetadataLogEntry, SnapshotLogEntry
-from floecat.iceberg.new_columns import check_default_forms
+from floecat.iceberg.new_columns import check_new_columns
 from floecat.iceberg.partitioning import check_field_names, check_historical_spec, check_partition_spec
 from floecat.iceberg.readability import check_readable
 from floecat.iceberg.refs import MAIN_BRANCH, check_ref
@@ -27,16 +28,17 @@ def check_integrity(metadata: TableMetadata) -> None:
         InvalidMetadataError: a part cannot be read, by the catalog or by clients; a current or default id has
             nothing behind it or an id occurs twice; a spec or order does not fit the current schema; a
             reference breaks the rules for its type or points at no snapshot, or `main` at another than
-            `current-snapshot-id`; a snapshot has a sequence number that the table has not reached; a log goes
-            back in time.
+            `current-snapshot-id`; a number that new ids are taken from is below one in use; a log goes back
+            in time.
     """
     for part in _LISTS:
         getattr(metadata, part)
-    _check_scalars(metadata)
+    _check_uuid(metadata)
     _check_definitions(metadata)
     _check_snapshots(metadata)
     _check_refs(metadata)
     _check_keys(metadata)
+    _check_counters(metadata)
     _check_log("snapshot-log", metadata.snapshot_log, metadata.last_updated_ms)
     _check_log("metadata-log", metadata.metadata_log, metadata.last_updated_ms)
     try:
@@ -46,15 +48,11 @@ def check_integrity(metadata: TableMetadata) -> None:
         raise InvalidMetadataError(f"Invalid table metadata: {error.message}") from None
 
 
-def _check_scalars(metadata: TableMetadata) -> None:
+def _check_uuid(metadata: TableMetadata) -> None:
     try:
         UUID(metadata.table_uuid)
     except ValueError:
         raise InvalidMetadataError("Invalid table metadata: table-uuid is not a UUID") from None
-    if metadata.last_sequence_number < 0:
-        raise InvalidMetadataError("Invalid table metadata: last-sequence-number is negative")
-    if metadata.next_row_id < 0:
-        raise InvalidMetadataError("Invalid table metadata: next-row-id is negative")
 
 
 def _check_definitions(metadata: TableMetadata) -> None:
@@ -70,7 +68,12 @@ def _check_fit(metadata: TableMetadata) -> None:
     current = metadata.current_schema
     for schema in metadata.schemas:
         schema.check_format_version(metadata.format_version)
-        check_default_forms(schema)
+        check_new_columns(schema, None)
+        if schema.highest_field_id > HIGHEST_COLUMN_ID:
+            raise IllegalArgumentError(
+                f"field id {schema.highest_field_id} of schema {schema.schema_id} is reserved"
+                f" (ids of columns end at {HIGHEST_COLUMN_ID})"
+            )
     for spec in metadata.partition_specs:
         check_field_names(spec)
         check_historical_spec(spec, current)
@@ -91,16 +94,22 @@ def _check_ids(name: str, ids: Collection[int], current_name: str, current: int)
 
 
 def _check_snapshots(metadata: TableMetadata) -> None:
-    last = metadata.last_sequence_number
     for snapshot in metadata.snapshots:
-        if snapshot.sequence_number > last:
+        if metadata.format_version == 1 and snapshot.sequence_number != 0:
             raise InvalidMetadataError(
-                f"Invalid snapshot with sequence number {snapshot.sequence_number}"
-                f" greater than last sequence number {last}"
+                f"Invalid snapshot {snapshot.snapshot_id}: its sequence number must be 0 in v1"
             )
     current = metadata.current_snapshot_id
     if current is not None and metadata.snapshot(current) is None:
         raise InvalidMetadataError("Invalid table metadata: Cannot find current version")
+
+
+def _check_counters(metadata: TableMetadata) -> None:
+    for name, value, in_use in counters(metadata):
+        if value < in_use:
+            raise InvalidMetadataError(
+                f"Invalid table metadata: {name} is {value}, and {in_use} is in use already"
+            )
 
 
 def _check_keys(metadata: TableMetadata) -> None:

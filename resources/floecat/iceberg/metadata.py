@@ -48,7 +48,7 @@ from floecat.iceberg.snapshots import SnapshotIndex, SnapshotSummary
 from floecat.iceberg.sorting import UNSORTED, SortOrder, parse_sort_order
 from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
 
-__all__ = ["TableMetadata", "metadata_file_location"]
+__all__ = ["TableMetadata", "metadata_file_location", "split_document"]
 
 T = TypeVar("T")
 
@@ -133,7 +133,16 @@ class TableMetadata:
             InvalidMetadataError: malformed, of another format version, or a required field is missing or of
                 another type. The message never quotes the document.
         """
-        fields = _split(data)
+        return cls.of(split_document(data), data)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Fragment], document: bytes | None = None) -> TableMetadata:
+        """Reads a document that is split already; see `parse`.
+
+        Args:
+            fields: the encoded top-level fields, in order.
+            document: all of it, if it is known.
+        """
         present = {
             name: fragment for name, fragment in fields.items() if not is_null(fragment_bytes(fragment))
         }
@@ -141,9 +150,10 @@ class TableMetadata:
         _check_arrays(present)
         properties = _decode_small(present, "properties", dict[str, str])
         refs = _decode_small(present, "refs", dict[str, SnapshotRef])
-        if "refs" not in present and header.current_snapshot_id is not None:
-            refs = {MAIN_BRANCH: SnapshotRef(header.current_snapshot_id, "branch")}
-        return cls(fields, header, properties=properties, refs=refs, document=data)
+        if header.current_snapshot_id is not None:
+            # "There is always a main branch reference" (table specification, "Table Metadata Fields")
+            refs.setdefault(MAIN_BRANCH, SnapshotRef(header.current_snapshot_id, "branch"))
+        return cls(fields, header, properties=properties, refs=refs, document=document)
 
     # -- encoding -------------------------------------------------------------------------------------------
 
@@ -321,7 +331,12 @@ class TableMetadata:
         return max((spec.last_field_id for spec in self.partition_specs), default=NO_PARTITION_FIELD_ID)
 
 
-def _split(data: bytes) -> dict[str, Fragment]:
+def split_document(data: bytes) -> dict[str, Fragment]:
+    """The encoded top-level fields of a metadata document, in order.
+
+    Raises:
+        InvalidMetadataError: it is no JSON object in UTF-8.
+    """
     try:
         data.decode()
         fields = decode_fields(data, "table metadata")

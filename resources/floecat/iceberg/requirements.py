@@ -10,6 +10,7 @@ import msgspec
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.json_values import Int32, Int64
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.partitioning import NO_PARTITION_FIELD_ID
 
 __all__ = [
     "AssertCreate",
@@ -63,9 +64,14 @@ class AssertCurrentSchemaId(_Requirement, frozen=True, tag="assert-current-schem
 
 
 class AssertLastAssignedPartitionId(_Requirement, frozen=True, tag="assert-last-assigned-partition-id"):
-    """No partition field was added."""
+    """No partition field was added.
 
-    last_assigned_partition_id: Int32
+    Attributes:
+        last_assigned_partition_id: None if the table never had a partition field. PyIceberg leaves it out
+            then, for a table of version 1 that says nothing about it.
+    """
+
+    last_assigned_partition_id: Int32 | None = None
 
 
 class AssertDefaultSpecId(_Requirement, frozen=True, tag="assert-default-spec-id"):
@@ -140,7 +146,8 @@ def _failure(requirement: TableRequirement, metadata: TableMetadata) -> str | No
         case AssertCurrentSchemaId(expected):
             return _changed("current schema", expected, metadata.current_schema_id)
         case AssertLastAssignedPartitionId(expected):
-            return _changed("last assigned partition id", expected, metadata.last_partition_id)
+            wanted = NO_PARTITION_FIELD_ID if expected is None else expected
+            return _changed("last assigned partition id", wanted, metadata.last_partition_id)
         case AssertDefaultSpecId(expected):
             return _changed("default partition spec", expected, metadata.default_spec_id)
         case AssertDefaultSortOrderId(expected):

@@ -82,9 +82,10 @@ def _read_type(json: JsonObject, key: str, owner: str, depth: int) -> Type:
     value = json.get(key)
     if isinstance(value, str):
         primitive = parse_primitive(value)
-        if primitive.name not in ("geometry", "geography"):
-            # Not every reader takes blanks that the form of the reference implementation does not have.
-            json[key] = str(primitive)
+        geospatial = primitive.name in ("geometry", "geography")
+        # Not every reader takes capitals, or blanks that the form of the reference implementation does not
+        # have. The name of a coordinate system stays as it is.
+        json[key] = primitive.name + value[len(primitive.name) :] if geospatial else str(primitive)
         return primitive
     if not isinstance(value, dict):
         raise IllegalArgumentError(f"Cannot parse type of field {owner}: missing {key}")

@@ -34,7 +34,14 @@ from floecat.iceberg.json_values import (
 from floecat.iceberg.reader_limits import check_numbers
 from floecat.iceberg.stored_texts import check_stored_text
 
-__all__ = ["NewSnapshot", "SnapshotIndex", "SnapshotSummary", "check_stored_texts", "read_new_snapshot"]
+__all__ = [
+    "OPERATIONS",
+    "NewSnapshot",
+    "SnapshotIndex",
+    "SnapshotSummary",
+    "check_stored_texts",
+    "read_new_snapshot",
+]
 
 
 class _Summary(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +90,8 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-_OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+"""What a snapshot may have done (table specification, "Snapshots")."""
 
 _OPTIONAL = frozenset(
     field.encode_name for field in msgspec.structs.fields(SnapshotSummary) if not field.required
@@ -218,6 +226,8 @@ class _Runs:
 def read_new_snapshot(raw: RawJson) -> NewSnapshot:
     """Reads a snapshot that a client sends; nulls for optional parts are dropped, the rest keeps its bytes.
 
+    So is a parent -1, with which ClickHouse says that there is none.
+
     Raises:
         IllegalArgumentError: a required field is missing or of another type, row ids are negative, the
             operation is none of the four that there are, or a number is longer than readers take.
@@ -227,10 +237,12 @@ def read_new_snapshot(raw: RawJson) -> NewSnapshot:
     check_numbers(data, "snapshot")
     if "summary" in fields and not is_null(fields["summary"]):
         decode_json(fields["summary"], dict[str, str], "snapshot summary")
-    nulls = [name for name in _OPTIONAL if name in fields and is_null(fields[name])]
-    if nulls:
+    absent = [name for name in _OPTIONAL if name in fields and is_null(fields[name])]
+    if bytes(fields.get("parent-snapshot-id", b"")) == b"-1":
+        absent.append("parent-snapshot-id")
+    if absent:
         # Readers of the reference implementation fail on a null parent id.
-        data = encode_json({name: value for name, value in fields.items() if name not in nulls})
+        data = encode_json({name: value for name, value in fields.items() if name not in absent})
     summary = decode_json(data, SnapshotSummary, "snapshot")
     _check(summary)
     return NewSnapshot(summary, data)
@@ -254,7 +266,7 @@ def _check(summary: SnapshotSummary) -> None:
             f"Cannot parse missing string: manifest-list of snapshot {summary.snapshot_id}"
         )
     check_stored_texts(summary)
-    if summary.operation is not None and summary.operation not in _OPERATIONS:
+    if summary.operation is not None and summary.operation not in OPERATIONS:
         raise IllegalArgumentError(
             f"Invalid operation of snapshot {summary.snapshot_id}: not append, replace, overwrite or delete"
         )

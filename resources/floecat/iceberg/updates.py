@@ -1,6 +1,7 @@
 """Changes of a table (Iceberg REST specification, `TableUpdate`).
 
-Schemas, specs, orders and snapshots stay encoded until `builder.metadata_builder` applies them.
+Schemas, specs, orders and snapshots stay encoded until `builder.metadata_builder` applies them. A null
+where a list or a map is required is an empty one, as Go writes it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class SetSnapshotRef(_Update, frozen=True, tag="set-snapshot-ref"):
 class RemoveSnapshots(_Update, frozen=True, tag="remove-snapshots"):
     """Removes snapshots, and with them their statistics and what points at them."""
 
-    snapshot_ids: frozenset[Int64]
+    snapshot_ids: frozenset[Int64] | None
 
 
 class RemoveSnapshotRef(_Update, frozen=True, tag="remove-snapshot-ref"):
@@ -145,33 +146,33 @@ class SetLocation(_Update, frozen=True, tag="set-location"):
 class SetProperties(_Update, frozen=True, tag="set-properties"):
     """Sets properties; early clients call `updates` `updated`."""
 
-    updates: dict[str, str] | None = None
-    updated: dict[str, str] | None = None
+    updates: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
+    updated: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        if self.updates is None and self.updated is None:
+        if self.updates is msgspec.UNSET and self.updated is msgspec.UNSET:
             raise ValueError("Object missing required field `updates`")
 
     @property
     def properties(self) -> dict[str, str]:
         """What to set."""
-        return self.updates if self.updates is not None else self.updated or {}
+        return (self.updated if self.updates is msgspec.UNSET else self.updates) or {}
 
 
 class RemoveProperties(_Update, frozen=True, tag="remove-properties"):
     """Removes properties; early clients call `removals` `removed`."""
 
-    removals: frozenset[str] | None = None
-    removed: frozenset[str] | None = None
+    removals: frozenset[str] | msgspec.UnsetType | None = msgspec.UNSET
+    removed: frozenset[str] | msgspec.UnsetType | None = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        if self.removals is None and self.removed is None:
+        if self.removals is msgspec.UNSET and self.removed is msgspec.UNSET:
             raise ValueError("Object missing required field `removals`")
 
     @property
     def keys(self) -> frozenset[str]:
         """What to remove."""
-        return self.removals if self.removals is not None else self.removed or frozenset()
+        return (self.removed if self.removals is msgspec.UNSET else self.removals) or frozenset()
 
 
 class SetStatistics(_Update, frozen=True, tag="set-statistics"):
@@ -201,13 +202,13 @@ class RemovePartitionStatistics(_Update, frozen=True, tag="remove-partition-stat
 class RemovePartitionSpecs(_Update, frozen=True, tag="remove-partition-specs"):
     """Removes partition specs that no file uses any more."""
 
-    spec_ids: frozenset[Int32]
+    spec_ids: frozenset[Int32] | None
 
 
 class RemoveSchemas(_Update, frozen=True, tag="remove-schemas"):
     """Removes schemas that no snapshot uses any more."""
 
-    schema_ids: frozenset[Int32]
+    schema_ids: frozenset[Int32] | None
 
 
 class AddEncryptionKey(_Update, frozen=True, tag="add-encryption-key"):

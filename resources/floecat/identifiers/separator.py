@@ -39,6 +39,11 @@ class NamespaceSeparator:
         """Characters that no level may hold, for it could not be addressed."""
         self._in_path = re.compile(f"{self.config_value}|{re.escape(separator)}", re.IGNORECASE)
 
+    def split_levels(self, raw: str) -> list[str]:
+        """The levels in the ``{namespace}`` segment of a path, still encoded; some may be empty."""
+        unit = _UNIT_SEPARATOR_IN_PATH
+        return (unit if unit.search(raw) else self._in_path).split(raw)
+
     def split_path(self, raw: str) -> list[Namespace]:
         """What the ``{namespace}`` segment of a path may mean, most literal reading first.
 
@@ -51,9 +56,7 @@ class NamespaceSeparator:
         Raises:
             BadRequestError: a level is empty or is not valid percent-encoded UTF-8.
         """
-        unit = _UNIT_SEPARATOR_IN_PATH
-        levels = (unit if unit.search(raw) else self._in_path).split(raw)
-        readings = [decode_segment(level) for level in levels]
+        readings = [decode_segment(level) for level in self.split_levels(raw)]
         candidates = [_namespace([reading.literal for reading in readings])]
         if any(reading.form is not None for reading in readings):
             candidates.append(_namespace([_form(reading) for reading in readings]))
@@ -68,15 +71,16 @@ class NamespaceSeparator:
             value: the value as it came over the wire.
 
         Returns:
-            The levels; none if the value is empty, which is the same as no parameter.
+            The levels; none if the value is empty, which is the same as no parameter. No namespace has an
+            empty level, and whoever looks for one does not find it.
 
         Raises:
-            BadRequestError: a level is empty or the value is not valid percent-encoded UTF-8.
+            BadRequestError: the value is not valid percent-encoded UTF-8.
         """
         text = decode_segment(value.replace("+", " ")).literal
         if not text:
             return ()
-        return _namespace(text.split(UNIT_SEPARATOR if UNIT_SEPARATOR in text else self.separator))
+        return tuple(text.split(UNIT_SEPARATOR if UNIT_SEPARATOR in text else self.separator))
 
     def join(self, namespace: Namespace) -> str:
         """The levels joined by the separator, nothing encoded."""

@@ -9,6 +9,7 @@ from floecat.catalog.metadata_files import MetadataFiles
 from floecat.errors import FileMissingError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.normalization import read_metadata_file
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
@@ -85,7 +86,7 @@ class Purger:
 
     def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:
-            return TableMetadata.parse(self._metadata_files.read(target.allowed, target.metadata_location))
+            return read_metadata_file(self._metadata_files.read(target.allowed, target.metadata_location))
         except FileMissingError:
             # lost, or deleted by a run that could not say so any more: that one has left nothing to find
             return None if target.document is None else TableMetadata.parse(decompress(target.document))

@@ -82,7 +82,7 @@ _PUBLISH: Final = (
         field_ids=sa.bindparam("new_field_ids"),
         state=sa.bindparam("new_state"),
         generation=sa.bindparam("new_generation"),
-        problem=sa.null(),
+        problem=sa.bindparam("new_problem"),
         checked_at_ms=sa.bindparam("now_ms"),
         refreshed_at_ms=sa.bindparam("now_ms"),
     )
@@ -122,7 +122,7 @@ class DeltaTableRow(msgspec.Struct, frozen=True):
     connector_id: UUID | None = None
     """The connector that found it; `None` if it was registered by hand, or the connector is gone."""
     problem: str | None = None
-    """Why the newest version could not be read when that was tried last."""
+    """Why the newest version could not be read when that was tried last, or what it was read without."""
     checked_at_ms: int | None = None
     """When the log was looked at last."""
     refreshed_at_ms: int | None = None
@@ -192,6 +192,7 @@ def publish(
     state: bytes,
     generation: int,
     now_ms: int,
+    problem: str | None = None,
 ) -> bool:
     """Notes what the metadata of an entry was made from, in the transaction that swaps the entry.
 
@@ -203,7 +204,8 @@ def publish(
         field_ids: ids that columns have, or had.
         state: what else has to be remembered.
         generation: number that the names of artifacts carry.
-        now_ms: the time. There is no problem any more.
+        now_ms: the time.
+        problem: what is wrong although the table can be read; `None` if all is well.
 
     Returns:
         False if the table is gone.
@@ -215,6 +217,7 @@ def publish(
         "new_field_ids": field_ids,
         "new_state": state,
         "new_generation": generation,
+        "new_problem": problem,
         "now_ms": now_ms,
     }
     return conn.change(_PUBLISH, parameters) == 1

@@ -11,9 +11,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 __all__ = [
+    "DOCUMENT_FORM",
     "INDEXED_LOCATION",
     "IS_REGISTRATION",
     "LONGEST_INDEXED_LOCATION",
+    "OLDER_FORM",
     "POSTGRESQL_SCHEMA",
     "WRONG_SCHEMA",
     "accounts",
@@ -64,6 +66,13 @@ LONGEST_INDEXED_LOCATION: Final = 512
 INDEXED_LOCATION: Final = f"length({{}}) <= {LONGEST_INDEXED_LOCATION}"
 """Condition on a column, to be formatted in: what the index over locations in the commit log holds."""
 
+DOCUMENT_FORM: Final = 1
+"""The form of metadata documents that this version writes: see `floecat.store.document_forms`."""
+
+OLDER_FORM: Final = f"document_form < {DOCUMENT_FORM}"
+"""Condition on an entry: what the index over documents that an upgrade looks at holds."""
+
+_HAS_OLDER_FORM: Final = sa.text(OLDER_FORM)
 _IS_REGISTRATION: Final = sa.text(IS_REGISTRATION.format(""))
 _HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
 
@@ -138,11 +147,13 @@ entries: Final = sa.Table(
     _integer("created_at_ms"),
     _integer("updated_at_ms"),
     _text("format", server_default="iceberg"),
+    _integer("document_form", server_default="0"),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),
     sa.Index(None, "namespace_id", "kind", "name"),
     sa.Index(None, "object_uuid"),
+    sa.Index(None, "id", sqlite_where=_HAS_OLDER_FORM, postgresql_where=_HAS_OLDER_FORM),
 )
 
 metadata_documents: Final = sa.Table(

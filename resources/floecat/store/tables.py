@@ -20,6 +20,7 @@ from floecat.store.documents import is_compressed
 from floecat.store.json_columns import encode_rows
 from floecat.store.names import can_exist
 from floecat.store.no_metadata import has_metadata
+from floecat.store.schema import DOCUMENT_FORM
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -412,6 +413,7 @@ def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) ->
     _check_compressed(document)
     values = msgspec.structs.asdict(row)
     del values["document"], values["size_bytes"]
+    values["document_form"] = DOCUMENT_FORM
     conn.change(_INSERT, values)
     conn.change(
         _INSERT_DOCUMENT,

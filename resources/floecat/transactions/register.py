@@ -12,11 +12,13 @@ from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.integrity import check_integrity
 from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.normalization import normalize_table, read_foreign_table
 from floecat.iceberg.snapshots import check_stored_texts
 from floecat.iceberg.stored_texts import check_stored_text
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.transactions.locations import check_locations
+from floecat.transactions.normalized_files import write_normalized
 from floecat.transactions.parts import CommitParts
 from floecat.transactions.prepared import AnyPrepared, Prepared, SnapshotChanges
 
@@ -94,12 +96,14 @@ class RegisterService:
             self._formats.of(entry.row).check_writable(identifier)
         check_metadata_location(metadata_location)
         data = self._files.read(call.catalog.allowed, metadata_location, files)
+        metadata = read_foreign_table(data)
         if entry is not None and entry.row.metadata_location == metadata_location:
-            _check_unchanged(entry, data)
-        metadata = TableMetadata.parse(data)
+            _check_unchanged(entry, metadata.to_bytes())
         check_integrity(metadata)
         _check_stored_texts(metadata)
         check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        if metadata.to_bytes() != data:
+            metadata, metadata_location = write_normalized(self._files, call, metadata, metadata_location)
         return Prepared(
             identifier=identifier,
             kind="table",
@@ -118,7 +122,9 @@ class RegisterService:
 
 
 def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:
-    if entry.document.data != data:
+    known = entry.document.data
+    # what was registered before documents were normalised is compared as it would be registered now
+    if known != data and normalize_table(known) != data:
         raise ConflictError(
             f"Cannot register {entry.identifier}: the file at {entry.row.metadata_location} is not the one"
             " that the table was read from; metadata files never change, write a new one"

@@ -39,6 +39,7 @@ A = TypeVar("A")
 _log = logging.getLogger(__name__)
 
 _WRITER_THREADS = 16
+_FAILS_SOON_S = 2.0
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -121,7 +122,12 @@ class EntryWrites:
                 raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
 
     def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
-        """Writes the metadata files, in parallel, and returns their locations; on a failure none stays."""
+        """Writes the metadata files, in parallel, and returns their locations; on a failure none stays.
+
+        Storage that took long to fail is away, and is not asked to delete: what it has written after all is
+        left for the orphan job.
+        """
+        started_s = time.monotonic()
         writes = [change for change in changed if change.writes_file]
         allowed = call.catalog.allowed
 
@@ -136,7 +142,8 @@ class EntryWrites:
         outcomes = list(map(write, writes) if len(writes) == 1 else self._writers.map(write, writes))
         failures = [failure for failure in outcomes if failure is not None]
         if failures:
-            self._delete_files(call, locations)
+            if time.monotonic() - started_s < _FAILS_SOON_S:
+                self._delete_files(call, locations)
             raise failures[0]
         return locations
 

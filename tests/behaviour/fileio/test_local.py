@@ -171,9 +171,9 @@ def test_a_failed_write_leaves_nothing_behind(root: Path, files: LocalFileIO) ->
 
 def test_a_file_is_no_folder(root: Path, files: LocalFileIO) -> None:
     (root / "file").write_bytes(b"")
-    with pytest.raises(BadRequestError, match="No file can have the location"):
+    with pytest.raises(StorageUnavailableError, match=r"a file where a folder of .*/file/below belongs"):
         files.write_new(f"{root}/file/below", b"")
-    with pytest.raises(BadRequestError, match="No file can have the location"):
+    with pytest.raises(StorageUnavailableError, match=r"a file where a folder of .*/file/below/deep belongs"):
         files.make_directory(f"{root}/file/below/deep")
     with pytest.raises(BadRequestError, match="is a folder"):
         files.delete(str(root))

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -95,15 +96,28 @@ class Answers:
 
 
 def status(
-    code: int, body: bytes = b"", *, announced: int | None = None
+    code: int, body: bytes = b"", *, announced: int | None = None, after_s: float = 0
 ) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
+        time.sleep(after_s)
         handler.send_response(code)
         handler.send_header("Content-Length", str(len(body) if announced is None else announced))
         handler.send_header("Last-Modified", "Tue, 01 Sep 2026 10:00:00 GMT")
         handler.send_header("ETag", '"e"')
-        handler.end_headers()
-        handler.wfile.write(body)
+        with suppress(ConnectionError):  # nobody waited
+            handler.end_headers()
+            handler.wfile.write(body)
+
+    return answer
+
+
+def trickle(piece: bytes, *, times: int, pause_s: float) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        status(200, announced=len(piece) * times)(handler)
+        for _ in range(times):
+            handler.wfile.write(piece)
+            handler.wfile.flush()
+            time.sleep(pause_s)
 
     return answer
 
@@ -138,6 +152,26 @@ def test_a_body_that_stops_is_not_waited_for() -> None:
         with pytest.raises(StorageUnavailableError):
             ObjectStoreFileIO(options(server.endpoint)).read("s3://bucket/key")
         assert time.monotonic() - started < 5
+
+
+def test_a_large_answer_may_take_longer_than_its_beginning() -> None:
+    with Answers(trickle(b"x", times=5, pause_s=0.2)) as server:
+        files = ObjectStoreFileIO(options(server.endpoint, request_timeout_s=10, answer_timeout_s=0.5))
+        assert files.read("s3://bucket/key") == b"xxxxx"
+
+
+def test_a_large_upload_and_a_bulk_request_keep_storage_busy() -> None:
+    with Answers(status(200, after_s=0.8)) as server:
+        files = ObjectStoreFileIO(
+            options(server.endpoint, request_timeout_s=10, answer_timeout_s=0.3, max_retries=0)
+        )
+        for unique_name in (True, False):
+            files.write_new("s3://bucket/large", bytes(9 << 20), unique_name=unique_name)
+            with pytest.raises(StorageUnavailableError, match="did not answer in time"):
+                files.write_new("s3://bucket/small", b"x", unique_name=unique_name)
+        for count, in_time in ((200, True), (2, False)):
+            outcome = files.delete_many(f"s3://bucket/{number}" for number in range(count))
+            assert ("did not answer in time" in outcome.failures[0].reason) != in_time
 
 
 @pytest.mark.parametrize("call", CALLS)

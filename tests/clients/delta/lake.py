@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,10 @@ class DeltaLake:
             catalog.session.catalog.setCurrentCatalog(catalog.name)
             with _settings(catalog.session, _FOR_FEW_ROWS):
                 return collected(catalog.session.sql(statement))
+
+    def spark_settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Sets options of Spark's session for a while."""
+        return _settings(self._connections.spark(self.warehouse).session, values)
 
     @contextmanager
     def spark_view(self, table: str) -> Iterator[str]:

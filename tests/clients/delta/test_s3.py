@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from tests.clients.connections import Connections
 from tests.clients.delta.clickhouse import read_with_clickhouse
 from tests.clients.delta.lake import ENGINES, DeltaLake, DeltaWarehouse, table_name
+from tests.clients.delta.odd_files import MISREAD_BY_VECTORS
 from tests.clients.delta.oracles import log_versions, oracle_rows
 from tests.clients.delta.rows import check
+from tests.clients.delta.test_file_names import READ_EVERYWHERE, write_names
 from tests.delta_tables import delta_table
 from tests.services.catalog import CatalogServer, s3_environment
 from tests.services.s3 import S3Server
@@ -84,3 +87,28 @@ def test_an_older_version(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str],
 def test_clickhouse(s3_delta_lake: DeltaLake, on_s3: Callable[[str], str], tmp_path: Path, name: str) -> None:
     found = read_with_clickhouse(s3_delta_lake, on_s3(name), tmp_path / "clickhouse")
     check(found, oracle_rows(name))
+
+
+_READ_FROM_S3 = [(engine, ["a:b", "a\x01\x7fb", *READ_EVERYWHERE]) for engine in ENGINES]
+
+
+@pytest.mark.parametrize(("engine", "names"), [*_READ_FROM_S3, ("duckdb", ["a#b"])])
+def test_names_of_files(s3_delta_lake: DeltaLake, tmp_path: Path, engine: str, names: list[str]) -> None:
+    writer = write_names(tmp_path, names)
+    location = f"{s3_delta_lake.root}/names/{tmp_path.name}"
+    _upload(s3_delta_lake, writer.folder, location)
+    table = s3_delta_lake.register("names", f"{engine}{len(names)}", location)
+    check(ENGINES[engine](s3_delta_lake, table, None), writer.rows[writer.version])
+
+
+@pytest.mark.parametrize("kind", MISREAD_BY_VECTORS)
+def test_clickhouse_reads_odd_files(s3_delta_lake: DeltaLake, tmp_path: Path, kind: str) -> None:
+    """Those of other engines' faults."""
+    written = MISREAD_BY_VECTORS[kind](tmp_path / "t")
+    name = re.sub(r"\W+", "_", kind)
+    location = f"{s3_delta_lake.root}/odd/{name}"
+    _upload(s3_delta_lake, written.folder, location)
+    table = s3_delta_lake.register("odd", name, location)
+    found = read_with_clickhouse(s3_delta_lake, table, tmp_path / "c")
+    # it has no binary type, and gives every timestamp a zone
+    check(found.select(written.rows[1].column_names).cast(written.rows[1].schema), written.rows[1])

@@ -19,7 +19,9 @@ from pyiceberg.table import Table
 from tests.clients.delta.lake import ENGINES, DeltaLake, sql_name
 from tests.clients.delta.oracles import oracle_rows
 from tests.clients.delta.probes import DUCKDB, SPARK
+from tests.clients.delta.raw_table import RawTable
 from tests.clients.delta.rows import check
+from tests.clients.delta.test_file_columns import COLUMN_CASES, PARTITION_CASES
 from tests.clients.delta.writer import DeltaWriter, z85_encode
 from tests.delta_tables import writable_copy
 
@@ -367,6 +369,22 @@ def test_paths_are_percent_decoded(delta_lake: DeltaLake, table_folder: Path) ->
     _check(delta_lake, table, written.rows[written.version])
     for text in ("a b", "%20", "x=y/z"):
         assert _count(delta_lake, table, f"p = '{text}'") == {"duckdb": 1, "spark": 1}
+
+
+@pytest.mark.parametrize("is_vectorized", ["true", "false"])
+def test_spark_reads_columns_as_the_log_says(
+    delta_lake: DeltaLake, table_folder: Path, is_vectorized: str
+) -> None:
+    """What `test_file_columns` reads with the other engines."""
+    cases = PARTITION_CASES | COLUMN_CASES
+    for name in ("text for date", "empty", "mapped, id", "foreign ids", "in a list", "row tracking"):
+        made = RawTable(table_folder / name.replace(" ", "_"))
+        expected = cases[name](made)
+        table = delta_lake.register("traps", f"{made.folder.name}_{is_vectorized}", made.folder)
+        with delta_lake.spark_settings({"spark.sql.iceberg.vectorization.enabled": is_vectorized}):
+            found = ENGINES["spark"](delta_lake, table, None).to_pylist()
+        rows = [tuple(row.values()) for row in found]
+        assert (name, sorted(rows, key=repr)) == (name, sorted(expected, key=repr))
 
 
 # Schemas.

@@ -20,7 +20,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["DataFile", "DeltaWriter", "deletion_vector_payload", "delta_schema", "statistics", "z85_encode"]
+__all__ = [
+    "DataFile",
+    "DeltaWriter",
+    "WriteFile",
+    "deletion_vector_payload",
+    "delta_schema",
+    "statistics",
+    "z85_encode",
+]
 
 _MAGIC = 1681511377
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -42,6 +50,9 @@ _TYPES = {
     pa.timestamp("us"): "timestamp_ntz",
 }
 _FIELD_ID = b"PARQUET:field_id"
+
+WriteFile = Callable[[pa.Table, Path], Any]
+"""Writes rows to a Parquet file."""
 
 
 @dataclass
@@ -103,6 +114,16 @@ class DeltaWriter:
 
         A field keeps those that it brings in its metadata, as `id` and `physical`.
         """
+        return self.commit(self._schema_actions(schema, partitions))
+
+    def replace(self, rows: pa.Table, partitions: Sequence[str]) -> int:
+        """Commits other columns, partitions and rows in place of all that there are, in one version."""
+        actions: list[dict[str, Any]] = [{"remove": self._removal(file)} for file in self.files]
+        actions += self._schema_actions(rows.schema, partitions)
+        self.files = [self._write(part, None, {}) for part in self._parts(rows)]
+        return self.commit([*actions, *({"add": file.add} for file in self.files)])
+
+    def _schema_actions(self, schema: pa.Schema, partitions: Sequence[str] | None) -> list[dict[str, Any]]:
         if partitions is not None:
             self._partitions = tuple(partitions)
         self.schema = pa.schema([self._with_mapping(each) for each in schema])
@@ -128,18 +149,21 @@ class DeltaWriter:
             "configuration": configuration,
             "createdTime": 0,
         }
-        return self.commit([{"protocol": protocol}, {"metaData": metadata}])
+        return [{"protocol": protocol}, {"metaData": metadata}]
 
-    def append(self, rows: pa.Table, *, path: str | None = None, **of_add: Any) -> int:
+    def append(
+        self, rows: pa.Table, *, path: str | None = None, write: WriteFile = pq.write_table, **of_add: Any
+    ) -> int:
         """Commits rows as one data file per partition, in one version.
 
         Args:
             rows: with all columns of the schema.
             path: the only data file's, below the table.
+            write: writes a data file.
             of_add: fields of the actions to put in place of what would be written, e.g. `stats`.
         """
         rows = rows.select(self.schema.names).cast(pa.schema([_bare(each) for each in self.schema]))
-        files = [self._write(part, path, of_add) for part in self._parts(rows)]
+        files = [self._write(part, path, of_add, write) for part in self._parts(rows)]
         self.files += files
         return self.commit([{"add": file.add} for file in files])
 
@@ -232,7 +256,13 @@ class DeltaWriter:
         places = {key: [at for at, other in enumerate(keys) if other == key] for key in dict.fromkeys(keys)}
         return [rows.take(pa.array(chosen, pa.int64())) for chosen in places.values()]
 
-    def _write(self, rows: pa.Table, path: str | None, of_add: Mapping[str, Any]) -> DataFile:
+    def _write(
+        self,
+        rows: pa.Table,
+        path: str | None,
+        of_add: Mapping[str, Any],
+        write: WriteFile = pq.write_table,
+    ) -> DataFile:
         fields = [each for each in self.schema if each.name not in self._partitions]
         values = {
             _physical(each): partition_text(rows[each.name][0])
@@ -248,7 +278,7 @@ class DeltaWriter:
             _renamed(rows[each.name].combine_chunks(), _stored(each, with_ids=False).type) for each in fields
         ]
         physical = pa.table(columns, schema=stored)
-        pq.write_table(physical, target)
+        write(physical, target)
         add = {
             "path": quote(where),
             "partitionValues": values,

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from floecat.compat.data_files import data_file_locations
+from floecat.compat.data_files import as_uri, data_file_locations
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError, UnsupportedDeltaTableError
 from floecat.fileio.locations import AllowedLocations
 
@@ -31,7 +31,7 @@ def test_absolute_paths_outside_the_allowed_locations_are_refused(path):
         locations("a", path)
 
 
-@pytest.mark.parametrize("path", ["../other/a", "a/../../b", "a/..", ".", "a\\b"])
+@pytest.mark.parametrize("path", ["../other/a", "a/../../b", "a/..", ".", "..\\a", "a\\..\\b"])
 def test_paths_that_lead_out_of_the_table_are_refused(path):
     with pytest.raises(InvalidDeltaTableError, match="leads out of the table"):
         locations("a", path)
@@ -63,3 +63,28 @@ def test_names_that_are_only_compared_are_left_as_they_are():
     assert found.to_pylist() == [*paths[:5], "s3://lake/t/a"]
     found = data_file_locations(pa.chunked_array([["s3a://lake/a", "../b"]]), "s3://lake/t", None)
     assert found.to_pylist() == ["s3://lake/a", "s3://lake/t/../b"]
+
+
+def test_any_character_may_be_in_a_name():
+    names = ["a\\b", "a#b", "a?b", "a\tb", "a%23b"]
+    assert locations(*names, "s3a://lake/x/a#b") == [
+        *(f"s3://lake/t/{name}" for name in names),
+        "s3://lake/x/a#b",
+    ]
+
+
+def test_files_on_the_local_disk_that_uri_parsers_cut_are_spelled_as_paths():
+    allowed = AllowedLocations(["/w"])
+    names = ["a", "b#c", "b?c", "p=\t/c", "d\r\n", "e\\f", "file:///w/u/a%23#", "file:///w/u/a"]
+    found = data_file_locations(pa.chunked_array([names]), "file:///w/t", allowed).to_pylist()
+    assert found == [
+        "file:///w/t/a",
+        "/w/t/b#c",
+        "/w/t/b?c",
+        "/w/t/p=\t/c",
+        "/w/t/d\r\n",
+        "file:///w/t/e\\f",
+        "/w/u/a%23#",
+        "file:///w/u/a",
+    ]
+    assert [as_uri(location) for location in found[:2]] == ["file:///w/t/a", "file:///w/t/b#c"]

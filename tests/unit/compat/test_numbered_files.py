@@ -66,7 +66,12 @@ class Place:
     def replace(
         self, *files: tuple[str, int], copies: bool = True, budget: ByteBudget | None = None
     ) -> tuple[list[str], list[int]]:
-        context: Any = SimpleNamespace(paths=self.paths, numbers=NUMBERS, copies_unnumbered=copies)
+        context: Any = SimpleNamespace(
+            paths=self.paths,
+            numbers=NUMBERS,
+            copies_unnumbered=copies,
+            translated=SimpleNamespace(leaves=()),
+        )
         made = NumberedFiles(
             context, self.storage, self.artifacts, self.allowed, budget=budget or ByteBudget(1 << 30)
         )

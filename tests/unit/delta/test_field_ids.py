@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floecat.delta.actions import Metadata
-from floecat.delta.field_ids import FIRST_HIGH_ID, FieldIds, assign_history, slots_of
+from floecat.delta.field_ids import FIRST_HIGH_ID, MOST_HIDDEN, FieldIds, assign_history, slots_of
 from floecat.errors import InvalidDeltaTableError, InvalidMetadataError
 from tests.unit.delta.delta_metadata import (
     TRAP,
@@ -203,6 +203,67 @@ def test_mapped_columns_need_physical_names() -> None:
 def test_partition_fields_have_an_id_for_each_source() -> None:
     ids = FieldIds()
     assert [ids.partition_id(source) for source in ("a", "b", "a")] == [1000, 1001, 1000]
+
+
+def test_a_partition_column_and_a_column_of_files_have_ids_of_their_own() -> None:
+    ids = FieldIds()
+    plain, by_b = metadata(field("a"), field("b")), metadata(field("a"), field("b"), partitions=["b"])
+    assert assigned(ids, by_b) == {"a": 1, "b": 2}
+    assert assigned(ids, plain) == {"a": 1, "b": 3}
+    assert (assigned(ids, by_b), assigned(ids, plain)) == ({"a": 1, "b": 2}, {"a": 1, "b": 3})
+    assert ids.generation == 0
+    assert ids.paths == {("a",): 1, ("b",): 3}
+
+
+def test_partition_columns_follow_the_order_of_mapping_and_agree_with_it() -> None:
+    ids = FieldIds()
+    assert assigned(ids, metadata(field("p"), field("a"), partitions=["p"])) == {"p": 1, "a": 2}
+    on = metadata(mapped("p", 1, "p"), mapped("a", 2, "a"), partitions=["p"], mode="name")
+    assert assigned(ids, on) == {"p": 1, "a": 2}
+    assert ids.generation == 0
+
+
+def test_mapping_gives_both_the_same_id() -> None:
+    ids = FieldIds()
+    by_b = metadata(field("a"), field("b"), partitions=["b"])
+    assigned(ids, by_b)
+    assigned(ids, metadata(field("a"), field("b")))
+    on = metadata(mapped("a", 1, "a"), mapped("b", 2, "b"), mode="name")
+    assert assigned(ids, on) == {"a": 1, "b": 2}
+    assert ids.generation == 1
+    assert assigned(ids, by_b) == {"a": 1, "b": 2}
+
+
+def test_a_partition_column_that_files_hold_gets_another_id() -> None:
+    ids = FieldIds()
+    columns = (mapped("a", 1, "x"), mapped("b", 2, "y"))
+    by_b, plain = metadata(*columns, partitions=["b"], mode="id"), metadata(*columns, mode="id")
+    assert assigned(ids, by_b) == {"x": 1, "y": 2}
+    ids.set_apart(["y"])
+    assert assigned(ids, by_b) == {"x": 1, "y": HIGH}
+    assert assigned(ids, plain) == {"x": 1, "y": 2}
+    ids.set_apart(["y"])
+    assert (ids.generation, assigned(ids, by_b)["y"]) == (1, HIGH)
+    assert FieldIds.decode(ids.encode()) == ids
+
+
+@pytest.mark.parametrize("was_a_column", [False, True])
+def test_ids_of_earlier_releases_are_taken_over(was_a_column: bool) -> None:
+    """They knew one id for a path; what both a partition column and a column of files had is the latter's."""
+    ids = FieldIds(own={'["a"]': 1, '["b"]': 2}, last_id=2)
+    by_b = metadata(field("a"), field("b"), partitions=["b"])
+    history = [metadata(field("a"), field("b")), by_b] if was_a_column else [by_b]
+    assign_history(history, ids)
+    assert assigned(ids, by_b) == {"a": 1, "b": 3 if was_a_column else 2}
+
+
+def test_hidden_paths_are_bounded() -> None:
+    ids = FieldIds()
+    ids.hide([("a",), ("b", "c"), ("a",), ("x" * 2000,)])
+    ids.hide([("d",), ("a",)])
+    assert ids.hidden_paths == [("a",), ("b", "c"), ("d",)]
+    ids.hide((f"x{at}",) for at in range(MOST_HIDDEN))
+    assert len(ids.hidden) == MOST_HIDDEN
 
 
 def test_ids_are_stored_as_json() -> None:

@@ -176,3 +176,50 @@ def test_times_grow_with_versions() -> None:
         [LogFile(commit_name(version), 1, at) for version, at in at_ms.items()], location=LOCATION
     )
     assert [found.timestamp_ms(version) for version in range(5)] == [100, 101, 102, 500, 501]
+
+
+def test_ways_without_damaged_files() -> None:
+    found = listing(
+        *commits(*range(7)),
+        checkpoint_name(2),
+        checkpoint_name(5),
+        compaction_name(0, 4),
+        compaction_name(3, 6),
+        compaction_name(3, 4),
+    )
+    assert replayed(found, 6) == (5, commits(6))
+    assert found.leave_out([checkpoint_name(5)], "it is damaged")
+    assert not found.leave_out([checkpoint_name(5), "_sidecars/x"], "it is damaged")
+    assert replayed(found, 6) == (2, [compaction_name(3, 6)])
+    found.leave_out([compaction_name(3, 6)], "damaged too")
+    assert replayed(found, 6) == (2, [compaction_name(3, 4), *commits(5, 6)])
+    found.leave_out([checkpoint_name(2)], "and this")
+    assert replayed(found, 6) == (None, [compaction_name(0, 4), *commits(5, 6)])
+    found.leave_out([compaction_name(0, 4), compaction_name(3, 4)], "all of them")
+    assert replayed(found, 6) == (None, commits(*range(7)))
+    assert (found.versions, found.latest, found.oldest) == (tuple(range(7)), 6, 0)
+    assert found.needs(0)
+    found.leave_out(commits(5), "5 is damaged")
+    assert replayed(found, 4) == (None, commits(*range(5)))
+    assert not found.has_commit(5)
+    with pytest.raises(InvalidDeltaTableError, match=r"^5 is damaged; it is damaged; damaged too$"):
+        found.segment(6)
+    with pytest.raises(InvalidDeltaTableError, match=r"^5 is damaged$"):
+        found.commits(4, 6)
+
+
+def test_a_compaction_that_is_shorter_leads_past_a_damaged_commit() -> None:
+    found = listing(*commits(*range(8)), compaction_name(0, 4), compaction_name(1, 2), compaction_name(3, 6))
+    found.leave_out(commits(5), "damaged")
+    assert replayed(found, 7) == (
+        None,
+        [*commits(0), compaction_name(1, 2), compaction_name(3, 6), *commits(7)],
+    )
+    with pytest.raises(InvalidDeltaTableError, match=r"^damaged$"):
+        found.segment(5)
+
+
+def test_a_replaced_file_is_another_one() -> None:
+    found = listing(*commits(0), checkpoint_name(0))
+    names = [checkpoint_name(0), "_sidecars/x"]
+    assert found.fingerprint_of_files(names) == f"{checkpoint_name(0)}:10:20|_sidecars/x:missing"

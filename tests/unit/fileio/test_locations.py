@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.fileio.locations import AllowedLocations, FileLocation, Location, normalize_location
 
 
 @pytest.mark.parametrize(
@@ -183,3 +183,24 @@ def test_what_is_accepted_keeps_its_key(root: str, segments: list[str]) -> None:
     assert str(normalized) == location
     assert normalized.key == "/".join(segments)
     assert not {".", ".."} & set(segments)
+
+
+@pytest.mark.parametrize("name", ["a\\b", "a#b", "a?b", "a\nb", "a\x7f\x85", "a%5Cb"])
+def test_names_of_files_that_others_gave(name: str) -> None:
+    location = FileLocation(f"s3a://b/t/{name}/f")
+    assert normalize_location(location) == Location("s3", "b", f"/t/{name}/f")
+    assert AllowedLocations(["s3://b/t"]).check(location).key == f"t/{name}/f"
+    with pytest.raises(LocationNotAllowedError):
+        AllowedLocations(["s3://b/u"]).check(location)
+
+
+@pytest.mark.parametrize(
+    "location", ["s3://b/a/../c", "s3://b/a\\..\\c", "s3://b/%2e%2e/c", "s3://b?x/c", "s3://b/a\0", ""]
+)
+def test_names_of_files_do_not_lead_elsewhere(location: str) -> None:
+    with pytest.raises(BadRequestError, match="Invalid location"):
+        normalize_location(FileLocation(location))
+
+
+def test_control_characters_in_messages() -> None:
+    assert FileLocation("s3://b/a\nb\x01é").shown == "s3://b/a\\nb\\x01é"

@@ -33,6 +33,7 @@ def test_secrets_do_not_show() -> None:
         {"session_token": "t"},
         {"connect_timeout_s": 0},
         {"request_timeout_s": -1},
+        {"answer_timeout_s": 0},
         {"max_retries": -1},
     ],
 )

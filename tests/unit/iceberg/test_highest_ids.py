@@ -123,3 +123,16 @@ def _view(schema_id: int, version_id: int) -> ViewMetadata:
 def test_no_id_of_a_view_is_left(view: ViewMetadata, change: dict, words: str) -> None:
     with pytest.raises(IllegalArgumentError, match=words):
         apply_view_updates(view, decode_view_updates(encode([change])), now_ms=2)
+
+
+def test_no_new_column_takes_an_id_that_a_spec_names() -> None:
+    gone = spec({"name": "gone", "transform": "void", "source-id": 7})
+    made = commit(parse(document()), update("add-spec", spec=gone)).metadata
+    assert made.last_column_id == 7
+
+
+def test_rows_that_were_numbered_before_version_3_are_counted() -> None:
+    body = document()
+    body["snapshots"][2] |= {"first-row-id": 5, "added-rows": 20}
+    made = commit(parse(body), update("upgrade-format-version", format_version=3)).metadata
+    assert made.next_row_id == 25

@@ -354,7 +354,7 @@ def test_messages_never_quote_the_document() -> None:
         ({"schemas": [5]}, "schema"),
         ({"partition-specs": [{"spec-id": 0, "fields": [{}]}]}, "partition spec"),
         ({"sort-orders": [order(sort_field(1) | {"direction": "x"}, order_id=0)]}, "direction"),
-        ({"snapshots": [snapshot(13, 4)]}, "sequence number 4 greater than last sequence number 3"),
+        ({"snapshots": [snapshot(13, 4)]}, "last-sequence-number is 3, and 4 is in use already"),
         ({"snapshots": [snapshot(13, 3), snapshot(13, 2)]}, "more than once"),
         ({"snapshots": [snapshot(12, 3)]}, "Cannot find current version"),
         ({"refs": {"v1": {"snapshot-id": 9, "type": "tag"}}}, "Snapshot for reference v1 does not exist"),

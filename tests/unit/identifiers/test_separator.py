@@ -86,6 +86,11 @@ def test_an_empty_parameter_is_no_namespace() -> None:
     assert NamespaceSeparator().split_parameter("") == ()
 
 
+def test_an_empty_level_of_a_parameter_stays() -> None:
+    assert NamespaceSeparator(".").split_parameter("a..b") == ("a", "", "b")
+    assert NamespaceSeparator(".").split_parameter("a%1F") == ("a", "")
+
+
 def test_a_parameter_is_a_query_value() -> None:
     separator = NamespaceSeparator()
     assert separator.split_parameter("a+b%1Fc%2Bd") == ("a b", "c+d")

@@ -38,7 +38,7 @@ def test_the_stored_bytes_are_sent_untouched(documents):
     assert answer.headers == {
         "content-type": "application/json",
         "content-length": str(len(answer.body)),
-        "etag": 'W/"1"',
+        "ETag": 'W/"1"',
         "vary": "Accept-Encoding",
     }
 
@@ -53,7 +53,7 @@ def test_a_commit_answers_without_config(documents):
 def test_a_staged_table_has_no_location_and_no_tag(documents):
     answer = send(documents.answer((SMALL,), None, None, config={}))
     assert json.loads(answer.body)["metadata-location"] is None
-    assert "etag" not in answer.headers
+    assert "ETag" not in answer.headers
 
 
 def test_a_small_answer_is_one_message_and_a_large_one_is_not_copied(documents):
@@ -121,7 +121,7 @@ def test_a_staged_table_is_not_kept(documents):
 
 def test_304_has_no_body(documents):
     answer = send(documents.not_modified('W/"1"'))
-    assert answer == (304, {"etag": 'W/"1"', "vary": "Accept-Encoding"}, [b""])
+    assert answer == (304, {"ETag": 'W/"1"', "vary": "Accept-Encoding"}, [b""])
 
 
 @pytest.mark.parametrize(

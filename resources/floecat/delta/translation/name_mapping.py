@@ -4,15 +4,23 @@ It gives field ids to the columns of data files that carry none. Such files were
 was turned on, or never had it. They name their columns as the log does: by the physical names. Logical names
 are not listed. No file has them in place of physical ones, and one may be the name of a dropped column that
 older files still hold, whose values must not come back.
+
+Delta takes the values of partition columns from the log, whatever data files hold under their names, and
+skips what files hold beside its columns. Readers of Iceberg use the partition value only if the file has no
+column of that id; PyIceberg wants every name of a file in the mapping, and DuckDB does not read past one that
+is not there. So such names are listed too, under ids that no column has: they count down from
+`FIRST_HIDDEN_ID`, while ids of columns count up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from floecat.delta.field_ids import PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.iceberg.json_values import JsonObject, encode_json
+from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
 from floecat.iceberg.types import ListType, MapType, StructType, Type
 
 __all__ = ["name_mapping", "resolved_schemas"]
@@ -23,7 +31,7 @@ class _Entry:
     """A field in the mapping.
 
     Attributes:
-        field_id: its id, None for the table itself.
+        field_id: its id, None for the table itself and for what is no column.
         names: its own names, those of newer schemas first.
         parts: what is nested in it, by name. An entry may stand there under several names.
     """
@@ -31,9 +39,20 @@ class _Entry:
     field_id: int | None = None
     names: list[str] = field(default_factory=list)
     parts: dict[str, _Entry] = field(default_factory=dict)
+    _folded: dict[str, _Entry] = field(default_factory=dict)
+
+    def put(self, name: str, part: _Entry) -> None:
+        """Puts something into it under one more name."""
+        part.names.append(name)
+        self.parts[name] = part
+        self._folded.setdefault(name.casefold(), part)
+
+    def find(self, name: str) -> _Entry | None:
+        """What has the name, in whatever case if nothing has it as it is."""
+        return self.parts.get(name) or self._folded.get(name.casefold())
 
 
-def name_mapping(schemas: Sequence[TranslatedSchema]) -> str:
+def name_mapping(schemas: Sequence[TranslatedSchema], hidden: Sequence[PhysicalPath] = ()) -> str:
     """JSON of the property `schema.name-mapping.default`.
 
     It lists the fields of all schemas, also those that are gone: older snapshots need them, and some readers
@@ -41,12 +60,20 @@ def name_mapping(schemas: Sequence[TranslatedSchema]) -> str:
 
     Args:
         schemas: schemas of the table's versions, the newest last.
+        hidden: paths that files may hold beside columns of the schemas. A name that differs from that of a
+            column by its case alone is the column, as for Delta.
     """
-    return encode_json(_json(_build(schemas))).decode()
+    root = _build(schemas)
+    partitions = [(column.physical_name,) for schema in schemas for column in schema.partition_fields]
+    for path in (*partitions, *hidden):
+        _hide(root, path)
+    used = {id for schema in schemas for id in schema.schema.fields_by_id}
+    free = (id for id in range(FIRST_HIDDEN_ID, 0, -1) if id not in used)
+    return encode_json(_json(root, free)).decode()
 
 
 def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
-    """Whether the mapping gives every column of each schema its id.
+    """Whether the mapping gives every column of each schema its id, and none to partition columns.
 
     It does not if the ids of a replaced table started anew and one name has two of them. Older snapshots
     would read wrong columns then, from files that carry no ids, and must not be offered.
@@ -59,21 +86,40 @@ def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
     """
     root = _build(schemas)
     return tuple(
-        all(_find(root, path) == field_id for field_id, path in schema.physical_paths.items())
-        for schema in schemas
+        all(
+            (_find(root, path) == field_id) != (field_id in sources)
+            for field_id, path in schema.physical_paths.items()
+        )
+        for schema, sources in zip(schemas, map(_partition_sources, schemas), strict=True)
     )
 
 
 def _build(schemas: Sequence[TranslatedSchema]) -> _Entry:
     root = _Entry()
     places: dict[int, _Entry] = {}
+    in_the_log: set[int] = set()
     for schema in reversed(schemas):
-        _add_parts(root, schema.schema.struct, schema, places)
+        sources = _partition_sources(schema)
+        # an id that a newer schema has for a partition column must not be found in any file
+        in_the_log |= sources - places.keys()
+        _add_parts(root, schema.schema.struct, schema, places, sources | in_the_log)
     return root
 
 
-def _add_parts(owner: _Entry, type: Type, schema: TranslatedSchema, places: dict[int, _Entry]) -> None:
+def _partition_sources(schema: TranslatedSchema) -> set[int]:
+    return {column.source_id for column in schema.partition_fields}
+
+
+def _add_parts(
+    owner: _Entry,
+    type: Type,
+    schema: TranslatedSchema,
+    places: dict[int, _Entry],
+    in_the_log: Collection[int] = (),
+) -> None:
     for field_id, part in _parts(type):
+        if field_id in in_the_log:
+            continue
         name = schema.physical_paths[field_id][-1]
         known = owner.parts.get(name)
         if known is None:
@@ -90,8 +136,7 @@ def _place(owner: _Entry, field_id: int, name: str, places: dict[int, _Entry]) -
     elif not any(part is entry for part in owner.parts.values()):
         # Readers refuse a mapping that has an id in two places.
         return None
-    entry.names.append(name)
-    owner.parts[name] = entry
+    owner.put(name, entry)
     return entry
 
 
@@ -117,13 +162,21 @@ def _find(root: _Entry, path: Sequence[str]) -> int | None:
     return entry.field_id
 
 
-def _json(owner: _Entry) -> list[JsonObject]:
+def _hide(root: _Entry, path: PhysicalPath) -> None:
+    entry = root
+    for name in path:
+        part = entry.find(name) or _Entry()
+        if name not in entry.parts:
+            entry.put(name, part)
+        entry = part
+
+
+def _json(owner: _Entry, free: Iterator[int]) -> list[JsonObject]:
     fields: list[JsonObject] = []
     for name, entry in owner.parts.items():
         if name != entry.names[0]:
             continue
-        nested = _json(entry)
-        fields.append(
-            {"field-id": entry.field_id, "names": entry.names} | ({"fields": nested} if nested else {})
-        )
+        field_id = next(free) if entry.field_id is None else entry.field_id
+        nested = _json(entry, free)
+        fields.append({"field-id": field_id, "names": entry.names} | ({"fields": nested} if nested else {}))
     return fields

@@ -24,6 +24,7 @@ from floecat.delta.schemas import (
     DeltaPrimitive,
     DeltaStruct,
     DeltaType,
+    find_column,
     mapping_mode,
     parse_delta_schema,
     physical_name,
@@ -190,11 +191,9 @@ def _parse(json: JsonObject) -> Schema:
 
 
 def _partition_columns(names: Sequence[str], struct: DeltaStruct) -> tuple[DeltaField, ...]:
-    by_name = {column.name: column for column in struct.fields}
-    folded = {column.name.casefold(): column for column in struct.fields}
-    columns = []
+    columns: list[DeltaField] = []
     for name in names:
-        column = by_name.get(name) or folded.get(name.casefold())
+        column = find_column(struct, name)
         if column is None:
             raise InvalidDeltaTableError(f"Partition column {name} is not in the schema")
         if column in columns:

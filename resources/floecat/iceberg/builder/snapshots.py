@@ -166,6 +166,7 @@ class SnapshotChanges:
         if format_version > 1:
             fields["last-sequence-number"] = (encode_json(self.last_sequence_number),)
         if format_version >= _ROW_LINEAGE_VERSION:
+            self._count_rows_of_older_versions()
             fields["next-row-id"] = (encode_json(self.next_row_id),)
         if self._base is None:
             index, array = SnapshotIndex({}), EMPTY_ARRAY
@@ -177,3 +178,10 @@ class SnapshotChanges:
         index, array = index.without(array, self._removed)
         index, fields["snapshots"] = index.appended(array, list(self._added.values()))
         return index
+
+    def _count_rows_of_older_versions(self) -> None:
+        """Rows that snapshots numbered although their format version keeps no count of them."""
+        if self._base is None or self._base.format_version < _ROW_LINEAGE_VERSION:
+            known = () if self._base is None else self._base.snapshots
+            rows = ((each.first_row_id or 0) + (each.added_rows or 0) for each in (*known, *self.added))
+            self.next_row_id = max(rows, default=self.next_row_id)

@@ -167,8 +167,9 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemoveSchemas) -> None:
-        self._schemas.remove(update.schema_ids)
-        self._removed_schema_ids |= update.schema_ids
+        schema_ids = update.schema_ids or frozenset()
+        self._schemas.remove(schema_ids)
+        self._removed_schema_ids |= schema_ids
 
     @apply.register
     def _(self, update: u.AddPartitionSpec) -> None:
@@ -180,7 +181,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemovePartitionSpecs) -> None:
-        self._specs.remove(update.spec_ids)
+        self._specs.remove(update.spec_ids or frozenset())
 
     @apply.register
     def _(self, update: u.AddSortOrder) -> None:
@@ -214,7 +215,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.RemoveSnapshots) -> None:
-        removed = self._snapshots.remove(update.snapshot_ids)
+        removed = self._snapshots.remove(update.snapshot_ids or frozenset())
         if removed:
             self._statistics.remove(removed)
             self._partition_statistics.remove(removed)
@@ -285,6 +286,7 @@ class TableMetadataBuilder:
         self._now_ms = max(self._now_ms, self._refs.last_log_ms)
         self._complete(table_uuid)
         self._check_definitions()
+        self._keep_source_ids()
         fields = self._start()
         self._write_scalars(fields)
         self._schemas.write(fields, self._format_version)
@@ -359,6 +361,16 @@ class TableMetadataBuilder:
             used = self._snapshots.references_schema(missing)
             if used is not None:
                 raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
+
+    def _keep_source_ids(self) -> None:
+        """No new column takes an id that a spec or an order names, though no schema has it."""
+        if self._specs.definitions.changed or self._orders.definitions.changed:
+            specs, orders = self._specs.definitions.items, self._orders.definitions.items
+            sources = [source for spec in specs.values() for field in spec.fields for source in field.sources]
+            sources += (
+                source for order in orders.values() for field in order.fields for source in field.sources
+            )
+            self._schemas.last_column_id = max(self._schemas.last_column_id, *sources, 0)
 
     def _start(self) -> dict[str, Fragment]:
         if self._base is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
@@ -24,11 +24,19 @@ from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.iceberg.schema import Schema
 from floecat.iceberg.types import ListType, MapType, PrimitiveType, StructType, Type
 
-__all__ = ["FieldNumbers", "NumberedFooter", "number_fields"]
+__all__ = [
+    "FIRST_HIDDEN_ID",
+    "FieldNumbers",
+    "FooterSchema",
+    "NumberedFooter",
+    "fields_of",
+    "footer_schema",
+    "number_fields",
+]
 
 _MAGIC = b"PAR1"
 
-_FIRST_STRANGER = 2_000_000_000
+FIRST_HIDDEN_ID = 2_000_000_000
 """Where ids begin that no column has, downwards; Iceberg keeps those above 2,147,483,447 for itself."""
 
 Path: TypeAlias = tuple[str, ...]
@@ -77,11 +85,18 @@ class NumberedFooter:
     is_foreign: bool = False
 
 
-def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
+class FooterSchema(NamedTuple):
+    """The metadata in a footer, and the root of the schema in them."""
+
+    metadata: bytes
+    root: SchemaNode
+
+
+def number_fields(tail: bytes | FooterSchema, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
     """Gives ids to what lacks them, or has others.
 
     Args:
-        tail: the end of the file, its whole footer or more.
+        tail: the end of the file, its whole footer or more; or what `footer_schema` read of it.
         numbers: the ids.
         location: where the file is, for messages.
 
@@ -92,18 +107,7 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
         InvalidDeltaTableError: the footer is damaged, or longer than `tail`.
         UnsupportedDeltaTableError: a column of the schema is something else in the file.
     """
-    length = footer_length(tail, location)
-    if length > len(tail):
-        raise InvalidDeltaTableError(
-            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
-        )
-    metadata = tail[len(tail) - length : -TAIL_LENGTH]
-    try:
-        root = read_schema(metadata)
-    except ThriftError:
-        raise InvalidDeltaTableError(
-            f"Cannot read {location} as a Parquet file: its footer is damaged"
-        ) from None
+    metadata, root = footer_schema(tail, location) if isinstance(tail, bytes) else tail
     if not any(map(_has_ids, root.children)):
         return None
     walk = _Walk(numbers, location)
@@ -116,10 +120,51 @@ def number_fields(tail: bytes, numbers: FieldNumbers, location: str) -> Numbered
     made = with_field_ids(metadata, walk.given)
     return NumberedFooter(
         made + len(made).to_bytes(4, "little") + _MAGIC,
-        length,
+        len(metadata) + TAIL_LENGTH,
         tuple(dict.fromkeys(walk.lacking)),
         walk.is_foreign,
     )
+
+
+def footer_schema(tail: bytes, location: str) -> FooterSchema:
+    """The schema of a file; arguments and errors as of `number_fields`."""
+    length = footer_length(tail, location)
+    if length > len(tail):
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
+        )
+    metadata = tail[len(tail) - length : -TAIL_LENGTH]
+    try:
+        return FooterSchema(metadata, read_schema(metadata))
+    except ThriftError:
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: its footer is damaged"
+        ) from None
+
+
+def fields_of(node: SchemaNode, owner: Path = ()) -> Iterator[tuple[Path, SchemaNode]]:
+    """Everything in a struct that can have an id, with its path, as a name mapping spells it."""
+    for child in node.children:
+        path = (*owner, child.name)
+        yield path, child
+        yield from _nested(child, path)
+
+
+def _nested(node: SchemaNode, path: Path) -> Iterator[tuple[Path, SchemaNode]]:
+    repeated = node.children[0] if len(node.children) == 1 and node.children[0].is_repeated else None
+    if node.annotation is Annotation.NONE:
+        yield from fields_of(node, path)
+    elif node.annotation is Annotation.LIST and repeated is not None:
+        is_element = _is_element(repeated, node.name)
+        yield from _part(repeated if is_element else repeated.children[0], (*path, "element"))
+    elif node.annotation is Annotation.MAP and repeated is not None and len(repeated.children) == 2:
+        for part, child in zip(("key", "value"), repeated.children, strict=True):
+            yield from _part(child, (*path, part))
+
+
+def _part(node: SchemaNode, path: Path) -> Iterator[tuple[Path, SchemaNode]]:
+    yield path, node
+    yield from _nested(node, path)
 
 
 def _has_ids(node: SchemaNode) -> bool:
@@ -217,7 +262,7 @@ class _Walk:
         """Sees to it that nothing else in the file has an id that a column of any version has."""
         done = {_key(node) for node, _ in self.given}
         used = set(self._numbers.ids.values())
-        free = (id for id in range(_FIRST_STRANGER, 0, -1) if id not in used)
+        free = (id for id in range(FIRST_HIDDEN_ID, 0, -1) if id not in used)
         for node in _every_node(root):
             if _key(node) in done or node.field_id is None:
                 continue

@@ -24,6 +24,7 @@ from floecat.iceberg.parquet.schema import ParquetColumn, leaf_columns
 from floecat.iceberg.parquet.schema_elements import SCHEMA_FIELDS
 from floecat.iceberg.parquet.statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
+from floecat.iceberg.parquet.vectorization import ENCODING_FIELDS, reads_vectorized
 from floecat.iceberg.types import PrimitiveType
 
 __all__ = [
@@ -52,7 +53,7 @@ _FILE_FIELDS: Final[Fields] = {
     _SCHEMA: SCHEMA_FIELDS,
     _FILE_ROWS: None,
     _ROW_GROUPS: {
-        _COLUMNS: {_METADATA: {_VALUES: None, _STATISTICS: STATISTICS_FIELDS}},
+        _COLUMNS: {_METADATA: {_VALUES: None, _STATISTICS: STATISTICS_FIELDS, **ENCODING_FIELDS}},
         _GROUP_ROWS: None,
     },
     _COLUMN_ORDERS: {_TYPE_ORDER: {}},
@@ -82,10 +83,12 @@ class FileFooter:
     Attributes:
         record_count: number of rows.
         columns: by field id; columns that the file does not have are left out.
+        vectorized: whether Spark's vectorised reader reads these columns right.
     """
 
     record_count: int
     columns: Mapping[int, ColumnFooter]
+    vectorized: bool = True
 
 
 def footer_length(tail: bytes, location: str) -> int:
@@ -127,15 +130,19 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
         record_count = _record_count(file, row_groups)
         orders = file.get(_COLUMN_ORDERS, [])
         found = {}
+        vectorized = True
         for column, place in _places(file[_SCHEMA], leaves, columns):
             ordered = len(orders) == len(leaves) and _TYPE_ORDER in orders[place]
-            found[column.field_id] = _read_column(leaves[place], place, column.type, row_groups, ordered)
+            chunks = [group[_COLUMNS][place][_METADATA] for group in row_groups]
+            found[column.field_id] = _read_column(leaves[place], column.type, chunks, ordered)
+            if len(column.physical_path) == 1:
+                vectorized = vectorized and reads_vectorized(leaves[place], column.type.name, chunks)
     except (ThriftError, KeyError, TypeError, AttributeError, ValueError, IndexError):
         # Fields are missing, or are of other types than the format gives them.
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: its footer is damaged"
         ) from None
-    return FileFooter(record_count, found)
+    return FileFooter(record_count, found, vectorized)
 
 
 def with_footers(metrics: FileMetrics, rows: Sequence[int], footers: Sequence[FileFooter]) -> FileMetrics:
@@ -215,13 +222,8 @@ def _places(
 
 
 def _read_column(
-    leaf: ParquetColumn,
-    place: int,
-    type: PrimitiveType,
-    row_groups: Sequence[Mapping[int, Any]],
-    ordered: bool,
+    leaf: ParquetColumn, type: PrimitiveType, chunks: Sequence[Mapping[int, Any]], ordered: bool
 ) -> ColumnFooter:
-    chunks = [group[_COLUMNS][place][_METADATA] for group in row_groups]
     value_counts = [chunk[_VALUES] for chunk in chunks]
     if min(value_counts, default=0) < 0:
         raise ValueError("a count is negative")

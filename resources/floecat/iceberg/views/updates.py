@@ -1,6 +1,7 @@
 """Changes of a view and what they require of it (Iceberg REST specification, `ViewUpdate`).
 
-Schemas and versions stay encoded until `floecat.iceberg.views.builder` applies them.
+Schemas and versions stay encoded until `floecat.iceberg.views.builder` applies them. A null where a list
+or a map is required is an empty one, as Go writes it.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class SetViewLocation(_Update, frozen=True, tag="set-location"):
 class SetViewProperties(_Update, frozen=True, tag="set-properties"):
     """Sets properties; others stay."""
 
-    updates: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    updated: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    updates: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
+    updated: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
     """What clients before Iceberg 1.0 call `updates`."""
 
     def __post_init__(self) -> None:
@@ -72,14 +73,14 @@ class SetViewProperties(_Update, frozen=True, tag="set-properties"):
     @property
     def properties(self) -> dict[str, str]:
         """The properties to set."""
-        return self.updates or self.updated or {}
+        return (self.updated if self.updates is msgspec.UNSET else self.updates) or {}
 
 
 class RemoveViewProperties(_Update, frozen=True, tag="remove-properties"):
     """Removes properties; unknown names are fine."""
 
-    removals: list[str] | msgspec.UnsetType = msgspec.UNSET
-    removed: list[str] | msgspec.UnsetType = msgspec.UNSET
+    removals: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    removed: list[str] | msgspec.UnsetType | None = msgspec.UNSET
     """What clients before Iceberg 1.0 call `removals`."""
 
     def __post_init__(self) -> None:
@@ -89,7 +90,7 @@ class RemoveViewProperties(_Update, frozen=True, tag="remove-properties"):
     @property
     def names(self) -> list[str]:
         """The properties to remove."""
-        return self.removals or self.removed or []
+        return (self.removed if self.removals is msgspec.UNSET else self.removals) or []
 
 
 class AddViewVersion(_Update, frozen=True, tag="add-view-version"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.table.name_mapping import parse_mapping_from_json
@@ -10,6 +11,7 @@ from floecat.delta.actions import Metadata
 from floecat.delta.field_ids import FIRST_HIGH_ID, FieldIds, assign_history
 from floecat.delta.translation.name_mapping import name_mapping, resolved_schemas
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
 from tests.unit.delta.delta_metadata import TRAP, array, field, map_of, mapped, metadata, struct
 
 HIGH = FIRST_HIGH_ID
@@ -120,6 +122,72 @@ def test_an_id_stands_in_one_place() -> None:
 
 def test_a_table_without_columns() -> None:
     assert mapping(metadata()) == []
+
+
+HIDDEN = FIRST_HIDDEN_ID
+
+
+def test_partition_columns_are_found_in_no_file() -> None:
+    version = metadata(field("p"), field("a"), partitions=["P"])
+    assert mapping(version) == [{"field-id": 2, "names": ["a"]}, {"field-id": HIDDEN, "names": ["p"]}]
+    assert resolved_schemas(translated(version)) == (True,)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_partition_column_that_is_a_column_of_files_in_other_versions(turns: int) -> None:
+    partitioned, plain = metadata(field("a"), field("p"), partitions=["p"]), metadata(field("a"), field("p"))
+    history = [partitioned, plain, partitioned, plain][-turns - 1 :]
+    found = translated(*history)[history.index(plain)].schema.ids_by_name["p"]
+    assert mapping(*history) == [{"field-id": 1, "names": ["a"]}, {"field-id": found, "names": ["p"]}]
+    assert all(resolved_schemas(translated(*history)))
+
+
+def test_one_id_in_both_roles_is_that_of_the_newer_schema() -> None:
+    columns = [mapped("a", 1, "a"), mapped("p", 2, "p")]
+    plain = metadata(*columns, mode="name")
+    partitioned = metadata(*columns, partitions=["p"], mode="name")
+    assert mapping(plain, partitioned)[1] == {"field-id": HIDDEN, "names": ["p"]}
+    assert resolved_schemas(translated(plain, partitioned)) == (False, True)
+    assert mapping(partitioned, plain)[1] == {"field-id": 2, "names": ["p"]}
+    assert resolved_schemas(translated(partitioned, plain)) == (False, True)
+
+
+def test_what_files_hold_beside_columns_has_ids_of_no_column() -> None:
+    version = metadata(field("a"), field("s", struct(field("x"))))
+    hidden = [("t", "element", "y"), ("s", "z"), ("t",), ("a",), ("A",), ("S", "X"), ("s", "Z", "key")]
+    found = json.loads(name_mapping(translated(version), hidden))
+    assert found == [
+        {"field-id": 1, "names": ["a", "A"]},
+        {
+            "field-id": 2,
+            "names": ["s", "S"],
+            "fields": [
+                {"field-id": 3, "names": ["x", "X"]},
+                {
+                    "field-id": HIDDEN,
+                    "names": ["z", "Z"],
+                    "fields": [{"field-id": HIDDEN - 1, "names": ["key"]}],
+                },
+            ],
+        },
+        {
+            "field-id": HIDDEN - 2,
+            "names": ["t"],
+            "fields": [
+                {
+                    "field-id": HIDDEN - 3,
+                    "names": ["element"],
+                    "fields": [{"field-id": HIDDEN - 4, "names": ["y"]}],
+                }
+            ],
+        },
+    ]
+
+
+def test_ids_of_columns_are_not_given_to_anything_else() -> None:
+    version = metadata(mapped("a", HIDDEN, "a"), mode="name")
+    found = json.loads(name_mapping(translated(version), [("b",), ("c",)]))
+    assert [each["field-id"] for each in found] == [HIDDEN, HIDDEN - 1, HIDDEN - 2]
 
 
 NAMES = st.sampled_from(["a", "b", "c", "element"])

@@ -86,8 +86,7 @@ def test_a_staged_table_is_published_by_its_commit(client, namespace):
         {"requirements": [{"type": "assert-nothing"}], "updates": []},
         {"requirements": [], "updates": [{"action": "explode"}]},
         {"requirements": [], "updates": [{}]},
-        {"updates": []},
-        {"requirements": None, "updates": []},
+        {"requirements": {}, "updates": []},
         {"requirements": [{"type": "assert-table-uuid", "uuid": None}], "updates": []},
     ],
 )

@@ -1,0 +1,95 @@
+"""Paths with an empty name in them.
+
+Nothing has an empty name, so whoever asks for one learns that it does not exist. Spark asks often: for a
+missing table `db.files` it asks whether `files` is a metadata table of the table `db` in the namespace
+without levels, `/namespaces//tables/db`, and goes on only if that does not exist. The router cannot answer
+this. It merges empty segments, and would answer for another resource.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from litestar import Request
+from litestar.enums import ScopeType
+
+from floecat.catalog.names import missing_namespace, missing_table, missing_view
+from floecat.errors import BadRequestError, FloecatError, NoSuchFunctionError, NotFoundError
+from floecat.identifiers.encoding import decode_segment
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.separator import NamespaceSeparator
+from floecat_rest.authentication import Authenticator
+from floecat_rest.errors import answer_error
+from floecat_rest.requests import Services
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["EmptyNames", "empty_name_error"]
+
+_NAMESPACE: Final = re.compile(r"/v1/[^/]+/namespaces/([^/]*)(?:/([^/]+)(?:/([^/]*)(?:/.*)?)?|/.*)?")
+_READS_OR_DROPS: Final = frozenset({"GET", "HEAD", "DELETE"})
+_EMPTY_SEGMENT: Final = "Invalid path: a segment is empty"
+
+
+class EmptyNames:
+    """ASGI wrapper that answers requests with an empty name in the path."""
+
+    def __init__(self, app: ASGIApp, services: Services, authenticator: Authenticator) -> None:
+        self._app = app
+        self._services = services
+        self._authenticator = authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        kernel = self._services.kernel
+        error = None
+        if scope["type"] == ScopeType.HTTP and kernel is not None:
+            error = empty_name_error(scope["method"], scope["path"], kernel.separator)
+        if error is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._authenticator.authenticate(scope)
+        except FloecatError as refusal:
+            error = refusal
+        request: Request[Any, Any, Any] = Request(scope)
+        await answer_error(request, error).to_asgi_response(None, request)(scope, receive, send)
+
+
+def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> FloecatError | None:
+    """The error for a path with an empty name; None if it has none.
+
+    Args:
+        method: HTTP method. A POST is malformed; the handlers refuse empty levels and names there.
+        path: the raw path, with a prefix.
+        separator: splits the levels of a namespace.
+    """
+    if method not in _READS_OR_DROPS:
+        return BadRequestError(_EMPTY_SEGMENT) if "//" in path else None
+    found = _NAMESPACE.fullmatch(path)
+    if found is not None:
+        namespace, kind, name = found.groups()
+        missing = _MISSING.get(kind) if name is not None else None
+        levels = separator.split_levels(namespace) if namespace else []
+        if not levels or not all(levels) or (missing is not None and not name):
+            try:
+                identifier = TableIdentifier(tuple(map(_decoded, levels)), _decoded(name or ""))
+            except BadRequestError as error:
+                return error
+            return missing(identifier) if missing is not None else missing_namespace(identifier.namespace)
+    return NotFoundError(_EMPTY_SEGMENT) if "//" in path else None
+
+
+def _missing_function(identifier: TableIdentifier) -> FloecatError:
+    if all(identifier.namespace) and identifier.namespace:
+        return NoSuchFunctionError(f"Function does not exist: {identifier}")
+    return missing_namespace(identifier.namespace)
+
+
+def _decoded(segment: str) -> str:
+    return decode_segment(segment).literal
+
+
+_MISSING: Final = {"tables": missing_table, "views": missing_view, "functions": _missing_function}

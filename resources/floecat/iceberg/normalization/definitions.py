@@ -1,0 +1,162 @@
+"""Schemas, partition specs and sort orders of others in the form that every reader reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json
+from floecat.iceberg.normalization.values import Rewrite, each, integer, is_string, keep, object_of, renamed
+from floecat.iceberg.partitioning import FIRST_PARTITION_FIELD_ID
+from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.transforms import normalize_transform, only_source
+
+__all__ = [
+    "canonical",
+    "normalize_partition_field",
+    "normalize_schema",
+    "normalize_sort_order",
+    "normalize_spec",
+    "numbered",
+]
+
+_KNOWN_TRANSFORM = re.compile(r"identity|void|year|month|day|hour|(?:bucket|truncate)\[[0-9]+\]")
+_WHITESPACE = re.compile(r"\s+")
+
+_canonical_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def canonical(raw: RawJson) -> bytes:
+    """Equal for values that say the same, whatever the blanks and the order of fields."""
+    return _canonical_encoder.encode(msgspec.json.decode(raw))
+
+
+def _type(raw: RawJson) -> RawJson:
+    return raw if is_string(raw) else _nested_type(raw)
+
+
+_field = object_of(
+    {
+        "id": integer,
+        "name": keep,
+        "type": _type,
+        "required": keep,
+        "doc": keep,
+        "initial-default": keep,
+        "write-default": keep,
+    }
+)
+_nested_type = object_of(
+    {
+        "schema-id": integer,
+        "identifier-field-ids": each(integer),
+        "fields": each(_field),
+        "element-id": integer,
+        "element": _type,
+        "key-id": integer,
+        "key": _type,
+        "value-id": integer,
+        "value": _type,
+    }
+)
+
+
+def normalize_schema(raw: RawJson) -> RawJson:
+    """A schema with its id, types as readers spell them, and no nulls for what is optional.
+
+    Raises:
+        IllegalArgumentError: it is none.
+    """
+    made = _nested_type(raw)
+    schema = parse_schema(made)
+    complete = schema.with_schema_id(schema.schema_id).raw
+    return made if canonical(made) == canonical(complete) else complete
+
+
+def _transform(written: str) -> str:
+    transform = normalize_transform(_WHITESPACE.sub("", written))
+    if _KNOWN_TRANSFORM.fullmatch(transform) is None:
+        raise IllegalArgumentError(f"not every reader knows the transform {written[:80]}")
+    return transform
+
+
+def _null_order(written: str) -> str:
+    return re.sub(r"[\s_]+", "-", written.strip().lower())
+
+
+_SOURCES: Mapping[str, Rewrite] = {
+    "transform": lambda raw: renamed(raw, _transform),
+    "source-id": integer,
+    "source-ids": each(integer),
+}
+_partition_field = object_of({**_SOURCES, "name": keep, "field-id": integer})
+_sort_field = object_of(
+    {
+        **_SOURCES,
+        "direction": lambda raw: renamed(raw, lambda written: written.strip().lower()),
+        "null-order": lambda raw: renamed(raw, _null_order),
+    }
+)
+
+
+def normalize_partition_field(raw: RawJson) -> RawJson:
+    """A partition field with one `source-id`, and its transform as readers spell it.
+
+    Raises:
+        IllegalArgumentError: it is derived from several columns, or not every reader knows its transform.
+    """
+    return _with_one_source(_partition_field(raw), "a partition field")
+
+
+def _normalize_sort_field(raw: RawJson) -> RawJson:
+    return _with_one_source(_sort_field(raw), "a sort field")
+
+
+def _with_one_source(raw: RawJson, owner: str) -> RawJson:
+    fields = decode_fields(raw, "field")
+    several = fields.pop("source-ids", None)
+    if several is None:
+        return raw
+    source_id = decode_json(fields["source-id"], int, "source-id") if "source-id" in fields else None
+    source_ids = decode_json(several, tuple[int, ...], "source-ids")
+    return encode_json(fields | {"source-id": only_source(source_id, source_ids, owner)})
+
+
+def numbered(array: RawJson) -> RawJson:
+    """Partition fields with ids: where none has one they count from 1000, as in version 1."""
+    fields = decode_json(array, list[dict[str, msgspec.Raw]], "partition fields")
+    if not fields or any("field-id" in field for field in fields):
+        return array
+    return encode_json(
+        [field | {"field-id": number} for number, field in enumerate(fields, FIRST_PARTITION_FIELD_ID)]
+    )
+
+
+_spec = object_of({"spec-id": integer, "fields": lambda raw: numbered(each(normalize_partition_field)(raw))})
+_order = object_of({"order-id": integer, "fields": each(_normalize_sort_field)})
+
+
+def normalize_spec(raw: RawJson) -> RawJson:
+    """A partition spec with its id and those of its fields.
+
+    Raises:
+        IllegalArgumentError: see `normalize_partition_field`.
+    """
+    return _with_id(_spec(raw), "spec-id")
+
+
+def normalize_sort_order(raw: RawJson) -> RawJson:
+    """A sort order with its id, and words as readers spell them.
+
+    Raises:
+        IllegalArgumentError: see `normalize_partition_field`.
+    """
+    return _with_id(_order(raw), "order-id")
+
+
+def _with_id(raw: RawJson, name: str) -> RawJson:
+    fields = decode_fields(raw, "object")
+    return raw if name in fields else encode_json({name: 0} | fields)

@@ -1,0 +1,169 @@
+"""Rewrites encoded JSON values field by field; what it does not change stays the bytes that were read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.json_arrays import array_of
+from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
+
+__all__ = [
+    "Rewrite",
+    "check_keys_once",
+    "each",
+    "each_value",
+    "encode_object",
+    "has_pairs",
+    "integer",
+    "is_string",
+    "keep",
+    "lower",
+    "object_of",
+    "renamed",
+    "rewritten",
+    "text",
+]
+
+Rewrite: TypeAlias = Callable[[RawJson], RawJson]
+"""Gives a value as readers expect it: the same object if it is so already."""
+
+_WHOLE = re.compile(rb'"?(-?(?:0|[1-9][0-9]*))(?:\.0+)?"?')
+
+
+def keep(raw: RawJson) -> RawJson:
+    """A value that is only dropped if it is null."""
+    return raw
+
+
+def integer(raw: RawJson) -> RawJson:
+    """A whole number; also one that is written as text, or with a point and zeros."""
+    match = _WHOLE.fullmatch(raw)
+    return raw if match is None or len(match[1]) == len(memoryview(raw)) else match[1]
+
+
+def text(raw: RawJson) -> RawJson:
+    """A string; a number or a truth value as its text."""
+    data = bytes(raw)
+    return raw if data[:1] in (b'"', b"{", b"[") else b'"' + data + b'"'
+
+
+def lower(raw: RawJson) -> RawJson:
+    """A string in lower case."""
+    return renamed(raw, str.lower)
+
+
+def is_string(raw: RawJson) -> bool:
+    """Whether the encoded value is a string."""
+    return bytes(memoryview(raw)[:1]) == b'"'
+
+
+def renamed(raw: RawJson, change: Callable[[str], str]) -> RawJson:
+    """A string after a change of its text; what is no string is left to the parser to refuse."""
+    if not is_string(raw):
+        return raw
+    before = decode_json(raw, str, "string")
+    after = change(before)
+    return raw if after == before else encode_json(after)
+
+
+def object_of(shape: Mapping[str, Rewrite]) -> Rewrite:
+    """An object with these fields, none of which may be null. Fields that are not named stay as they are."""
+
+    def rewrite(raw: RawJson) -> RawJson:
+        fields = decode_fields(raw, "object")
+        made = rewritten(fields, shape)
+        return raw if made is fields else encode_object(made)
+
+    return rewrite
+
+
+def encode_object(fields: Mapping[str, RawJson]) -> bytes:
+    """An object of encoded values."""
+    return encode_json({name: msgspec.Raw(value) for name, value in fields.items()})
+
+
+def rewritten(
+    fields: Mapping[str, RawJson], shape: Mapping[str, Rewrite], nullable: str = ""
+) -> Mapping[str, RawJson]:
+    """The fields of an object, see `object_of`; the same mapping if nothing changes.
+
+    Args:
+        fields: in their order.
+        shape: how each known field is rewritten.
+        nullable: a field whose null says something.
+
+    Raises:
+        IllegalArgumentError: a field cannot be rewritten; the message begins with its name.
+    """
+    made: dict[str, RawJson] = {}
+    for name, value in fields.items():
+        if name not in shape or (name == nullable and is_null(value)):
+            made[name] = value
+        elif not is_null(value):
+            try:
+                made[name] = shape[name](value)
+            except IllegalArgumentError as error:
+                raise IllegalArgumentError(f"{name}: {error.message}") from None
+    return fields if _same(made, fields) else made
+
+
+def _same(made: Mapping[str, RawJson], fields: Mapping[str, RawJson]) -> bool:
+    return len(made) == len(fields) and all(value is fields[name] for name, value in made.items())
+
+
+def each(rewrite: Rewrite) -> Rewrite:
+    """An array whose elements are rewritten."""
+
+    def rewrite_all(raw: RawJson) -> RawJson:
+        elements = decode_json(raw, list[msgspec.Raw], "array")
+        made = [rewrite(element) for element in elements]
+        if all(new is old for new, old in zip(made, elements, strict=True)):
+            return raw
+        return array_of(bytes(element) for element in made)[0]
+
+    return rewrite_all
+
+
+def each_value(rewrite: Rewrite) -> Rewrite:
+    """An object of any keys whose values are rewritten; a key whose value is null is left out."""
+
+    def rewrite_all(raw: RawJson) -> RawJson:
+        fields = decode_fields(raw, "object")
+        made = {name: rewrite(value) for name, value in fields.items() if not is_null(value)}
+        return raw if _same(made, fields) else encode_object(made)
+
+    return rewrite_all
+
+
+def has_pairs(data: bytes, number: int) -> bool:
+    """Whether JSON without a colon after a quote in its strings has so many keys, twice the same one counted.
+
+    False says nothing: it may be written in another way.
+    """
+    found = data.count(b'":')
+    return found == number or (found < number and found + data.count(b'" :') == number)
+
+
+def check_keys_once(data: bytes | str) -> None:
+    """Refuses JSON with an object that has a key twice: readers differ in which of the values they take.
+
+    Raises:
+        IllegalArgumentError: there is one, or the JSON is nested too deeply. The message quotes nothing.
+    """
+    try:
+        json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise IllegalArgumentError("nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise IllegalArgumentError("an object has a key more than once")
+    return made

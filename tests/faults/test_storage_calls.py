@@ -10,7 +10,7 @@ import pytest
 from floecat.catalog.calls import Call
 from floecat.errors import AlreadyExistsError, FloecatError, ForbiddenError, StorageUnavailableError
 from floecat.runtime import Kernel
-from floecat.transactions import pointer_swaps
+from floecat.transactions import writes
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.faults.operations import OPERATIONS, Operation, state_of
 from tests.services.faults import FaultyFileIO, Kind, When
@@ -84,7 +84,7 @@ def test_what_storage_refuses_is_a_fault_of_storage(
 def test_storage_that_took_long_to_fail_is_not_asked_again(
     kernel: Kernel, call: Call, monkeypatch: pytest.MonkeyPatch, soon_s: float, deletes: bool
 ) -> None:
-    monkeypatch.setattr(pointer_swaps, "_FAILS_SOON_S", soon_s)
+    monkeypatch.setattr(writes, "_FAILS_SOON_S", soon_s)
     operation = OPERATIONS["commit"]
     context = operation.prepare(kernel, call, "")
     failing, files = faulty(kernel)

@@ -7,6 +7,7 @@ when the document is parsed and checked.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -23,6 +24,7 @@ T = TypeVar("T")
 _Fields = dict[str, Any]
 """A JSON object, of which the values are encoded or new."""
 
+_UUID: Final = re.compile("[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NULL: Final = msgspec.Raw(b"null")
 _LAST_ADDED: Final = -1
 
@@ -102,10 +104,9 @@ def _distinct(elements: list[_Fields]) -> list[_Fields]:
 
 
 def _uuid(raw: msgspec.Raw) -> msgspec.Raw | str:
-    try:
-        return str(UUID(decode_json(raw, str, "view-uuid")))
-    except (ValueError, IllegalArgumentError):
-        return raw
+    written = decode_json(raw, str, "view-uuid")
+    # Python takes dashes anywhere
+    return str(UUID(written)) if _UUID.fullmatch(written) else raw
 
 
 def _schema(raw: msgspec.Raw) -> _Fields:

@@ -7,7 +7,6 @@ when the document is parsed and checked.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -24,7 +23,7 @@ T = TypeVar("T")
 _Fields = dict[str, Any]
 """A JSON object, of which the values are encoded or new."""
 
-_UUID: Final = re.compile("[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LONGEST_UUID: Final = len("urn:uuid:") + 36
 _NULL: Final = msgspec.Raw(b"null")
 _LAST_ADDED: Final = -1
 
@@ -104,9 +103,12 @@ def _distinct(elements: list[_Fields]) -> list[_Fields]:
 
 
 def _uuid(raw: msgspec.Raw) -> msgspec.Raw | str:
-    written = decode_json(raw, str, "view-uuid")
-    # Python takes dashes anywhere
-    return str(UUID(written)) if _UUID.fullmatch(written) else raw
+    try:
+        written = decode_json(raw, str, "view-uuid")
+        # Python takes any number of dashes
+        return str(UUID(written)) if len(written) <= _LONGEST_UUID else raw
+    except (ValueError, IllegalArgumentError):
+        return raw
 
 
 def _schema(raw: msgspec.Raw) -> _Fields:

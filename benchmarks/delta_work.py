@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.delta_logs import add_version
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, PageRequest
-from floecat.compat.pipeline import DeltaPipeline
+from floecat.delta.refresh.pipeline import DeltaPipeline
+from floecat.entries.calls import Call, PageRequest
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
 from floecat.settings import load_settings

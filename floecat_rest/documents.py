@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from floecat.catalog.calls import Labels
 from floecat.compression.gzip_members import gzip_member
 from floecat.compression.pieces import Piece
+from floecat.entries.calls import Labels
 from floecat.lru_cache import LruCache
 from floecat_rest.headers import ETAG
 

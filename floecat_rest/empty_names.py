@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar import Request
 from litestar.enums import ScopeType
 
-from floecat.catalog.names import missing_namespace, missing_table, missing_view
+from floecat.entries.names import missing_namespace, missing_table, missing_view
 from floecat.errors import BadRequestError, FloecatError, NoSuchFunctionError, NotFoundError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import TableIdentifier

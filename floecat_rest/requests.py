@@ -14,7 +14,7 @@ from litestar import Request
 from litestar.params import QueryParameter
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, Catalog, LoadedTable, LoadedView, RequestKey
+from floecat.entries.calls import Call, Catalog, LoadedTable, LoadedView, RequestKey
 from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier

@@ -12,12 +12,12 @@ from pydantic import PrivateAttr
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from floecat.compat.pipeline import DeltaPipeline
+    from floecat.connectors.scans import ConnectorScans
+    from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.events.catalog_events import CatalogEvents
     from floecat.events.lost_files import LostFiles
     from floecat.fileio.base import FileIO
     from floecat.runtime import Kernel
-    from floecat.transactions.connector_scans import ConnectorScans
     from floecat_assets.spark.sessions import SparkPlace
 
 __all__ = ["KernelResource", "SparkResource", "defs"]
@@ -60,7 +60,7 @@ class KernelResource(dg.ConfigurableResource[None]):
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
         """
-        from floecat.compat.pipeline import DeltaPipeline
+        from floecat.delta.refresh.pipeline import DeltaPipeline
 
         kernel = self.open()
         kernel.delta_loads.check_enabled()

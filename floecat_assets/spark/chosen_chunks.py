@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.chunks import ChunkManifests
-from floecat.compat.file_chunks import ChunkRunner, FileChunks
-from floecat.compat.version_builder import opened_files
+from floecat.delta.artifacts.chunk_order import ChunkRunner, FileChunks
+from floecat.delta.artifacts.manifest_chunks import ChunkManifests
+from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.refresh.version_builder import opened_files
 
 __all__ = ["ChosenChunks"]
 

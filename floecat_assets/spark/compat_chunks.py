@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from floecat.compat.artifacts import ArtifactFiles, ArtifactLostError, NameTakenError
-from floecat.compat.chunk_context import ChunkContext
-from floecat.compat.chunks import ChunkManifests, build_chunk
-from floecat.compat.file_chunks import ChunkRunner, FileChunks
+from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
+from floecat.delta.artifacts.chunk_order import ChunkRunner, FileChunks
+from floecat.delta.artifacts.manifest_chunks import ChunkManifests, build_chunk
+from floecat.delta.artifacts.version_context import ChunkContext
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations

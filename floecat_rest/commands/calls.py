@@ -12,7 +12,7 @@ import typer
 from floecat.settings import Settings
 
 if TYPE_CHECKING:
-    from floecat.catalog.calls import Call
+    from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
 __all__ = ["AccountOption", "CatalogOption", "open_call"]
@@ -39,7 +39,7 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
         NoSuchWarehouseError: there is no such catalog.
     """
     from floecat.auth.principals import Principal
-    from floecat.catalog.calls import Call
+    from floecat.entries.calls import Call
     from floecat.runtime import kernel
 
     gateway = settings.gateway

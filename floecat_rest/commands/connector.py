@@ -18,7 +18,7 @@ from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_
 from floecat_rest.commands.times import written_time
 
 if TYPE_CHECKING:
-    from floecat.transactions.connector_scans import ScanReport
+    from floecat.connectors.scans import ScanReport
 
 __all__ = ["app"]
 
@@ -72,7 +72,7 @@ def create(
     interval_ms = _interval_ms(interval)
     options = dict(_key_and_value(text) for text in option or ())
     with open_call(settings, catalog, account) as (kernel, call):
-        from floecat.catalog.connectors import NewConnector
+        from floecat.connectors.connector_service import NewConnector
 
         levels = parse_namespace(namespace) if namespace else ()
         wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar import Request
 from litestar.enums import ScopeType
 
-from floecat.catalog.etags import SnapshotsMode
+from floecat.entries.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Controller, delete, get, head, post
 from litestar.params import RawBody
 
-from floecat.catalog.calls import PageRequest
 from floecat.catalog.namespaces import NamespaceInfo, PropertiesUpdated
+from floecat.entries.calls import PageRequest
 from floecat_rest.iceberg.wire.namespaces import (
     CreateNamespaceRequest,
     ListNamespacesResponse,

@@ -7,9 +7,9 @@ from typing import Annotated
 from litestar import Controller, delete, get, head, post
 from litestar.params import FromQuery, QueryParameter, RawBody
 
-from floecat.catalog.calls import PageRequest
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.table_changes import TableChange
+from floecat.commits.commit import CreateTable
+from floecat.commits.table_changes import TableChange
+from floecat.entries.calls import PageRequest
 from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
 from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
 from floecat_rest.iceberg.wire.tables import CommitTableRequest, RegisterTableRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat.transactions.table_changes import TableChange
+from floecat.commits.table_changes import TableChange
 from floecat_rest.iceberg.wire.tables import CommitTransactionRequest
 from floecat_rest.requests import CatalogRequest
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Controller, delete, get, head, post
 from litestar.params import RawBody
 
-from floecat.catalog.calls import PageRequest
-from floecat.transactions.view_commits import CreateView
+from floecat.commits.view_commits import CreateView
+from floecat.entries.calls import PageRequest
 from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
 from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
 from floecat_rest.iceberg.wire.views import CommitViewRequest, RegisterViewRequest

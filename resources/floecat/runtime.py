@@ -8,29 +8,38 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from floecat.catalog.catalogs import CatalogService
-from floecat.catalog.connectors import ConnectorService
-from floecat.catalog.delta_loads import DeltaLoads
-from floecat.catalog.delta_tables import DeltaTableService
-from floecat.catalog.entries import Entries
-from floecat.catalog.entry_changes import EntryChanges
-from floecat.catalog.formats import TableFormats
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
-from floecat.catalog.metadata_files import MetadataFiles
 from floecat.catalog.metrics import MetricsService
-from floecat.catalog.mutations import IdempotencyKeys
 from floecat.catalog.namespaces import NamespaceService
-from floecat.catalog.paging import Paging
+from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.request_files import RequestFiles
-from floecat.catalog.resolver import Resolver
-from floecat.catalog.storage_config import StorageConfig
-from floecat.catalog.table_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.clock import Clock, SystemClock
-from floecat.compat.service import DeltaCompat
+from floecat.commits.commit import CommitService
+from floecat.commits.commit_services import CommitParts
+from floecat.commits.staging import Staging
+from floecat.commits.table_registration import RegisterService
+from floecat.commits.view_commits import ViewCommitService
+from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.scans import ConnectorScans
+from floecat.delta.artifact_purge import ArtifactPurge, owned_folders
+from floecat.delta.delta_format import DeltaLoads
+from floecat.delta.delta_table_service import DeltaTableService
+from floecat.delta.refresh.refresh_service import DeltaCompat
+from floecat.delta.registration import RegisterDeltaService
+from floecat.entries.formats import TableFormats
+from floecat.entries.idempotency_keys import IdempotencyKeys
+from floecat.entries.lookup import Entries
+from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.paging import Paging
+from floecat.entries.path_readings import Resolver
+from floecat.entries.removals import EntryChanges
+from floecat.entries.storage_config import StorageConfig
+from floecat.entries.writes import EntryWrites, Retries
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
@@ -42,25 +51,16 @@ from floecat.identifiers.separator import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.artifacts import ArtifactPurge, owned_folders
 from floecat.purge.drops import DropService
 from floecat.purge.jobs import PurgeWork, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
 from floecat.settings import Settings, StorageSettings
-from floecat.store.confirmation import Confirmation, ConfirmedTransactions
+from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
+from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
-from floecat.store.engine import Store
+from floecat.store_expiry import Expiry
 from floecat.struct_types import prepare_struct_types
-from floecat.transactions.commit import CommitService
-from floecat.transactions.connector_scans import ConnectorScans
-from floecat.transactions.expiry import Expiry
-from floecat.transactions.parts import CommitParts
-from floecat.transactions.register import RegisterService
-from floecat.transactions.register_delta import RegisterDeltaService
-from floecat.transactions.staging import Staging
-from floecat.transactions.view_commits import ViewCommitService
-from floecat.transactions.writes import EntryWrites, Retries
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
 
@@ -83,7 +83,7 @@ class Kernel:
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
             `floecat.catalog`.
         commits, view_commits, registration, delta_registration, connector_scans: services of
-            `floecat.transactions`.
+            `floecat.commits`.
         compat: makes Delta tables readable; None where that is turned off.
     """
 

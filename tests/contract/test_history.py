@@ -11,12 +11,12 @@ import pytest
 from msgspec import Raw
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.commits.table_changes import TableChange
+from floecat.entries.calls import Call, PageRequest
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.table_changes import TableChange
 from tests.contract.answers import etag_of
 from tests.contract.client import Catalog, Namespace, Table
 from tests.contract.documents import ID_AND_DATA, snapshot

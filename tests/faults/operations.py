@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from floecat.catalog.calls import Call, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.commits.view_commits import CreateView
+from floecat.entries.calls import Call, PageRequest
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.faults.consistency import local_path
 from tests.updates import decode_view_updates

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from floecat.catalog.calls import Call
-from floecat.catalog.connectors import NewConnector
+from floecat.connectors.connector_service import NewConnector
+from floecat.entries.calls import Call
 from floecat.errors import NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from floecat.catalog.calls import Call
+from floecat.entries.calls import Call
 from floecat.errors import CommitStateUnknownError, StoreUnavailableError
 from floecat.runtime import Kernel
-from floecat.store.engine import Connection
+from floecat.store.database.engine import Connection
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.faults.operations import OPERATIONS

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from floecat.catalog.calls import Call
+from floecat.entries import writes
+from floecat.entries.calls import Call
 from floecat.errors import AlreadyExistsError, FloecatError, ForbiddenError, StorageUnavailableError
 from floecat.runtime import Kernel
-from floecat.transactions import writes
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.faults.operations import OPERATIONS, Operation, state_of
 from tests.services.faults import FaultyFileIO, Kind, When

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, PageRequest
-from floecat.catalog.connectors import NewConnector
+from floecat.commits.commit import CreateTable
+from floecat.commits.table_changes import TableChange
+from floecat.commits.view_commits import CreateView
+from floecat.connectors.connector_service import NewConnector
+from floecat.entries.calls import Call, PageRequest
 from floecat.iceberg.updates import TableUpdate
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import load_settings
 from floecat.store import snapshots, tables
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.table_changes import TableChange
-from floecat.transactions.view_commits import CreateView
 from floecat_assets.defs.catalog.sensors import commit_sensor
 from floecat_assets.defs.resources import KernelResource
 from tests.clients.delta.writer import DeltaWriter

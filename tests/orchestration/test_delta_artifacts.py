@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from floecat.compat.pipeline import DeltaPipeline
-from floecat.compat.table_numbers import FileNumbers, TableNumbers
+from floecat.delta.refresh.pipeline import DeltaPipeline
+from floecat.delta.refresh.verification import FileNumbers, TableNumbers
 from floecat.errors import InvalidDeltaTableError, StorageUnavailableError
 from floecat_assets.defs.compat import assets
 from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts

@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from floecat.catalog.calls import PageRequest
-from floecat.connectors.delta import DeltaConnector
+from floecat.delta.connector import DeltaConnector
+from floecat.entries.calls import PageRequest
 from floecat.errors import StorageUnavailableError
 from floecat_assets.definitions import defs
 from floecat_assets.defs.compat.jobs import connector_scan

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import CommitOutcomeUnknownError
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import CommitOutcomeUnknownError
 
 __all__ = ["lose_answers"]
 

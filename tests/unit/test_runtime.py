@@ -10,7 +10,7 @@ HEAVY = ("alembic", "dagster", "deltalake", "fastavro", "litestar", "numpy", "pa
 
 _OPEN = """
 import sys
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 import floecat.runtime
 store = Store.open(sys.argv[1])
 store.ping()

@@ -11,7 +11,7 @@ import dagster as dg
 from floecat_assets.defs.partitions import TABLES
 
 if TYPE_CHECKING:
-    from floecat.compat.table_numbers import FileNumbers, TableNumbers
+    from floecat.delta.refresh.verification import FileNumbers, TableNumbers
 
 __all__ = ["ARTIFACTS", "check_results", "check_specs", "nothing_to_check"]
 

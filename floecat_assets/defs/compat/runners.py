@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 from floecat_assets.defs.resources import KernelResource, SparkResource
 
 if TYPE_CHECKING:
-    from floecat.compat.artifacts import ArtifactFiles
-    from floecat.compat.compat_table import CompatTable
-    from floecat.compat.file_chunks import ChunkRunner
+    from floecat.delta.artifacts.artifact_files import ArtifactFiles
+    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.refresh.delta_table import CompatTable
     from floecat_assets.spark.chosen_chunks import ChosenChunks
 
 __all__ = ["ChunkRunners"]
@@ -56,8 +56,8 @@ class ChunkRunners:
 
     def runner(self, table: CompatTable) -> ChunkRunner:
         """What builds the chunks of a table."""
-        from floecat.compat.artifacts import ArtifactFiles
-        from floecat.compat.local_chunks import local_chunks
+        from floecat.delta.artifacts.artifact_files import ArtifactFiles
+        from floecat.delta.artifacts.local_chunks import local_chunks
         from floecat_assets.spark.chosen_chunks import ChosenChunks
         from floecat_assets.spark.compat_chunks import spark_chunks
 

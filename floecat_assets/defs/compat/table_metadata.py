@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from floecat.compat.pipeline import Materialised
+from floecat.delta.refresh.pipeline import Materialised
 
 if TYPE_CHECKING:
-    from floecat.compat.table_numbers import TableNumbers
+    from floecat.delta.refresh.verification import TableNumbers
     from floecat_assets.defs.compat.runners import ChunkRunners
 
 __all__ = ["table_metadata"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from floecat.catalog.calls import Page
+from floecat.entries.calls import Page
 from floecat.identifiers.namespace import TableIdentifier
 
 __all__ = ["ListTablesResponse", "RenameTableRequest", "WireIdentifier", "list_tables"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from floecat.catalog.connectors import ConnectorInfo, NewConnector
+from floecat.connectors.connector_service import ConnectorInfo, NewConnector
+from floecat.connectors.scans import FailedTable, KnownTable, ScanReport
 from floecat.errors import BadRequestError
 from floecat.settings import Duration
-from floecat.transactions.connector_scans import FailedTable, KnownTable, ScanReport
 from floecat_rest.management.wire.tables import (
     Identifier,
     Problem,

@@ -10,13 +10,13 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
-from floecat.catalog.calls import Catalog
 from floecat.clock import Clock
+from floecat.entries.calls import Catalog
 from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, normalize_location
 from floecat.store import accounts, catalogs
-from floecat.store.engine import Store
-from floecat.store.errors import DuplicateKeyError
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import DuplicateKeyError
 
 __all__ = ["RESERVED_NAMES", "CatalogService"]
 

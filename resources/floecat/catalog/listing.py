@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from floecat.catalog.calls import Call, EntryKind, Page, PageRequest
-from floecat.catalog.names import missing_namespace
-from floecat.catalog.paging import Paging
+from floecat.entries.calls import Call, EntryKind, Page, PageRequest
+from floecat.entries.names import missing_namespace
+from floecat.entries.paging import Paging
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import namespaces, tables
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 
 __all__ = ["EntryListing"]
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from floecat.catalog.calls import Call, Catalog, LoadedTable
-from floecat.catalog.entries import Entries, Entry
-from floecat.catalog.etags import SnapshotsMode, etag_of, matches
-from floecat.catalog.formats import TableFormats
-from floecat.catalog.metadata_files import MetadataFiles
-from floecat.catalog.names import missing_table
-from floecat.catalog.storage_config import StorageConfig
 from floecat.compression.pieces import Piece
+from floecat.entries.calls import Call, Catalog, LoadedTable
+from floecat.entries.etags import SnapshotsMode, etag_of, matches
+from floecat.entries.formats import TableFormats
+from floecat.entries.lookup import Entries, Entry
+from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.names import missing_table
+from floecat.entries.storage_config import StorageConfig
 from floecat.errors import BadRequestError
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow, EntryState
 

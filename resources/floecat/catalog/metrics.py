@@ -6,14 +6,14 @@ import logging
 
 import uuid_utils.compat as uuids
 
-from floecat.catalog.calls import Call
-from floecat.catalog.names import missing_table
 from floecat.clock import Clock
+from floecat.entries.calls import Call
+from floecat.entries.names import missing_table
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import metrics, tables
+from floecat.store.database.engine import Store
 from floecat.store.documents import compress
-from floecat.store.engine import Store
 
 __all__ = ["MetricsService"]
 

@@ -8,11 +8,11 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.catalog.calls import Call, Page, PageRequest
-from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
-from floecat.catalog.names import missing_namespace
-from floecat.catalog.paging import Paging
 from floecat.clock import Clock
+from floecat.entries.calls import Call, Page, PageRequest
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.names import missing_namespace
+from floecat.entries.paging import Paging
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -22,10 +22,11 @@ from floecat.errors import (
 )
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
-from floecat.store import namespaces, transactions
-from floecat.store.confirmation import ConfirmedTransactions
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store import commit_traces as transactions
+from floecat.store import namespaces
+from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
 __all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
 

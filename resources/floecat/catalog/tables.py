@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from floecat.catalog.calls import Call, LoadedTable, Page, PageRequest
-from floecat.catalog.entry_changes import EntryChanges
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
-from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
-from floecat.catalog.names import missing_table
-from floecat.catalog.table_answers import TableAnswers
+from floecat.catalog.replayed_answers import TableAnswers
+from floecat.entries.calls import Call, LoadedTable, Page, PageRequest
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.names import missing_table
+from floecat.entries.removals import EntryChanges
 from floecat.errors import UnsupportedOperationError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
+from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import decompress
-from floecat.store.engine import Connection, Store
 
 __all__ = ["TableService"]
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from floecat.catalog.calls import Call, LoadedView, Page, PageRequest
-from floecat.catalog.entries import Entries
-from floecat.catalog.entry_changes import EntryChanges
-from floecat.catalog.etags import etag_of
 from floecat.catalog.listing import EntryListing
-from floecat.catalog.mutations import Finish, IdempotencyKeys, JsonAnswer
-from floecat.catalog.names import missing_view
-from floecat.catalog.storage_config import StorageConfig
+from floecat.entries.calls import Call, LoadedView, Page, PageRequest
+from floecat.entries.etags import etag_of
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.lookup import Entries
+from floecat.entries.names import missing_view
+from floecat.entries.removals import EntryChanges
+from floecat.entries.storage_config import StorageConfig
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
-from floecat.store.engine import Connection, Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["ViewService"]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.catalog.calls import Call
+from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 

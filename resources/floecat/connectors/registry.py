@@ -15,7 +15,7 @@ from floecat.struct_types import prepare_struct_types
 
 __all__ = ["BUILT_IN", "ConnectorRegistry"]
 
-BUILT_IN = {"delta": "floecat.connectors.delta:DeltaConnector"}
+BUILT_IN = {"delta": "floecat.delta.connector:DeltaConnector"}
 """Built-in kinds, and the classes behind them."""
 
 

@@ -1,1 +1,1 @@
-"""The Delta table format: logs, deletion vectors, and their translation to Iceberg. No I/O."""
+"""Delta tables that read as Iceberg tables: everything of Delta is here."""

@@ -13,7 +13,7 @@ from floecat.events.table_description import TableDescription
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import accounts, catalogs, commit_log
-from floecat.store.engine import Connection, Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
 

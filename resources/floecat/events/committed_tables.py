@@ -19,7 +19,7 @@ from floecat.events.table_description import TableDescription, describe
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.store import documents, tables
-from floecat.store.engine import Connection, Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["Answer", "CommittedTable", "CommittedTables", "MetadataReader"]
 

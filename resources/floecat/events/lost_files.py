@@ -15,7 +15,7 @@ import msgspec
 from floecat.errors import FileMissingError
 from floecat.fileio.locations import AllowedLocations
 from floecat.store import catalogs, tables
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 
 __all__ = ["LostFile", "LostFiles", "MetadataFileLookup"]
 

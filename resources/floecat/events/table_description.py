@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.schema import Schema
-from floecat.iceberg.types import ListType, MapType, StructType, Type
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 
 __all__ = ["Column", "TableDescription", "describe", "type_text"]
 

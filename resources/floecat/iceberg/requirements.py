@@ -8,9 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.json_values import Int32, Int64
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.partitioning import NO_PARTITION_FIELD_ID
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import NO_PARTITION_FIELD_ID
+from floecat.iceberg.values.json_values import Int32, Int64
 
 __all__ = [
     "AssertCreate",

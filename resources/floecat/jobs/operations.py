@@ -9,8 +9,8 @@ from floecat.clock import Clock
 from floecat.errors import ConflictError, NotFoundError
 from floecat.jobs.kinds import JobKind
 from floecat.store import jobs
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import DuplicateKeyError
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import JobRow
 
 __all__ = ["JobOperations"]

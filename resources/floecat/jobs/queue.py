@@ -15,7 +15,7 @@ from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
 from floecat.store import jobs
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.held_leases import LeaseLostError
 from floecat.store.jobs import JobRow
 

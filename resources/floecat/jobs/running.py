@@ -11,7 +11,7 @@ import msgspec
 
 from floecat.clock import Clock
 from floecat.store import jobs
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.held_leases import HeldLease
 from floecat.store.jobs import JobRow, Lease
 

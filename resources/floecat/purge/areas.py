@@ -22,7 +22,7 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, Location
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_file_paths
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.purge.reachable_files import MAX_FILE_BYTES

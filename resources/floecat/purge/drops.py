@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from floecat.catalog.calls import Call
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
+from floecat.entries.calls import Call
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import JobKind
 from floecat.purge.jobs import purge_job_for
 from floecat.store import jobs, tables
-from floecat.store.engine import Connection
+from floecat.store.database.engine import Connection
 
 __all__ = ["DropService"]
 

@@ -18,7 +18,7 @@ from floecat.purge.deletions import PurgeCounts
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
 from floecat.store import catalogs
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
 

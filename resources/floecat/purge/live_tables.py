@@ -23,13 +23,13 @@ from uuid import UUID
 from floecat.errors import FloecatError, InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.store import accounts, catalogs, tables
+from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
-from floecat.store.engine import Store
 from floecat.store.no_metadata import has_metadata
 
 __all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from floecat.catalog.metadata_files import MetadataFiles
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import FileMissingError
 from floecat.fileio.base import FileIO
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles

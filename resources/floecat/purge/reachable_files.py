@@ -24,8 +24,8 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_file_paths
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.snapshots import SnapshotSummary
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.location_set import LocationSet
 
 __all__ = ["MAX_FILE_BYTES", "FileKind", "ReachableFile", "ReachableFiles", "Unreadable"]

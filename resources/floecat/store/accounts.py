@@ -9,8 +9,8 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.store import schema
-from floecat.store.connections import Connection
-from floecat.store.statements import insert_if_absent
+from floecat.store.database.connections import Connection
+from floecat.store.database.statements import insert_if_absent
 
 __all__ = ["AccountRow", "ensure", "list_all"]
 

@@ -8,10 +8,15 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.store.connections import Connection, Row
-from floecat.store.errors import ForeignKeyError
-from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
-from floecat.store.names import can_exist
+from floecat.store.database.connections import Connection, Row
+from floecat.store.database.errors import ForeignKeyError
+from floecat.store.database.json_columns import (
+    decode_properties,
+    decode_texts,
+    encode_properties,
+    encode_texts,
+)
+from floecat.store.database.storable_names import can_exist
 from floecat.store.schema import catalogs as _catalogs
 
 __all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "next_commit_versions"]

@@ -9,11 +9,16 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.identifiers.namespace import Namespace
-from floecat.store.connections import Connection
-from floecat.store.json_columns import decode_properties, decode_texts, encode_properties, encode_texts
-from floecat.store.names import can_exist
+from floecat.store.database.connections import Connection
+from floecat.store.database.json_columns import (
+    decode_properties,
+    decode_texts,
+    encode_properties,
+    encode_texts,
+)
+from floecat.store.database.statements import LIMIT, NO_LIMIT
+from floecat.store.database.storable_names import can_exist
 from floecat.store.schema import connectors as _connectors
-from floecat.store.statements import LIMIT, NO_LIMIT
 
 __all__ = [
     "ConnectorRow",

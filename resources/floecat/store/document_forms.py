@@ -17,21 +17,21 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from floecat.errors import FloecatError
-from floecat.iceberg.integrity import check_integrity
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.integrity import check_integrity
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_foreign_table
 from floecat.iceberg.views.integrity import check_view_integrity
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.iceberg.views.normalization import normalize_view
 from floecat.store import documents, snapshots, tables
-from floecat.store.connections import Connection, Parameters
-from floecat.store.engine import Store
+from floecat.store.database.connections import Connection, Parameters
+from floecat.store.database.engine import Store
+from floecat.store.database.statements import LIMIT
 from floecat.store.schema import DOCUMENT_FORM, OLDER_FORM
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
 from floecat.store.snapshots import RefRow, row_of
-from floecat.store.statements import LIMIT
 
 __all__ = ["NORMALIZERS", "normalize_documents"]
 

@@ -15,9 +15,9 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.store.connections import Connection
+from floecat.store.database.connections import Connection
+from floecat.store.database.statements import LIMIT, NO_LIMIT
 from floecat.store.schema import jobs as _jobs
-from floecat.store.statements import LIMIT, NO_LIMIT
 
 __all__ = [
     "FINISHED_STATES",

@@ -11,7 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from floecat.store.connections import Connection, PerDialect
+from floecat.store.database.connections import Connection, PerDialect
 from floecat.store.schema import leases as _leases
 
 __all__ = ["acquire", "release", "renew"]

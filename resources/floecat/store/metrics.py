@@ -8,9 +8,9 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.store.connections import Connection
+from floecat.store.database.connections import Connection
+from floecat.store.database.statements import LIMIT
 from floecat.store.schema import metrics_reports as _reports
-from floecat.store.statements import LIMIT
 
 __all__ = ["MetricsReportRow", "delete_before", "insert"]
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.iceberg.snapshots import SnapshotSummary
-from floecat.store.connections import Connection
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
+from floecat.store.database.connections import Connection
 from floecat.store.schema import refs as _refs
 from floecat.store.schema import snapshots as _snapshots
 

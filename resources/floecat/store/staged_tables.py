@@ -12,10 +12,10 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.store.connections import Connection
-from floecat.store.errors import TransactionConflictError
+from floecat.store.database.connections import Connection
+from floecat.store.database.errors import TransactionConflictError
+from floecat.store.database.statements import LIMIT, insert_if_absent
 from floecat.store.schema import staged_tables as _staged
-from floecat.store.statements import LIMIT, insert_if_absent
 
 __all__ = ["StagedTableRow", "delete", "delete_expired", "find", "insert"]
 

@@ -15,16 +15,16 @@ import sqlalchemy as sa
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.connections import Connection, PerDialect
+from floecat.store.database.connections import Connection, PerDialect
+from floecat.store.database.json_columns import encode_rows
+from floecat.store.database.statements import LIMIT, NO_LIMIT
+from floecat.store.database.storable_names import can_exist
 from floecat.store.documents import is_compressed
-from floecat.store.json_columns import encode_rows
-from floecat.store.names import can_exist
 from floecat.store.no_metadata import has_metadata
 from floecat.store.schema import DOCUMENT_FORM
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
-from floecat.store.statements import LIMIT, NO_LIMIT
 
 __all__ = [
     "EntryRow",

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from floecat.catalog.calls import Call, LoadedTable
+from floecat.commits.commit import CreateTable
+from floecat.commits.table_changes import TableChange
+from floecat.entries.calls import Call, LoadedTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.table_changes import TableChange
 from tests.updates import decode_requirements, decode_updates
 
 SCHEMA = Raw(

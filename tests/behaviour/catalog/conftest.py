@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, RequestKey
+from floecat.entries.calls import Call, RequestKey
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings, StorageSettings, StoreSettings
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from floecat.catalog.calls import Call
-from floecat.compat.compat_table import CompatTable
 from floecat.connectors.registrations import TableRegistration
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.refresh.delta_table import CompatTable
+from floecat.entries.calls import Call
 from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
-from floecat.store import delta_tables, tables
+from floecat.store import tables
+from floecat.store.database.engine import Connection
 from floecat.store.documents import compress
-from floecat.store.engine import Connection
 from floecat.store.tables import EntryRow
 
 __all__ = ["SetEngine", "delta_log", "engine_of", "register"]

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call, LoadedTable, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.entries.calls import Call, LoadedTable, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
     CommitFailedError,
@@ -24,7 +25,6 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.runtime import Kernel
-from floecat.transactions.commit import CreateTable
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.services.faults import FaultyFileIO

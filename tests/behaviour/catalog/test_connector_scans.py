@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from floecat.catalog.calls import Call, PageRequest
-from floecat.catalog.connectors import NewConnector
+from floecat.connectors.connector_service import NewConnector
 from floecat.connectors.registrations import TableRegistration
+from floecat.connectors.scans import ScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
+from floecat.delta import delta_rows as delta_tables
+from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -26,8 +28,7 @@ from floecat.errors import (
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
-from floecat.store import connectors, delta_tables, jobs
-from floecat.transactions.connector_scans import ScanReport
+from floecat.store import connectors, jobs
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register

@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeAlias
 import pytest
 from msgspec import Raw
 
-from floecat.catalog.calls import Call, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.commits.view_commits import CreateView
+from floecat.entries.calls import Call, PageRequest
 from floecat.runtime import Kernel
-from floecat.transactions.commit import CreateTable
-from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy

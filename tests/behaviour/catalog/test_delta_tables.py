@@ -9,7 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from floecat.catalog.calls import Call, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.delta_rows import DeltaTableRow
+from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -32,11 +35,9 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import DeltaCompatSettings
-from floecat.store import delta_tables, tables
-from floecat.store.delta_tables import DeltaTableRow
+from floecat.store import tables
 from floecat.store.no_metadata import no_metadata_location
 from floecat.store.tables import EntryRow
-from floecat.transactions.commit import CreateTable
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register

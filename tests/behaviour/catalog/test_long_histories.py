@@ -11,9 +11,9 @@ from urllib.parse import urlparse
 
 import pytest
 
-from floecat.catalog.calls import Call, LoadedTable
 from floecat.compression import gzip_members
 from floecat.compression.pieces import Piece, PieceCompressor
+from floecat.entries.calls import Call, LoadedTable
 from floecat.runtime import Kernel
 from floecat.store import documents
 from tests.behaviour.catalog.changes import append, change, create, set_property, table

@@ -9,10 +9,10 @@ from urllib.parse import urlparse
 import pytest
 from msgspec import Raw
 
-from floecat.catalog.calls import Call, LoadedTable
+from floecat.commits.view_commits import CreateView
+from floecat.entries.calls import Call, LoadedTable
 from floecat.errors import ConflictError, NoSuchTableError
 from floecat.runtime import Kernel
-from floecat.transactions.view_commits import CreateView
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.view_documents import view_version
 

@@ -10,7 +10,8 @@ from urllib.parse import urlparse
 import msgspec
 import pytest
 
-from floecat.catalog.calls import Call, LoadedTable, PageRequest
+from floecat.commits.commit import CreateTable
+from floecat.entries.calls import Call, LoadedTable, PageRequest
 from floecat.errors import (
     BadRequestError,
     IllegalArgumentError,
@@ -21,7 +22,6 @@ from floecat.errors import (
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.store import page_tokens
-from floecat.transactions.commit import CreateTable
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.view_documents import view_document, view_version
 

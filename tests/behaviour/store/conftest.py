@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.schema import metadata
 from tests.behaviour.store.rows import add_catalog, add_namespace

@@ -15,8 +15,8 @@ from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
 from floecat.store import accounts, catalogs, namespaces, schema, tables
 from floecat.store.commit_log import CommitLogEntry
+from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import compress
-from floecat.store.engine import Connection, Store
 from floecat.store.snapshots import RefRow
 
 __all__ = [

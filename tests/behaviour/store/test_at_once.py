@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from floecat.errors import StoreUnavailableError
 from floecat.store import tables
-from floecat.store.at_once import AtOnceConnection
+from floecat.store.database.engine import Store
+from floecat.store.database.nonblocking_reads import AtOnceConnection
 from floecat.store.documents import compress
-from floecat.store.engine import Store
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.schema import accounts
 from tests.behaviour.store.rows import add_catalog, add_namespace, entry_of, swap

@@ -10,8 +10,8 @@ import uuid_utils.compat as uuids
 
 from floecat.store import accounts, catalogs, commit_log
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once, log_entry
 
 

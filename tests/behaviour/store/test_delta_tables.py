@@ -7,12 +7,13 @@ import pytest
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.delta_rows import DeltaTableRow
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors, delta_tables, tables
-from floecat.store.delta_tables import DeltaTableRow
+from floecat.store import connectors, tables
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError, StoreFaultError
 from floecat.store.documents import compress
-from floecat.store.engine import Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError, StoreFaultError
 from floecat.store.namespaces import NamespaceRow
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, entry_of
 from tests.behaviour.store.test_connectors import connector_of

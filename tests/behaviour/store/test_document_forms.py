@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from floecat.store import document_forms, snapshots, tables
+from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
 from floecat.store.documents import decompress
-from floecat.store.engine import Store
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.schema import DOCUMENT_FORM
 from tests.behaviour.store.rows import add_entry, refs_of, swap

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.store import accounts, idempotency, schema
-from floecat.store.engine import Connection, Store
+from floecat.store.database.engine import Connection, Store
 from floecat.store.idempotency import Claimed, ClaimResult, Finished, HashMismatch, InProgress, Scope
 from tests.behaviour.store.rows import NOW_MS, at_once
 

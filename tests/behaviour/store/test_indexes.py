@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 import floecat.store
-from floecat.store.connections import PerDialect
-from floecat.store.engine import Store
+from floecat.store.database.connections import PerDialect
+from floecat.store.database.engine import Store
 
 READS_EVERYTHING = {
     "accounts._LIST",  # few rows

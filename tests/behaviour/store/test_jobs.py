@@ -9,8 +9,8 @@ import uuid_utils.compat as uuids
 
 from floecat.store import jobs
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Store
-from floecat.store.errors import DuplicateKeyError
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import JobRow, Lease
 from tests.behaviour.store.rows import NOW_MS, at_once
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid_utils.compat as uuids
 
 from floecat.store import leases
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from tests.behaviour.store.rows import NOW_MS, at_once
 
 ANNA, BOB = uuids.uuid7(), uuids.uuid7()

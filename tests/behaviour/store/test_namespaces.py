@@ -9,8 +9,8 @@ import uuid_utils.compat as uuids
 from floecat.identifiers.encoding import physical_name
 from floecat.store import namespaces, tables
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.namespaces import NamespaceRow
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, at_once
 

@@ -11,8 +11,8 @@ import uuid_utils.compat as uuids
 
 from floecat.errors import StoreUnavailableError
 from floecat.store import accounts
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import CommitOutcomeUnknownError, ConnectionLostError
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import CommitOutcomeUnknownError, ConnectionLostError
 from tests.behaviour.store.rows import NOW_MS, at_once
 from tests.services.postgres import PostgresServer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store.engine import Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.snapshots import (
     RefRow,

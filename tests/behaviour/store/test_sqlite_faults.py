@@ -14,9 +14,9 @@ import uuid_utils.compat as uuids
 
 from floecat.errors import SettingsError, StoreUnavailableError
 from floecat.store import accounts
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import StoreFaultError
 from floecat.store.documents import compress
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import StoreFaultError
 from floecat.store.tables import insert
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace, entry_of
 
@@ -90,8 +90,8 @@ _FAILING_COMMIT = """
 import os, resource, sys
 import uuid_utils.compat as uuids
 from floecat.store import accounts
-from floecat.store.engine import Store
-from floecat.store.errors import CommitOutcomeUnknownError
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import CommitOutcomeUnknownError
 
 store = Store.open(sys.argv[1])
 kept, lost = uuids.uuid7(), uuids.uuid7()

@@ -8,8 +8,8 @@ import uuid_utils.compat as uuids
 
 from floecat.store import staged_tables
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Store
-from floecat.store.errors import ForeignKeyError
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import ForeignKeyError
 from floecat.store.staged_tables import StagedTableRow
 from tests.behaviour.store.rows import NOW_MS, at_once
 

@@ -11,9 +11,9 @@ import uuid_utils.compat as uuids
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import snapshots, tables
 from floecat.store.catalogs import CatalogRow
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.documents import decompress
-from floecat.store.engine import Store
-from floecat.store.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.tables import EntryRow, EntryState
 from tests.behaviour.store.rows import (

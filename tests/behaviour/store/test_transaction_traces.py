@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid_utils.compat as uuids
 
-from floecat.store import commit_log, transactions
-from floecat.store.engine import Store
+from floecat.store import commit_log
+from floecat.store import commit_traces as transactions
+from floecat.store.database.engine import Store
 from tests.behaviour.store.rows import NOW_MS, add_catalog, log_entry
 
 

@@ -17,8 +17,8 @@ from floecat.errors import BadRequestError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import accounts, catalogs, leases, namespaces, tables
 from floecat.store.catalogs import CatalogRow
-from floecat.store.engine import Connection, Store
-from floecat.store.errors import (
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import (
     DuplicateKeyError,
     ForeignKeyError,
     StoreFaultError,
@@ -281,7 +281,7 @@ _FORK = """
 import os, sys
 import uuid_utils.compat as uuids
 from floecat.store import accounts, tables
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 
 def read_at_once():
     assert store.at_once is None or tables.state(store.at_once, ours) is None

@@ -19,7 +19,7 @@ from alembic.script import ScriptDirectory
 from floecat.errors import SettingsError
 from floecat.purge.jobs import PurgePayload
 from floecat.store import accounts, jobs, tables
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
 from floecat.store.schema import metadata
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace
@@ -199,7 +199,7 @@ def test_open_purge_jobs_survive_the_upgrade(empty_store: Store, backend: str) -
 
 
 def test_several_processes_upgrade_at_once(empty_store: Store, empty_url: str) -> None:
-    program = "import sys; from floecat.store.engine import Store; Store.open(sys.argv[1]).upgrade()"
+    program = "import sys; from floecat.store.database.engine import Store; Store.open(sys.argv[1]).upgrade()"
     processes = [
         subprocess.Popen([sys.executable, "-c", program, empty_url], stderr=subprocess.PIPE) for _ in range(4)
     ]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.connectors import delta_log_reader
-from floecat.connectors.delta_log import DeltaLog
-from floecat.delta.damage import DamagedFiles
+from floecat.delta.log import log_reader as delta_log_reader
+from floecat.delta.log.damage import DamagedFiles
+from floecat.delta.log.delta_log import DeltaLog
 from floecat.errors import (
     ForbiddenError,
     InvalidDeltaTableError,
@@ -21,7 +21,7 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from floecat.fileio.locations import AllowedLocations
-from tests.unit.connectors.test_delta_log import UUID, LogOnDisk
+from tests.unit.delta.log.test_delta_log import UUID, LogOnDisk
 from tests.unit.delta.log_lines import (
     PARTITIONED,
     PROTOCOL,

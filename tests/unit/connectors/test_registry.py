@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from floecat.connectors.delta import DeltaConnector
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ConnectorSource
+from floecat.delta.connector import DeltaConnector
 from floecat.errors import BadRequestError, SettingsError
 
 
@@ -37,7 +37,7 @@ def test_a_kind_of_the_operator() -> None:
     assert registry.get(OWN) is OwnConnector
 
 
-@pytest.mark.parametrize("kind", ["hudi", "", "os:system", "floecat.connectors.delta:DeltaConnector"])
+@pytest.mark.parametrize("kind", ["hudi", "", "os:system", "floecat.delta.connector:DeltaConnector"])
 def test_nothing_else_is_imported(kind: str) -> None:
     with pytest.raises(BadRequestError, match=r"Unknown kind of connector: .*known: delta"):
         ConnectorRegistry().get(kind)

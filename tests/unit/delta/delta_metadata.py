@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from floecat.delta.actions import Metadata
+from floecat.delta.protocol.actions import Metadata
 
 _COLUMN_MAPPING = "delta.columnMapping"
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from floecat.delta.deletion_vectors import DeletionVector, check, position_chunks
+from floecat.delta.vectors.deletion_vectors import DeletionVector, check, position_chunks
 from floecat.errors import InvalidDeltaTableError
 
 MAGIC = bytes.fromhex("d1d33964")

@@ -12,7 +12,7 @@ from floecat.errors import StorageUnavailableError
 from floecat.events.committed_tables import CommittedTable, CommittedTables
 from floecat.events.table_description import TableDescription
 from floecat.fileio.locations import AllowedLocations
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 
 DOCUMENT = (
     b'{"format-version":1,"table-uuid":"2b7d3a9e-0000-4000-8000-000000000001","location":"s3://lake/t",'

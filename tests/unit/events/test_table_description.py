@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from floecat.events.table_description import type_text
-from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.schemas.schema import parse_schema
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import pyarrow as pa
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.manifests.writer import EncodedManifest, ManifestRows, write_manifest
-from floecat.iceberg.partitioning import PartitionField, PartitionSpec
-from floecat.iceberg.schema import Schema, parse_schema
-from floecat.iceberg.types import PrimitiveType, parse_primitive
+from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
+from floecat.iceberg.schemas.schema import Schema, parse_schema
+from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 
 __all__ = [
     "METRICS",

@@ -7,7 +7,7 @@ from typing import Any
 
 from floecat.iceberg.builder.metadata_builder import apply_updates
 from floecat.iceberg.builder.table_builder import AppliedUpdates
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.updates import decode_updates
 
 BASE_MS = 1_700_000_000_000

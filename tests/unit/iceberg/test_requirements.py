@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.requirements import check_requirements
 from tests.unit.iceberg.table_documents import UUID, document, empty, encode, parse
 from tests.updates import decode_requirements

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from floecat.catalog.metadata_files import MetadataFiles
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations

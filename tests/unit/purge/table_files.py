@@ -13,7 +13,7 @@ from typing import Any
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.live_tables import LiveTable
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call
+from floecat.entries.calls import Call
 from floecat.iceberg.normalization import normalize_table
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from floecat.catalog.metadata_files import MetadataFiles
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.object_options import ObjectStoreOptions

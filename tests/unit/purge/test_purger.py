@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from floecat.catalog.metadata_files import MetadataFiles
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import InvalidMetadataError, LocationNotAllowedError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO

@@ -8,7 +8,7 @@ import pytest
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.reachable_files import FileKind, ReachableFile, ReachableFiles
 from tests.unit.iceberg.manifest_bytes import entry
 from tests.unit.purge.table_files import TableFiles

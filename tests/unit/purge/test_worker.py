@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.catalog.metadata_files import MetadataFiles
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
@@ -23,8 +23,8 @@ from floecat.purge.jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, pu
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
 from floecat.store import accounts, catalogs, jobs, namespaces, tables
+from floecat.store.database.engine import Store
 from floecat.store.documents import compress
-from floecat.store.engine import Store
 from floecat.store.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 

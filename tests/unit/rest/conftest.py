@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 
 from floecat.runtime import Kernel, kernel
 from floecat.settings import Settings, StorageSettings
-from floecat.store.engine import Store
+from floecat.store.database.engine import Store
 from floecat_rest.app import create_app
 
 SCHEMA = {

@@ -20,7 +20,7 @@ import pytest
 
 import floecat
 from floecat.auth.principals import Principal
-from floecat.catalog.calls import Call
+from floecat.entries.calls import Call
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from floecat.delta.field_ids import PhysicalPath
+from floecat.delta.translation.column_ids import PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.iceberg.json_values import JsonObject, encode_json
 from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
-from floecat.iceberg.types import ListType, MapType, StructType, Type
+from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
+from floecat.iceberg.values.json_values import JsonObject, encode_json
 
 __all__ = ["name_mapping", "resolved_schemas"]
 

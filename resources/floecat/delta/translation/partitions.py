@@ -41,7 +41,7 @@ def partition_values(files: pa.Table, schema: TranslatedSchema) -> pa.StructArra
     """The partition of each file, typed.
 
     Args:
-        files: files with a column `partition_values`, as `floecat.delta.file_tables` describes it.
+        files: files with a column `partition_values`, as `floecat.delta.log.file_tables` describes it.
         schema: schema of the version.
 
     Returns:

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from floecat.delta.field_ids import FieldIds, PhysicalPath, Slot, slots_of
-from floecat.delta.schemas import (
+from floecat.delta.log.action_schemas import (
     DeltaArray,
     DeltaField,
     DeltaMap,
@@ -29,13 +28,14 @@ from floecat.delta.schemas import (
     parse_delta_schema,
     physical_name,
 )
+from floecat.delta.translation.column_ids import FieldIds, PhysicalPath, Slot, slots_of
 from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, UnsupportedDeltaTableError
-from floecat.iceberg.json_values import JsonObject, encode_json
-from floecat.iceberg.schema import Schema, parse_schema
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.schema import Schema, parse_schema
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.json_values import JsonObject, encode_json
 
 if TYPE_CHECKING:
-    from floecat.delta.actions import Metadata
+    from floecat.delta.protocol.actions import Metadata
 
 __all__ = [
     "LeafColumn",

@@ -49,7 +49,7 @@ def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
     """Metrics of some files.
 
     Args:
-        files: columns of `floecat.delta.file_tables.files_schema`; statistics have physical names.
+        files: columns of `floecat.delta.log.file_tables.files_schema`; statistics have physical names.
         schema: the schema of the version. Bounds have its types, whatever the column was when a file was
             written.
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.translation.statistics_longs import longs_array
 from floecat.iceberg.file_metrics import ColumnMetrics
-from floecat.iceberg.single_values import encode
+from floecat.iceberg.schemas.single_values import encode
 
 if TYPE_CHECKING:
     from floecat.delta.translation.schema import LeafColumn

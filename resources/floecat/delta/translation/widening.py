@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from floecat.delta.schemas import (
+from floecat.delta.log.action_schemas import (
     DeltaArray,
     DeltaMap,
     DeltaStruct,
@@ -21,7 +21,7 @@ from floecat.delta.schemas import (
 from floecat.errors import UnsupportedDeltaTableError
 
 if TYPE_CHECKING:
-    from floecat.delta.actions import Metadata
+    from floecat.delta.protocol.actions import Metadata
     from floecat.delta.translation.schema import TranslatedSchema
 
 __all__ = ["check_type_changes", "check_widening"]

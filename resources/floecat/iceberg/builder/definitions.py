@@ -7,9 +7,9 @@ from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
-from floecat.iceberg.json_values import MAX_INT32
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
+from floecat.iceberg.values.json_values import MAX_INT32
 
 __all__ = ["DefinitionList"]
 

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable
 from typing import Final, TypeAlias
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.schema import Schema
-from floecat.iceberg.types import PrimitiveType, Type
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.types import PrimitiveType, Type
 
 __all__ = ["HIGHEST_FIELD_ID", "FieldHistory"]
 

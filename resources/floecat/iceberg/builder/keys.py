@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from floecat.iceberg.encryption_keys import (
+from floecat.iceberg.metadata.encryption_keys import (
     check_encryption_key,
     parse_encryption_key,
     parse_encryption_keys,
 )
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
-from floecat.iceberg.json_values import RawJson, take_json
-from floecat.iceberg.keyed_elements import KeyedElements
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment, split_array
+from floecat.iceberg.values.json_values import RawJson, take_json
+from floecat.iceberg.values.keyed_elements import KeyedElements
 
 __all__ = ["EncryptionKeyChanges"]
 

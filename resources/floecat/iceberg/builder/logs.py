@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.json_arrays import Fragment, append_elements, array_of, split_array
-from floecat.iceberg.json_values import encode_json
-from floecat.iceberg.metadata_logs import MetadataLogEntry
+from floecat.iceberg.metadata.metadata_logs import MetadataLogEntry
+from floecat.iceberg.values.json_arrays import Fragment, append_elements, array_of, split_array
+from floecat.iceberg.values.json_values import encode_json
 
 __all__ = ["append_metadata_log"]
 

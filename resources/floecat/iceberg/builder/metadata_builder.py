@@ -13,17 +13,16 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.table_builder import AppliedUpdates, TableMetadataBuilder
-from floecat.iceberg.json_values import RawJson, encode_json, is_null
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, parse_partition_spec
-from floecat.iceberg.properties import (
+from floecat.iceberg.metadata.properties import (
     DEFAULT_FORMAT_VERSION,
     check_new_table_properties,
     persisted_properties,
     requested_format_version,
 )
-from floecat.iceberg.schema import assign_fresh_ids
-from floecat.iceberg.sorting import UNSORTED, SortOrder, parse_sort_order
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, parse_partition_spec
+from floecat.iceberg.schemas.schema import assign_fresh_ids
+from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
 from floecat.iceberg.updates import (
     LAST_ADDED,
     AddPartitionSpec,
@@ -37,6 +36,7 @@ from floecat.iceberg.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
+from floecat.iceberg.values.json_values import RawJson, encode_json, is_null
 
 __all__ = ["AppliedUpdates", "apply_updates", "new_table_metadata"]
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from floecat.iceberg.partitioning import PartitionField, PartitionSpec
-from floecat.iceberg.transforms import VOID
+from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
+from floecat.iceberg.schemas.transforms import VOID
 
 __all__ = ["PartitionFieldIndex"]
 

@@ -7,10 +7,8 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definitions import DefinitionList
 from floecat.iceberg.builder.partition_field_index import PartitionFieldIndex
-from floecat.iceberg.json_arrays import Fragment
-from floecat.iceberg.json_values import MAX_INT32, RawJson, encode_json
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.partitioning import (
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import (
     FIRST_PARTITION_FIELD_ID,
     NO_PARTITION_FIELD_ID,
     PartitionField,
@@ -19,8 +17,10 @@ from floecat.iceberg.partitioning import (
     check_partition_spec,
     parse_partition_spec,
 )
-from floecat.iceberg.schema import Schema
+from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.updates import LAST_ADDED
+from floecat.iceberg.values.json_arrays import Fragment
+from floecat.iceberg.values.json_values import MAX_INT32, RawJson, encode_json
 
 __all__ = ["PartitionSpecChanges"]
 

@@ -6,12 +6,12 @@ from collections.abc import Set
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.snapshots import SnapshotChanges
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
-from floecat.iceberg.json_values import encode_json
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_header import NO_SNAPSHOT_ID
-from floecat.iceberg.metadata_logs import CLOCK_SKEW_MS, SnapshotLogEntry, last_snapshot_log_entry
-from floecat.iceberg.refs import MAIN_BRANCH, SnapshotRef, check_ref
+from floecat.iceberg.metadata.metadata_header import NO_SNAPSHOT_ID
+from floecat.iceberg.metadata.metadata_logs import CLOCK_SKEW_MS, SnapshotLogEntry, last_snapshot_log_entry
+from floecat.iceberg.metadata.refs import MAIN_BRANCH, SnapshotRef, check_ref
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment, append_elements, array_of, split_array
+from floecat.iceberg.values.json_values import encode_json
 
 __all__ = ["RefChanges"]
 

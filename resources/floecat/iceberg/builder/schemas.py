@@ -7,13 +7,13 @@ from collections.abc import Container
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definitions import DefinitionList
 from floecat.iceberg.builder.field_history import FieldHistory
-from floecat.iceberg.json_arrays import Fragment
-from floecat.iceberg.json_values import RawJson, encode_json
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.new_columns import check_new_columns
-from floecat.iceberg.reader_limits import check_numbers
-from floecat.iceberg.schema import Schema, parse_schema
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.new_columns import check_new_columns
+from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.updates import LAST_ADDED
+from floecat.iceberg.values.json_arrays import Fragment
+from floecat.iceberg.values.json_values import RawJson, encode_json
+from floecat.iceberg.values.reader_limits import check_numbers
 
 __all__ = ["SchemaChanges"]
 

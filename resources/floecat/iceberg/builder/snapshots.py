@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Set
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment
-from floecat.iceberg.json_values import RawJson, encode_json
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.snapshots import NewSnapshot, SnapshotIndex, SnapshotSummary, read_new_snapshot
+from floecat.iceberg.metadata.snapshots import NewSnapshot, SnapshotIndex, SnapshotSummary, read_new_snapshot
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment
+from floecat.iceberg.values.json_values import RawJson, encode_json
 
 __all__ = ["SnapshotChanges"]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definitions import DefinitionList
-from floecat.iceberg.json_arrays import Fragment
-from floecat.iceberg.json_values import RawJson, encode_json
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.schema import Schema
-from floecat.iceberg.sorting import (
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.sorting import (
     FIRST_SORT_ORDER_ID,
     UNSORTED,
     SortOrder,
@@ -16,6 +14,8 @@ from floecat.iceberg.sorting import (
     parse_sort_order,
 )
 from floecat.iceberg.updates import LAST_ADDED
+from floecat.iceberg.values.json_arrays import Fragment
+from floecat.iceberg.values.json_values import RawJson, encode_json
 
 __all__ = ["SortOrderChanges"]
 

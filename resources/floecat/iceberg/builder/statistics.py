@@ -6,11 +6,15 @@ from collections.abc import Set
 
 import msgspec
 
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment, split_array
-from floecat.iceberg.json_values import RawJson, decode_json, take_json
-from floecat.iceberg.keyed_elements import KeyedElements
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile, check_statistics_file
+from floecat.iceberg.metadata.statistics_files import (
+    PartitionStatisticsFile,
+    StatisticsFile,
+    check_statistics_file,
+)
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment, split_array
+from floecat.iceberg.values.json_values import RawJson, decode_json, take_json
+from floecat.iceberg.values.keyed_elements import KeyedElements
 
 __all__ = ["StatisticsChanges"]
 

@@ -17,13 +17,9 @@ from floecat.iceberg.builder.schemas import SchemaChanges
 from floecat.iceberg.builder.snapshots import SnapshotChanges
 from floecat.iceberg.builder.sorting import SortOrderChanges
 from floecat.iceberg.builder.statistics import StatisticsChanges
-from floecat.iceberg.json_arrays import EMPTY_ARRAY, Fragment
-from floecat.iceberg.json_values import encode_json, is_null
-from floecat.iceberg.locations import strip_trailing_slash
-from floecat.iceberg.metadata import TableMetadata
-from floecat.iceberg.metadata_header import read_header
-from floecat.iceberg.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
-from floecat.iceberg.properties import (
+from floecat.iceberg.metadata.metadata_header import read_header
+from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
+from floecat.iceberg.metadata.properties import (
     MAX_FORMAT_VERSION,
     RESERVED_PROPERTIES,
     check_format_version,
@@ -31,10 +27,14 @@ from floecat.iceberg.properties import (
     previous_versions_max,
     requested_format_version,
 )
-from floecat.iceberg.snapshots import SnapshotSummary
-from floecat.iceberg.sorting import UNSORTED, check_sort_order
-from floecat.iceberg.statistics_files import PartitionStatisticsFile, StatisticsFile
-from floecat.iceberg.stored_texts import check_stored_text
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
+from floecat.iceberg.metadata.statistics_files import PartitionStatisticsFile, StatisticsFile
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
+from floecat.iceberg.schemas.sorting import UNSORTED, check_sort_order
+from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment
+from floecat.iceberg.values.json_values import encode_json, is_null
+from floecat.iceberg.values.stored_texts import check_stored_text
 
 __all__ = ["AppliedUpdates", "TableMetadataBuilder"]
 

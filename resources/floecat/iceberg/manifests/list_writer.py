@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from floecat.iceberg.avro.container import BlockWriter, encode_container
-from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, ManifestFile
 from floecat.iceberg.manifests.schema import manifest_list_schema
+from floecat.iceberg.values.json_values import encode_json
 
 __all__ = ["RowIds", "assign_row_ids", "write_manifest_list"]
 

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from floecat.iceberg.avro.columns import Cells, optional, strings, varints
 from floecat.iceberg.avro.string_columns import StringColumn
 from floecat.iceberg.manifests.lists import PartitionSummary
-from floecat.iceberg.partitioning import PartitionSpec
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.partitioning import PartitionSpec
+from floecat.iceberg.schemas.types import PrimitiveType
 
 __all__ = ["decimal_length", "partition_cells", "partition_struct", "summarize_partitions"]
 

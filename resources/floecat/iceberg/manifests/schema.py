@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from floecat.iceberg.manifests.partition_columns import decimal_length
-from floecat.iceberg.partitioning import PartitionSpec
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.partitioning import PartitionSpec
+from floecat.iceberg.schemas.types import PrimitiveType
 
 __all__ = ["AvroSchema", "manifest_list_schema", "manifest_schema", "sanitize_name"]
 

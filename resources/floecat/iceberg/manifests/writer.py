@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from floecat.iceberg.avro.container import BlockWriter, encode_container
 from floecat.iceberg.avro.string_columns import Int64s
-from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.manifests.entries import encode_entries
 from floecat.iceberg.manifests.index import CONTENT_NAMES, INDEX_KEY, ManifestIndex, index_entries
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
@@ -20,9 +19,10 @@ from floecat.iceberg.manifests.partition_columns import partition_struct
 from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus
 from floecat.iceberg.manifests.rows import ManifestRows
 from floecat.iceberg.manifests.schema import manifest_schema
-from floecat.iceberg.partitioning import PartitionSpec
-from floecat.iceberg.schema import Schema
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.partitioning import PartitionSpec
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.json_values import encode_json
 
 __all__ = ["EncodedManifest", "ManifestRows", "write_manifest"]
 

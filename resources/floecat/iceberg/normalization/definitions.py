@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json
 from floecat.iceberg.normalization.values import Rewrite, each, integer, is_string, keep, object_of, renamed
-from floecat.iceberg.partitioning import FIRST_PARTITION_FIELD_ID
-from floecat.iceberg.schema import parse_schema
-from floecat.iceberg.transforms import normalize_transform, only_source
+from floecat.iceberg.schemas.partitioning import FIRST_PARTITION_FIELD_ID
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.schemas.transforms import normalize_transform, only_source
+from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json
 
 __all__ = [
     "canonical",

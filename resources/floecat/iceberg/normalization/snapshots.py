@@ -11,16 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.integers import int32_of
-from floecat.iceberg.json_arrays import array_of
-from floecat.iceberg.json_values import (
-    Int32,
-    Int64,
-    RawJson,
-    decode_fields,
-    decode_json,
-    encode_json,
-)
+from floecat.iceberg.metadata.snapshots import OPERATIONS
 from floecat.iceberg.normalization.values import (
     check_keys_once,
     each,
@@ -32,7 +23,16 @@ from floecat.iceberg.normalization.values import (
     object_of,
     text,
 )
-from floecat.iceberg.snapshots import OPERATIONS
+from floecat.iceberg.values.integers import int32_of
+from floecat.iceberg.values.json_arrays import array_of
+from floecat.iceberg.values.json_values import (
+    Int32,
+    Int64,
+    RawJson,
+    decode_fields,
+    decode_json,
+    encode_json,
+)
 
 __all__ = ["ORIGINAL_OPERATION", "normalize_snapshots"]
 

@@ -11,12 +11,11 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.assigned_ids import counters
-from floecat.iceberg.json_arrays import Fragment, fragment_bytes, split_array
-from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json
-from floecat.iceberg.locations import strip_trailing_slash
-from floecat.iceberg.metadata import TableMetadata, split_document
-from floecat.iceberg.metadata_logs import MetadataLogEntry, SnapshotLogEntry
+from floecat.iceberg.metadata.assigned_ids import counters
+from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
+from floecat.iceberg.metadata.metadata_logs import MetadataLogEntry, SnapshotLogEntry
+from floecat.iceberg.metadata.refs import MAIN_BRANCH
+from floecat.iceberg.metadata.table_metadata import TableMetadata, split_document
 from floecat.iceberg.normalization.definitions import (
     canonical,
     normalize_partition_field,
@@ -40,8 +39,9 @@ from floecat.iceberg.normalization.values import (
     rewritten,
     text,
 )
-from floecat.iceberg.refs import MAIN_BRANCH
-from floecat.iceberg.sorting import UNSORTED
+from floecat.iceberg.schemas.sorting import UNSORTED
+from floecat.iceberg.values.json_arrays import Fragment, fragment_bytes, split_array
+from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json
 
 __all__ = ["normalize_table", "read_foreign_table", "read_metadata_file"]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_arrays import array_of
-from floecat.iceberg.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
+from floecat.iceberg.values.json_arrays import array_of
+from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
 
 __all__ = [
     "Rewrite",

@@ -25,7 +25,7 @@ from floecat.iceberg.parquet.schema_elements import SCHEMA_FIELDS
 from floecat.iceberg.parquet.statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
 from floecat.iceberg.parquet.vectorization import ENCODING_FIELDS, reads_vectorized
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.types import PrimitiveType
 
 __all__ = [
     "TAIL_LENGTH",

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from floecat.iceberg.parquet.schema import ParquetColumn
 from floecat.iceberg.parquet.string_bounds import successor
-from floecat.iceberg.single_values import encode_one
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.single_values import encode_one
+from floecat.iceberg.schemas.types import PrimitiveType
 
 __all__ = ["STATISTICS_FIELDS", "ColumnFooter", "column_footer"]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.locations import metadata_file_name, strip_trailing_slash
+from floecat.iceberg.metadata.metadata_locations import metadata_file_name, strip_trailing_slash
 from floecat.iceberg.views.definitions import ViewSchemas, ViewVersions
 from floecat.iceberg.views.metadata import (
     SUPPORTED_VIEW_FORMAT_VERSION,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_values import MAX_INT32
-from floecat.iceberg.new_columns import check_new_columns
-from floecat.iceberg.reader_limits import check_numbers
-from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.schemas.new_columns import check_new_columns
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.values.json_values import MAX_INT32
+from floecat.iceberg.values.reader_limits import check_numbers
 from floecat.iceberg.views.metadata import ViewSchema, ViewVersion
 from floecat.iceberg.views.updates import LAST_ADDED
 from floecat.iceberg.views.versions import check_new_version

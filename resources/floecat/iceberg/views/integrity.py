@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.json_values import is_null
-from floecat.iceberg.new_columns import check_default_forms
-from floecat.iceberg.readability import check_schema_readable
-from floecat.iceberg.reader_limits import check_numbers
-from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.metadata.readability import check_schema_readable
+from floecat.iceberg.schemas.new_columns import check_default_forms
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.values.json_values import is_null
+from floecat.iceberg.values.reader_limits import check_numbers
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.iceberg.views.versions import check_representations
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.json_values import Int32, Int64
+from floecat.iceberg.values.json_values import Int32, Int64
 
 __all__ = [
     "SUPPORTED_VIEW_FORMAT_VERSION",

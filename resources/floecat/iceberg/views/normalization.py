@@ -13,8 +13,8 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.json_values import decode_fields, decode_json, encode_json, is_null
-from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.values.json_values import decode_fields, decode_json, encode_json, is_null
 
 __all__ = ["normalize_version", "normalize_view"]
 

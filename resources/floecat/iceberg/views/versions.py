@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.integers import int32_of
-from floecat.iceberg.reader_limits import check_numbers
+from floecat.iceberg.values.integers import int32_of
+from floecat.iceberg.values.reader_limits import check_numbers
 from floecat.iceberg.views.metadata import VersionLogEntry, ViewSchema, ViewVersion
 from floecat.iceberg.views.normalization import normalize_version
 

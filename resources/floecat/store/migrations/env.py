@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates over the connection that `floecat.store.upgrade` hands in."""
+"""Alembic's entry: migrates over the connection that `floecat.store.database.upgrade` hands in."""
 
 from alembic import context
 

@@ -16,7 +16,7 @@ from floecat.runtime import open_kernel, prepare_store
 from floecat.settings import load_settings
 from floecat_assets.spark.compat_chunks import spark_chunks
 from floecat_assets.spark.sessions import SparkPlace, open_session
-from tests.behaviour.compat.conftest import Lake, delta_table
+from tests.behaviour.delta.conftest import Lake, delta_table
 from tests.unit.assets.spark.test_compat_chunks import OPEN_FILES, build
 
 

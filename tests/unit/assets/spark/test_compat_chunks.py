@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.compat import file_chunks
-from floecat.compat.artifacts import ArtifactFiles
-from floecat.compat.file_chunks import ChunkRunner, FileChunks
-from floecat.compat.local_chunks import local_chunks
+from floecat.delta.artifacts import chunk_order as file_chunks
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.chunk_order import ChunkRunner, FileChunks
+from floecat.delta.artifacts.local_chunks import local_chunks
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
 from floecat_assets.spark.chosen_chunks import ChosenChunks
 from floecat_assets.spark.compat_chunks import spark_chunks
-from tests.behaviour.compat.conftest import Lake, OpenLake, artifacts, open_lake
+from tests.behaviour.delta.conftest import Lake, OpenLake, artifacts, open_lake
 from tests.clients.delta.writer import DeltaWriter
 
 __all__ = ["open_lake"]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 
-from floecat.delta.actions import Metadata
-from floecat.delta.field_ids import FIRST_HIGH_ID, FieldIds, assign_history
+from floecat.delta.protocol.actions import Metadata
+from floecat.delta.translation.column_ids import FIRST_HIGH_ID, FieldIds, assign_history
 from floecat.delta.translation.name_mapping import name_mapping, resolved_schemas
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.delta.field_ids import FieldIds
+from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.partitions import partition_values
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.errors import InvalidDeltaTableError

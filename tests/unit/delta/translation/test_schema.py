@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.delta.actions import Metadata
-from floecat.delta.field_ids import FIRST_HIGH_ID, FieldIds, assign_history
+from floecat.delta.protocol.actions import Metadata
+from floecat.delta.translation.column_ids import FIRST_HIGH_ID, FieldIds, assign_history
 from floecat.delta.translation.schema import LeafColumn, PartitionColumn, TranslatedSchema, translate_schema
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
-from floecat.iceberg.partitioning import PartitionField, PartitionSpec, check_partition_spec
-from floecat.iceberg.schema import parse_schema
-from floecat.iceberg.types import PrimitiveType
+from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec, check_partition_spec
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.schemas.types import PrimitiveType
 from tests.delta_tables import all_tables, delta_table
 from tests.unit.delta.delta_metadata import (
     TRAP,

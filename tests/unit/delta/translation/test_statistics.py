@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.delta.field_ids import FieldIds
 from floecat.delta.translation import statistics
+from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.statistics import file_metrics
 from floecat.iceberg.file_metrics import FileMetrics

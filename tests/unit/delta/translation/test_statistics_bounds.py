@@ -20,7 +20,7 @@ from floecat.delta.translation.statistics_bounds import (
     has_bounds,
     is_long,
 )
-from floecat.iceberg.types import parse_primitive
+from floecat.iceberg.schemas.types import parse_primitive
 
 LARGEST = 2**63 - 1
 LAST = "\U0010ffff"

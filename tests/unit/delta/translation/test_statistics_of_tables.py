@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.delta.checkpoints import open_checkpoint_file
-from floecat.delta.field_ids import FieldIds
-from floecat.delta.paths import PathReader
+from floecat.delta.log.checkpoints import open_checkpoint_file
+from floecat.delta.protocol.paths import PathReader
+from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import LeafColumn, TranslatedSchema, translate_schema
 from floecat.delta.translation.statistics import file_metrics
 from floecat.iceberg.file_metrics import FileMetrics
-from floecat.iceberg.single_values import encode_one
+from floecat.iceberg.schemas.single_values import encode_one
 from tests.delta_tables import delta_table
 from tests.unit.delta.delta_metadata import metadata_in_log
 

@@ -6,8 +6,8 @@ import pytest
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
-from floecat.iceberg.integrity import check_integrity
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.integrity import check_integrity
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.unit.iceberg.table_documents import (
     BASE_FILE,
     BASE_MS,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.unit.iceberg.table_documents import (
     NOW_MS,
     append,

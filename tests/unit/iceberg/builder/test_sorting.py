@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.metadata import TableMetadata
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.unit.iceberg.table_documents import commit, document, order, parse, read, sort_field, update
 
 DEFAULT = update("set-default-sort-order", sort_order_id=-1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.integrity import check_integrity
+from floecat.iceberg.metadata.integrity import check_integrity
 from floecat.iceberg.normalization import normalize_table, read_foreign_table
 from tests.unit.iceberg.table_documents import (
     ID,

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.compat.numbered_files import field_numbers
-from floecat.connectors.delta_log import DeltaLog
-from floecat.delta.field_ids import FieldIds
+from floecat.delta.artifacts.field_id_copies import field_numbers
+from floecat.delta.log.delta_log import DeltaLog
+from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import translate_schema
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.json_values import encode_json
 from floecat.iceberg.parquet.field_ids import FieldNumbers, number_fields
 from floecat.iceberg.parquet.schema_elements import SchemaNode, read_schema, with_field_ids
 from floecat.iceberg.parquet.thrift_compact import I32, field_header, zigzag
-from floecat.iceberg.schema import parse_schema
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.values.json_values import encode_json
 from tests.delta_tables import delta_table
 from tests.unit.delta import delta_metadata
 

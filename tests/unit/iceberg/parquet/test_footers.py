@@ -22,7 +22,7 @@ from floecat.iceberg.parquet.footers import (
     with_footers,
 )
 from floecat.iceberg.parquet.statistics import ColumnFooter
-from floecat.iceberg.types import PrimitiveType, parse_primitive
+from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 from tests.delta_tables import delta_table
 
 LOCATION = "s3://bucket/t/part-1.parquet"

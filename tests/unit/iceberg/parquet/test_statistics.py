@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from floecat.iceberg.parquet.footers import footer_metrics
 from floecat.iceberg.parquet.schema import ParquetColumn
 from floecat.iceberg.parquet.statistics import ColumnFooter, column_footer
-from floecat.iceberg.types import PrimitiveType, parse_primitive
+from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floecat.iceberg.parquet.footers import footer_metrics
-from floecat.iceberg.types import PrimitiveType, parse_primitive
+from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 
 LOCATION = "s3://bucket/t/part-1.parquet"
 ZONED, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")

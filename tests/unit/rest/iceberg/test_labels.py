@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from litestar.testing import TestClient
 
-from floecat.catalog.calls import FieldLabels, Labels
+from floecat.entries.calls import FieldLabels, Labels
 from floecat.runtime import Kernel
 
 OWNED = Labels(object_labels={"owner": "ops"})

@@ -9,8 +9,8 @@ from litestar.testing import TestClient
 
 from floecat.runtime import kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
+from floecat.store.database.engine import Store
 from floecat.store.documents import compress
-from floecat.store.engine import Store
 from floecat_rest.app import create_app
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}

@@ -1,0 +1,1 @@
+"""What writes metadata: creates, commits, staged creates, registration; of tables and of views."""

@@ -1,0 +1,166 @@
+"""Registration: an entry for metadata that is already in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from floecat.catalog.request_files import RequestFiles
+from floecat.commits.commit_services import CommitParts
+from floecat.commits.normalized_files import write_normalized
+from floecat.entries.calls import Call, LoadedTable
+from floecat.entries.entry_locations import check_locations
+from floecat.entries.lookup import Entry
+from floecat.entries.names import name_taken, namespace_row
+from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotChanges
+from floecat.errors import BadRequestError, ConflictError
+from floecat.fileio.base import FileIO
+from floecat.iceberg.metadata.integrity import check_integrity
+from floecat.iceberg.metadata.snapshots import check_stored_texts
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.normalization import normalize_table, read_foreign_table
+from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+
+__all__ = ["RegisterService", "check_metadata_location"]
+
+
+class RegisterService:
+    """Registers tables, also over existing ones."""
+
+    def __init__(self, parts: CommitParts, request_files: RequestFiles) -> None:
+        """Takes the shared parts, and how storage is opened that a request brings its own access for."""
+        self._store = parts.store
+        self._entries = parts.entries
+        self._files = parts.files
+        self._render = parts.render_table
+        self._answers = parts.answers
+        self._formats = parts.formats
+        self._writes = parts.writes
+        self._request_files = request_files
+
+    def register_table(
+        self,
+        call: Call,
+        namespace: Namespace,
+        name: str,
+        metadata_location: str,
+        *,
+        overwrite: bool = False,
+        storage_properties: Mapping[str, str] | None = None,
+    ) -> LoadedTable:
+        """Makes a table of a metadata file.
+
+        Args:
+            call: who asks.
+            namespace: where the table will be.
+            name: its name.
+            metadata_location: absolute URI of the metadata file.
+            overwrite: whether an existing table is pointed at the file. It keeps its identity in the catalog;
+                snapshots that it shares with the file stay, others come and go.
+            storage_properties: access to the file's storage, for this one read.
+
+        Raises:
+            BadRequestError: a name or the location is malformed.
+            FileMissingError: there is no such file.
+            InvalidMetadataError: the file is not table metadata.
+            LocationNotAllowedError: the file or the table lies outside the allowed locations.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
+            UnsupportedOperationError: the table to overwrite is a Delta table.
+            ConflictError: the files of the table are being purged, or the file was changed in place.
+        """
+        identifier = TableIdentifier(namespace, name)
+
+        def prepare() -> Sequence[AnyPrepared]:
+            files = self._request_files.open(storage_properties or {})
+            return [self._prepare(call, identifier, metadata_location, overwrite, files)]
+
+        codec = self._answers.of_table(call, identifier)
+        return self._writes.apply(call, [identifier], prepare, self._render, codec)
+
+    def _prepare(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        metadata_location: str,
+        overwrite: bool,
+        files: FileIO | None,
+    ) -> Prepared[TableMetadata]:
+        check_name(identifier.name, "table name")
+        namespace = namespace_row(self._store, call, identifier.namespace)
+        entry = self._entries.find_many(call.catalog, [identifier]).get(identifier)
+        if entry is not None and (entry.row.kind == "view" or not overwrite):
+            raise name_taken("table", entry.row.kind, identifier)
+        if entry is not None:
+            self._formats.of(entry.row).check_writable(identifier)
+        check_metadata_location(metadata_location)
+        data = self._files.read(call.catalog.allowed, metadata_location, files)
+        metadata = read_foreign_table(data)
+        if entry is not None and entry.row.metadata_location == metadata_location:
+            _check_unchanged(entry, metadata.to_bytes())
+        check_integrity(metadata)
+        _check_stored_texts(metadata)
+        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        if metadata.to_bytes() != data:
+            metadata, metadata_location = write_normalized(self._files, call, metadata, metadata_location)
+        return Prepared(
+            identifier=identifier,
+            kind="table",
+            operation="register",
+            metadata=metadata,
+            metadata_location=metadata_location,
+            object_uuid=metadata.table_uuid,
+            location=metadata.location,
+            format_version=metadata.format_version,
+            base=entry.row if entry is not None else None,
+            namespace_id=namespace.id,
+            snapshot_id=metadata.current_snapshot_id,
+            snapshots=_snapshot_changes(entry, metadata),
+            writes_file=False,
+        )
+
+
+def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:
+    known = entry.document.data
+    # what was registered before documents were normalised is compared as it would be registered now
+    if known != data and normalize_table(known) != data:
+        raise ConflictError(
+            f"Cannot register {entry.identifier}: the file at {entry.row.metadata_location} is not the one"
+            " that the table was read from; metadata files never change, write a new one"
+        )
+
+
+def _check_stored_texts(metadata: TableMetadata) -> None:
+    check_stored_text(metadata.table_uuid, "table-uuid")
+    for name in metadata.refs:
+        check_stored_text(name, "reference name")
+    for snapshot in metadata.snapshots:
+        check_stored_texts(snapshot)
+
+
+def check_metadata_location(location: str) -> None:
+    """Refuses a location that cannot name a metadata file.
+
+    Raises:
+        BadRequestError: it is empty or names a folder.
+    """
+    if not location.strip() or location.endswith("/"):
+        raise BadRequestError("Invalid metadata-location: must name a metadata file")
+
+
+def _snapshot_changes(
+    entry: Entry[TableMetadata] | Entry[ViewMetadata] | None, metadata: TableMetadata
+) -> SnapshotChanges:
+    before = entry.document.parsed() if entry is not None else None
+    known = (
+        {snapshot.snapshot_id for snapshot in before.snapshots}
+        if isinstance(before, TableMetadata)
+        else frozenset()
+    )
+    now = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    return SnapshotChanges(
+        added=[snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in known],
+        removed_ids=sorted(known - now),
+        refs=metadata.refs,
+    )

@@ -1,0 +1,201 @@
+"""Creation, replacement and registration of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.catalog.replayed_answers import ViewAnswer
+from floecat.commits.commit_services import CommitParts
+from floecat.commits.table_registration import check_metadata_location
+from floecat.entries.calls import Call, LoadedView
+from floecat.entries.entry_locations import check_locations, chosen_location
+from floecat.entries.etags import etag_of
+from floecat.entries.names import missing_view, namespace_for
+from floecat.entries.prepared_changes import AnyPrepared, Prepared
+from floecat.entries.storage_config import StorageConfig
+from floecat.iceberg.metadata.metadata_locations import metadata_version
+from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.iceberg.views.builder import (
+    apply_view_updates,
+    check_view_requirements,
+    new_view_metadata,
+    view_metadata_file_location,
+)
+from floecat.iceberg.views.integrity import check_view_integrity
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.normalization import normalize_view
+from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+
+__all__ = ["CreateView", "ViewCommitService"]
+
+
+class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a view is created from (Iceberg REST specification, `CreateViewRequest`)."""
+
+    name: str
+    schema: msgspec.Raw
+    view_version: msgspec.Raw
+    properties: dict[str, str] | None = None
+    """Required by the specification; the reference client leaves an empty map out."""
+    location: str | None = None
+
+
+class ViewCommitService:
+    """Writes view metadata."""
+
+    def __init__(self, parts: CommitParts, config: StorageConfig) -> None:
+        """Takes the shared parts and the client-safe settings of storage."""
+        self._store = parts.store
+        self._clock = parts.clock
+        self._entries = parts.entries
+        self._files = parts.files
+        self._writes = parts.writes
+        self._config = config
+
+    def create(self, call: Call, namespace: Namespace, request: CreateView) -> LoadedView:
+        """Creates a view.
+
+        Raises:
+            BadRequestError: a name or a location is malformed.
+            IllegalArgumentError: schema or version break the view specification.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+            LocationNotAllowedError: the view would live outside the allowed locations.
+        """
+        identifier = TableIdentifier(namespace, request.name)
+
+        def prepare() -> Prepared[ViewMetadata]:
+            row = namespace_for(self._store, call, "view", identifier)
+            view_uuid = uuids.uuid7()
+            location = chosen_location(request.location, call.catalog, row.properties, identifier, view_uuid)
+            metadata = new_view_metadata(
+                schema=request.schema,
+                view_version=request.view_version,
+                properties=request.properties or {},
+                location=location,
+                view_uuid=str(view_uuid),
+                now_ms=self._clock.now_ms(),
+            )
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            file = view_metadata_file_location(metadata, 0, uuids.uuid7())
+            return _new_view(identifier, metadata, file, row.id, "create", writes_file=True)
+
+        return self._run(call, identifier, prepare)
+
+    def replace(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        requirements: Sequence[ViewRequirement],
+        updates: Sequence[ViewUpdate],
+    ) -> LoadedView:
+        """Applies updates to a view.
+
+        Raises:
+            NoSuchViewError: the view does not exist.
+            CommitFailedError: a requirement does not hold on the newest metadata.
+            IllegalArgumentError: an update breaks the view specification.
+            CommitStateUnknownError: the commit may have been applied.
+        """
+
+        def prepare() -> Prepared[ViewMetadata]:
+            entry = self._entries.find_view(call.catalog, identifier)
+            if entry is None:
+                raise missing_view(identifier)
+            base = entry.document.parsed()
+            check_view_requirements(requirements, base)
+            applied = apply_view_updates(base, updates, now_ms=self._clock.now_ms())
+            metadata = applied.metadata
+            location = entry.row.metadata_location
+            if applied.changed:
+                check_locations(
+                    call.catalog.allowed,
+                    metadata.location,
+                    metadata.properties,
+                    base.properties,
+                    base.location,
+                )
+                version = metadata_version(location) + 1
+                location = view_metadata_file_location(metadata, version, uuids.uuid7())
+            return Prepared(
+                identifier=identifier,
+                kind="view",
+                operation="commit",
+                metadata=metadata,
+                metadata_location=location,
+                object_uuid=entry.row.object_uuid,
+                location=metadata.location,
+                format_version=metadata.format_version,
+                base=entry.row,
+                namespace_id=entry.row.namespace_id,
+            )
+
+        return self._run(call, identifier, prepare)
+
+    def register(self, call: Call, namespace: Namespace, name: str, metadata_location: str) -> LoadedView:
+        """Makes a view of a metadata file.
+
+        Raises:
+            BadRequestError: a name or the location is malformed.
+            FileMissingError: there is no such file.
+            InvalidMetadataError: the file is not view metadata.
+            LocationNotAllowedError: the file or the view lies outside the allowed locations.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+        """
+        identifier = TableIdentifier(namespace, name)
+
+        def prepare() -> Prepared[ViewMetadata]:
+            row = namespace_for(self._store, call, "view", identifier)
+            check_metadata_location(metadata_location)
+            data = self._files.read(call.catalog.allowed, metadata_location)
+            metadata = ViewMetadata.parse(normalize_view(data))
+            check_stored_text(metadata.view_uuid, "view-uuid")
+            check_view_integrity(metadata)
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
+
+        return self._run(call, identifier, prepare)
+
+    def _run(
+        self, call: Call, identifier: TableIdentifier, prepare: Callable[[], Prepared[ViewMetadata]]
+    ) -> LoadedView:
+        return self._writes.apply(call, [identifier], lambda: [prepare()], self._answer, ViewAnswer())
+
+    def _answer(self, changes: Sequence[AnyPrepared]) -> LoadedView:
+        change = changes[0]
+        return LoadedView(
+            change.metadata.to_bytes(),
+            change.metadata_location,
+            self._config.of(change.location),
+            etag_of(change.state),
+        )
+
+
+def _new_view(
+    identifier: TableIdentifier,
+    metadata: ViewMetadata,
+    metadata_location: str,
+    namespace_id: UUID,
+    operation: str,
+    *,
+    writes_file: bool,
+) -> Prepared[ViewMetadata]:
+    return Prepared(
+        identifier=identifier,
+        kind="view",
+        operation=operation,
+        metadata=metadata,
+        metadata_location=metadata_location,
+        object_uuid=metadata.view_uuid,
+        location=metadata.location,
+        format_version=metadata.format_version,
+        base=None,
+        namespace_id=namespace_id,
+        writes_file=writes_file,
+    )

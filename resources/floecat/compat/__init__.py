@@ -1,1 +1,0 @@
-"""Delta tables as Iceberg tables: the files that make them readable, and when these are made."""

@@ -1,0 +1,259 @@
+"""Connectors of a catalog: creation, listing, removal. `floecat.connectors.scans` scans them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.clock import Clock
+from floecat.connectors.connector_faults import described_fault
+from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
+from floecat.entries.calls import Call
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
+from floecat.fileio.base import FileIO
+from floecat.identifiers.namespace import Namespace, check_name, check_namespace
+from floecat.store import commit_traces as transactions
+from floecat.store import connectors
+from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.connectors import ConnectorRow
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError
+
+__all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "missing_connector"]
+
+_log = logging.getLogger(__name__)
+
+MIN_INTERVAL_MS = 10_000
+"""Shortest time between two scheduled scans."""
+
+_MAX_OPTIONS_CHARACTERS = 64 * 1024
+
+
+class NewConnector(msgspec.Struct, frozen=True):
+    """What a connector is made from."""
+
+    name: str
+    kind: str
+    location: str
+    namespace: Namespace = ()
+    """Below which namespace its tables go. Default: one with the name of the connector."""
+    options: Mapping[str, str] = {}
+    enabled: bool = True
+    """Whether schedules scan it."""
+    interval_ms: int = 600_000
+    """Between two scheduled scans."""
+
+
+class ConnectorInfo(msgspec.Struct, frozen=True):
+    """A connector as a front end renders it."""
+
+    name: str
+    kind: str
+    location: str
+    namespace: Namespace
+    options: dict[str, str]
+    enabled: bool
+    interval_ms: int
+    next_scan_at_ms: int
+    last_scan_at_ms: int | None
+    last_error: str | None
+    created_at_ms: int
+
+
+class ConnectorService:
+    """Connectors by name."""
+
+    def __init__(
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        clock: Clock,
+        keys: IdempotencyKeys,
+        files: FileIO,
+        registry: ConnectorRegistry,
+        *,
+        reserved: str,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: where connectors are kept.
+            transactions: runs changes.
+            clock: wall-clock time.
+            keys: runs changes under idempotency keys.
+            files: storage.
+            registry: the kinds.
+            reserved: characters that no namespace level may hold.
+        """
+        self._store = store
+        self._transactions = transactions
+        self._clock = clock
+        self._keys = keys
+        self._files = files
+        self._registry = registry
+        self._reserved = reserved
+
+    def create(self, call: Call, wanted: NewConnector) -> ConnectorInfo:
+        """Makes a connector. Nothing is scanned yet; the first scheduled scan is due at once.
+
+        Raises:
+            BadRequestError: a name, the kind, an option or the interval is malformed.
+            LocationNotAllowedError: the location lies outside the allowed ones.
+            AlreadyExistsError: the catalog has a connector of this name.
+            CommitStateUnknownError: it may have been made.
+        """
+
+        def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
+            row = self._row(call, wanted)
+            made = _info(row)
+
+            def insert(conn: Connection, transaction_id: UUID) -> None:
+                connectors.insert(conn, row)
+                transactions.insert(conn, transaction_id, row.created_at_ms)
+                finish(conn, made)
+
+            try:
+                self._transactions.run(call.catalog.id, insert)
+            except DuplicateKeyError:
+                raise AlreadyExistsError(f"Connector already exists: {row.name}") from None
+            return made
+
+        return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
+
+    def list(self, call: Call) -> list[ConnectorInfo]:
+        """The connectors of the catalog, by name."""
+        with self._store.read() as conn:
+            return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
+
+    def load(self, call: Call, name: str) -> ConnectorInfo:
+        """A connector.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        return _info(self.find(call, name))
+
+    def drop(self, call: Call, name: str) -> None:
+        """Removes a connector; the tables that it found stay.
+
+        Raises:
+            NotFoundError: there is none of this name.
+            CommitStateUnknownError: it may have been removed.
+        """
+
+        def work(finish: Finish[None]) -> None:
+            def delete(conn: Connection, transaction_id: UUID) -> None:
+                row = connectors.find(conn, call.catalog.id, name)
+                if row is None or not connectors.delete(conn, row.id):
+                    raise missing_connector(name)
+                transactions.insert(conn, transaction_id, self._clock.now_ms())
+                finish(conn, None)
+
+            self._transactions.run(call.catalog.id, delete)
+
+        self._keys.run(call, JsonAnswer(type(None)), work)
+
+    def find(self, call: Call, name: str) -> ConnectorRow:
+        """The row of a connector.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        with self._store.read() as conn:
+            row = connectors.find(conn, call.catalog.id, name)
+        if row is None:
+            raise missing_connector(name)
+        return row
+
+    def open(self, call: Call, row: ConnectorRow) -> Connector:
+        """What looks for tables.
+
+        Raises:
+            BadRequestError: the kind or an option is not known any more, or the class of the kind fails.
+            LocationNotAllowedError: the location is not allowed any more.
+            SettingsError: the class of the kind cannot be imported, or is no connector.
+        """
+        call.catalog.allowed.check(row.location)
+        source = ConnectorSource(row.location, row.options, call.catalog.allowed, self._files)
+        kind = self._registry.get(row.kind)
+        try:
+            return kind(source)
+        except FloecatError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the class may be somebody else's
+            _log.error("a connector of kind %s cannot be made: %s", row.kind, described_fault(error))
+            raise BadRequestError(
+                f"A connector of kind {row.kind} cannot be made: its class raised {type(error).__name__}"
+            ) from None
+
+    def check_root(self, call: Call, name: str) -> None:
+        """Looks whether a connector finds anything at its location; not every kind can tell without a scan.
+
+        Raises:
+            NotFoundError: there is no such connector.
+            FloecatError: there is nothing, or it cannot be looked at.
+        """
+        opened = self.open(call, self.find(call, name))
+        if isinstance(opened, ChecksRoot):
+            opened.check_root()
+
+    def _row(self, call: Call, wanted: NewConnector) -> ConnectorRow:
+        check_name(wanted.name, "connector name")
+        namespace = wanted.namespace or (wanted.name,)
+        check_namespace(namespace, reserved=self._reserved)
+        if wanted.interval_ms < MIN_INTERVAL_MS:
+            raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
+        _check_options(wanted.options)
+        now_ms = self._clock.now_ms()
+        row = ConnectorRow(
+            id=uuids.uuid7(),
+            catalog_id=call.catalog.id,
+            name=wanted.name,
+            kind=wanted.kind,
+            location=str(call.catalog.allowed.check(wanted.location)),
+            namespace=namespace,
+            options=dict(wanted.options),
+            enabled=wanted.enabled,
+            interval_ms=wanted.interval_ms,
+            next_scan_at_ms=now_ms,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        self.open(call, row)  # refuses an unknown kind or option now rather than with every scan
+        return row
+
+
+def missing_connector(name: str) -> NotFoundError:
+    """The error for a connector that does not exist."""
+    return NotFoundError(f"Connector does not exist: {name}")
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    if sum(len(key) + len(value) for key, value in options.items()) > _MAX_OPTIONS_CHARACTERS:
+        raise BadRequestError(f"Invalid options: more than {_MAX_OPTIONS_CHARACTERS} characters")
+    try:
+        "".join([*options, *options.values()]).encode()
+    except UnicodeEncodeError:
+        raise BadRequestError("Invalid options: not valid Unicode text") from None
+
+
+def _info(row: ConnectorRow) -> ConnectorInfo:
+    return ConnectorInfo(
+        name=row.name,
+        kind=row.kind,
+        location=row.location,
+        namespace=row.namespace,
+        options=row.options,
+        enabled=row.enabled,
+        interval_ms=row.interval_ms,
+        next_scan_at_ms=row.next_scan_at_ms,
+        last_scan_at_ms=row.last_scan_at_ms,
+        last_error=row.last_error,
+        created_at_ms=row.created_at_ms,
+    )

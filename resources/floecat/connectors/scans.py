@@ -1,0 +1,312 @@
+"""Scans: what a connector finds becomes tables of the catalog.
+
+A scan adds and never removes: a table that is gone from storage stays in the catalog until somebody drops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+import msgspec
+
+from floecat.auth.principals import Principal
+from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.namespaces import NamespaceService
+from floecat.clock import Clock
+from floecat.connectors.connector_faults import described_fault
+from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.registrations import TableRegistration, TableRegistrations
+from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
+from floecat.entries.calls import Call
+from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.backoff import Backoff
+from floecat.jobs.kinds import JobKind
+from floecat.jobs.queue import JobQueue
+from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.store import connectors, jobs
+from floecat.store.connectors import ConnectorRow
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.held_leases import LeaseLostError
+from floecat.store.jobs import JobRow
+
+__all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_ERROR_LENGTH = 1000
+_DUE_AT_ONCE = 100
+_PRINCIPAL = "connector"
+_LEASE_MS = 60_000
+_MAX_ATTEMPTS = 5
+_RETENTION_MS = 7 * 86_400_000
+
+
+class _ScanPayload(msgspec.Struct, frozen=True):
+    connector_id: UUID
+
+
+class KnownTable(msgspec.Struct, frozen=True):
+    """A table that the catalog had before."""
+
+    identifier: TableIdentifier
+    location: str
+
+
+class FailedTable(msgspec.Struct, frozen=True):
+    """A table that did not become one of the catalog, or a place that could not be looked at."""
+
+    location: str
+    error: FloecatError
+    identifier: TableIdentifier | None = None
+    """What the table would be called."""
+
+
+class ScanReport(msgspec.Struct):
+    """What a scan found, in the order in which it was found."""
+
+    connector: str
+    registered: list[TableRegistration] = []
+    """New tables. One that cannot be read is registered all the same, and tells why."""
+    skipped: list[KnownTable] = []
+    failed: list[FailedTable] = []
+    error: FloecatError | None = None
+    """Why the scan ended before everything was looked at, if so."""
+
+    @property
+    def unreadable(self) -> list[TableRegistration]:
+        """Those of the new tables that cannot be read."""
+        return [made for made in self.registered if made.problem is not None]
+
+    @property
+    def summary(self) -> str | None:
+        """What went wrong, in one sentence; `None` if nothing did."""
+        if self.error is not None:
+            return self.error.message
+        if not self.failed:
+            return None
+        first = self.failed[0]
+        return f"{len(self.failed)} failed, the first at {first.location}: {first.error.message}"
+
+
+class ConnectorScans:
+    """Runs connectors."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalogs: CatalogService,
+        services: ConnectorService,
+        namespaces: NamespaceService,
+        registrations: TableRegistrations,
+        *,
+        reading_s: float,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: where connectors are kept.
+            clock: wall-clock time.
+            catalogs: finds the catalogs of scheduled scans.
+            services: opens connectors.
+            namespaces: makes the namespaces that tables go to.
+            registrations: register tables.
+            reading_s: for how long a scan has new tables read; those that it finds later are only registered,
+                and read with their first load or by the pipeline.
+        """
+        self._store = store
+        self._clock = clock
+        self._catalogs = catalogs
+        self._services = services
+        self._namespaces = namespaces
+        self._registrations = registrations
+        self._reading_s = reading_s
+        self.kind = self._kind(lambda _report: None)
+
+    def scan(self, call: Call, name: str) -> ScanReport:
+        """Scans now, whether or not a scheduled scan is due.
+
+        Raises:
+            NotFoundError: there is no such connector.
+            StoreUnavailableError: the store does not answer.
+        """
+        return self._scan(msgspec.structs.replace(call, request=None), self._services.find(call, name))
+
+    def scan_due(self) -> Iterator[ScanReport]:
+        """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        self._enqueue_due()
+        reports: list[ScanReport] = []
+
+        queue = JobQueue(self._store, self._clock, self._kind(reports.append))
+        while queue.drain_once(max_jobs=1).total:
+            yield from reports
+            reports.clear()
+
+    def _kind(self, told: Callable[[ScanReport], None]) -> JobKind:
+        """Scheduled scans as a kind of job, whose reports go to `told`."""
+
+        def work(job: RunningJob) -> str | None:
+            report = self._work(job)
+            if report is None:
+                return "the connector was deleted"
+            told(report)
+            return report.summary
+
+        return JobKind(
+            name="connector-scan",
+            work=work,
+            lease_ms=_LEASE_MS,
+            max_attempts=_MAX_ATTEMPTS,
+            backoff=Backoff(),
+            retention_ms=_RETENTION_MS,
+        )
+
+    def _enqueue_due(self) -> None:
+        """Makes a job of each scan that is due, and moves its connector to the next one, in one transaction.
+
+        So a scan whose process dies is done again, and none is done twice.
+        """
+        now_ms = self._clock.now_ms()
+        with self._store.read() as conn:
+            due = connectors.due(conn, now_ms, _DUE_AT_ONCE)
+        for row in due:
+            account_id = self._catalogs.by_id(row.catalog_id).account_id
+
+            def enqueue(conn: Connection, row: ConnectorRow = row, account_id: UUID = account_id) -> None:
+                if connectors.claim(conn, row, now_ms + row.interval_ms):
+                    jobs.insert(conn, self._job(row, account_id, now_ms))
+
+            try:
+                self._store.run(enqueue)
+            except DuplicateKeyError:
+                # its scan before is still open, and the connector stays due until that one has ended
+                _log.info("connector %s is still being scanned", row.name)
+
+    def _job(self, row: ConnectorRow, account_id: UUID, now_ms: int) -> JobRow:
+        return self.kind.new_job(
+            account_id=account_id,
+            catalog_id=row.catalog_id,
+            title=row.name,
+            subject=str(row.id),
+            resource=row.location,
+            payload=_ScanPayload(row.id),
+            created_by=_PRINCIPAL,
+            now_ms=now_ms,
+            dedup_key=str(row.id),
+        )
+
+    def _work(self, job: RunningJob) -> ScanReport | None:
+        connector_id = msgspec.json.decode(job.row.payload, type=_ScanPayload).connector_id
+        with self._store.read() as conn:
+            row = connectors.get(conn, connector_id)
+        if row is None:
+            return None
+        catalog = self._catalogs.by_id(row.catalog_id)
+        return self._scan(Call(Principal(_PRINCIPAL, catalog.account_id), catalog), row, job.check)
+
+    def _scan(self, call: Call, row: ConnectorRow, check: Callable[[], None] = lambda: None) -> ScanReport:
+        report = ScanReport(row.name)
+        deadline = time.monotonic() + self._reading_s
+        try:
+            for found in self._services.open(call, row).discover():
+                check()
+                self._take(call, row, found, report, read=time.monotonic() < deadline)
+        except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
+            raise
+        except FloecatError as error:
+            report.error = error
+        except Exception as error:  # noqa: BLE001 - a connector of somebody else must not end a schedule
+            _log.error("the scan of connector %s failed: %s", row.name, described_fault(error))
+            report.error = _internal(error)
+        self._note(row, report.summary)
+        return report
+
+    def _take(self, call: Call, row: ConnectorRow, found: object, report: ScanReport, *, read: bool) -> None:
+        location, identifier = row.location, None
+        try:
+            if isinstance(found, UnreadablePlace):
+                location = str(found.location)
+                raise found.error
+            table = _checked(found)
+            location = table.location
+            identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
+            self._take_table(call, row, identifier, table, report, read=read)
+        except StoreUnavailableError:
+            raise
+        except FloecatError as error:
+            report.failed.append(FailedTable(location, error, identifier))
+        except Exception as error:  # noqa: BLE001 - one bad table must not stop the others
+            _log.error(
+                "connector %s: what it found at %s could not be registered: %s",
+                row.name,
+                location,
+                described_fault(error),
+            )
+            report.failed.append(FailedTable(location, _internal(error), identifier))
+
+    def _take_table(
+        self,
+        call: Call,
+        row: ConnectorRow,
+        identifier: TableIdentifier,
+        found: DiscoveredTable,
+        report: ScanReport,
+        *,
+        read: bool,
+    ) -> None:
+        known = self._registrations.known(call, found.location)
+        if not known:
+            try:
+                report.registered.append(self._register(call, row, identifier, found, read=read))
+            except AlreadyExistsError:
+                known = self._registrations.known(call, found.location)  # another scan was faster
+                if not known:
+                    raise
+        report.skipped += [KnownTable(identifier, found.location) for identifier in known[:1]]
+
+    def _register(
+        self,
+        call: Call,
+        row: ConnectorRow,
+        identifier: TableIdentifier,
+        found: DiscoveredTable,
+        *,
+        read: bool,
+    ) -> TableRegistration:
+        registration = self._registrations.of(found.format)
+        self._namespaces.ensure(call, identifier.namespace)
+        return registration.register(
+            call,
+            identifier.namespace,
+            identifier.name,
+            found.location,
+            connector_id=row.id,
+            read=read,
+        )
+
+    def _note(self, row: ConnectorRow, error: str | None) -> None:
+        shown = None if error is None else error[:_MAX_ERROR_LENGTH]
+        self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _checked(found: object) -> DiscoveredTable:
+    """What a connector found, which may be of somebody else's making."""
+    if not isinstance(found, DiscoveredTable):
+        raise BadRequestError(f"The connector found something that is no table: {type(found).__name__}")
+    try:
+        return msgspec.convert(msgspec.structs.asdict(found), DiscoveredTable)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"The connector found a table that is not described well: {error}") from None
+
+
+def _internal(error: Exception) -> FloecatError:
+    return FloecatError(f"internal error: {type(error).__name__}")

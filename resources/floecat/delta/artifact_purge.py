@@ -1,0 +1,124 @@
+"""Purges a dropped Delta table: the files that were made for Iceberg readers, and never what Delta wrote.
+
+They are found by their names in the folders of artifacts, so also those that no metadata names any more. What
+leads to others goes first: where a manifest list is, everything that it names is there too, whoever stops the
+purge halfway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from floecat.delta.artifacts.artifact_paths import COMPAT_FILE
+from floecat.errors import InvalidMetadataError
+from floecat.fileio.base import FileIO
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.purge.deletions import PurgeCounts
+from floecat.purge.live_tables import LiveTable, SharedFiles
+from floecat.purge.location_set import LocationSet
+from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.store.documents import decompress
+
+__all__ = ["ArtifactPurge", "owned_folders"]
+
+_FORMAT = "delta"
+
+
+class ArtifactPurge:
+    """Deletes artifacts. Safe to share between threads."""
+
+    def __init__(
+        self, files: FileIO, shared: SharedFiles, *, batch_size: int, locations: Sequence[str] = ()
+    ) -> None:
+        """Puts a purge together.
+
+        Args:
+            files: storage.
+            shared: finds what live tables need.
+            batch_size: files in one call to storage.
+            locations: where artifacts may be, beside the locations of a catalog.
+        """
+        self.locations: Sequence[str] = tuple(locations)
+        self._files = files
+        self._shared = shared
+        self._batch_size = batch_size
+
+    def purge(self, target: PurgeTarget, before_batch: Callable[[], None]) -> PurgeReport:
+        """Deletes the artifacts of a table. Can be repeated: what is gone is not found again.
+
+        Args:
+            target: the table.
+            before_batch: called before each call that deletes; raises to stop.
+
+        Raises:
+            PurgeIncompleteError: some files could not be deleted.
+            SharedFilesUnknownError: a live table that may need artifacts cannot be read; nothing was deleted.
+            LocationNotAllowedError: a folder of artifacts is outside the allowed locations.
+            StorageUnavailableError: storage fails.
+        """
+        folders = _folders(target)
+        for folder in folders:
+            target.allowed.check(folder)
+        counts = PurgeCounts()
+        with self._shared.collect_in(target.table_uuid, folders, _shared_folder) as kept:
+            doomed = list(self._unshared(folders, kept, counts))
+        doomed.sort(key=_before_what_it_names)
+        for start in range(0, len(doomed), self._batch_size):
+            self._delete(doomed[start : start + self._batch_size], counts, before_batch)
+        return PurgeReport(counts)
+
+    def _unshared(self, folders: Sequence[str], kept: LocationSet, counts: PurgeCounts) -> Iterator[str]:
+        for folder in folders:
+            for entry in self._files.list(folder):
+                parent, _, name = entry.location.rpartition("/")
+                if parent != folder or COMPAT_FILE.fullmatch(name) is None:
+                    continue
+                if entry.location in kept:
+                    counts.shared += 1
+                else:
+                    yield entry.location
+
+    def _delete(self, batch: list[str], counts: PurgeCounts, before_batch: Callable[[], None]) -> None:
+        before_batch()
+        outcome = self._files.delete_many(batch)
+        counts.failed += len(outcome.failures)
+        counts.deleted += len(batch) - len(outcome.failures)
+        if outcome.failures:
+            reason = f"files could not be deleted, the first because: {outcome.failures[0].reason}"
+            raise PurgeIncompleteError(reason, counts)
+
+
+def owned_folders(table: LiveTable) -> Sequence[str]:
+    """Folders of a live Delta table: its metadata names no file that Delta has added since it was read."""
+    return (table.location, _artifact_folder(table))
+
+
+def _shared_folder(table: LiveTable) -> str | None:
+    # two entries of one Delta table have their artifacts in common, and no other files
+    return _artifact_folder(table) if table.format == _FORMAT else None
+
+
+def _artifact_folder(table: LiveTable) -> str:
+    return table.metadata_location.rpartition("/")[0]
+
+
+def _folders(target: PurgeTarget) -> list[str]:
+    """Where the artifacts of a table lie, also those that were made under other settings."""
+    folders = {target.metadata_location.rpartition("/")[0]}
+    if target.document is not None:
+        with suppress(InvalidMetadataError):  # the table was never read
+            for snapshot in TableMetadata.parse(decompress(target.document)).snapshots:
+                folder, _, name = (snapshot.manifest_list or "").rpartition("/")
+                if COMPAT_FILE.fullmatch(name) is not None:
+                    folders.add(folder)
+    return sorted(folders)
+
+
+def _before_what_it_names(location: str) -> tuple[int, str]:
+    name = location.rpartition("/")[2]
+    if name.endswith(".metadata.json"):
+        return (0, name)
+    if name.startswith("snap-"):
+        return (1, name)
+    return (2, name)

@@ -1,0 +1,1 @@
+"""What is written for Iceberg readers: manifests, delete files, copies of data files."""

@@ -1,0 +1,102 @@
+"""Where the files of a snapshot lie: by name alone, so that anybody who knows the snapshot finds them.
+
+Generation 0 has the names of the gateway's contract. A later one, which a repair, another way of translating
+or another entry over the same files begins, puts its number into the names: files are written once and never
+changed.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+import msgspec
+
+from floecat.delta.artifacts.data_file_locations import as_uri
+
+__all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
+
+NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
+"""A regular expression for names of copies of data files."""
+
+COMPAT_FILE = re.compile(
+    r"(?:snap-\d+-compat(?:-g(?P<list>\d+))?\.avro"
+    r"|\d+-compat(?:-g(?P<file>\d+))?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
+    r"|\d+-compat-[0-9a-f]+\.metadata\.json"
+    rf"|{NUMBERED_FILE})"
+)
+"""Names of the files that are made here, and of no others."""
+
+
+class ArtifactPaths(msgspec.Struct, frozen=True):
+    """Locations of the artifacts of one table.
+
+    Attributes:
+        folder: location of the folder that holds them, without a slash at the end.
+        generation: see above.
+    """
+
+    folder: str
+    generation: int = 0
+
+    def manifest_list(self, snapshot_id: int) -> str:
+        """The manifest list of a snapshot. It is written last."""
+        return f"{self.folder}/snap-{snapshot_id}-compat{self._mark}.avro"
+
+    def data_manifest(self, snapshot_id: int, number: int) -> str:
+        """A manifest of data files that the snapshot wrote."""
+        return f"{self._of(snapshot_id)}-m{number}.avro"
+
+    def delete_manifest(self, snapshot_id: int, number: int) -> str:
+        """A manifest of delete files that the snapshot wrote."""
+        return f"{self._of(snapshot_id)}-d{number}.avro"
+
+    def position_deletes(self, snapshot_id: int, data_file: str, vector_id: str, file_format: str) -> str:
+        """The position deletes that say of a data file what its deletion vector says.
+
+        Args:
+            snapshot_id: the snapshot that brought the vector.
+            data_file: location of the data file.
+            vector_id: identifies the vector, as `DeletionVector.unique_id`.
+            file_format: `parquet` or `avro`.
+        """
+        return f"{self._of(snapshot_id)}-pd-{_name(data_file, vector_id)}.{file_format}"
+
+    def puffin(self, snapshot_id: int, data_file: str, vector_id: str) -> str:
+        """The file with the deletion vector of a data file; arguments as of `position_deletes`."""
+        return f"{self._of(snapshot_id)}-dv-{_name(data_file, vector_id)}.puffin"
+
+    def numbered_file(self, data_file: str) -> str:
+        """The copy of a data file that has all field ids, of all snapshots that hold the file.
+
+        Args:
+            data_file: location of the data file.
+        """
+        return f"{self.folder}/compat-df-{_name(data_file, str(self.generation))}.parquet"
+
+    def metadata_file(self, snapshot_id: int, document: bytes) -> str:
+        """The metadata file of a document: the same document, the same name."""
+        digest = blake2b(document, digest_size=8).hexdigest()
+        return f"{self.folder}/{snapshot_id}-compat-{digest}.metadata.json"
+
+    def _of(self, snapshot_id: int) -> str:
+        return f"{self.folder}/{snapshot_id}-compat{self._mark}"
+
+    @property
+    def _mark(self) -> str:
+        return f"-g{self.generation}" if self.generation else ""
+
+
+def generation_of(location: str) -> int:
+    """The generation that the name of an artifact tells; 0 if it tells none."""
+    name = COMPAT_FILE.fullmatch(location.rpartition("/")[2])
+    return int((name["list"] or name["file"] or 0) if name else 0)
+
+
+def is_numbered_file(location: str) -> bool:
+    """Whether a file is a copy of a data file."""
+    return re.fullmatch(NUMBERED_FILE, location.rpartition("/")[2]) is not None
+
+
+def _name(data_file: str, which: str) -> str:
+    return blake2b(f"{as_uri(data_file)}|{which}".encode(), digest_size=16).hexdigest()

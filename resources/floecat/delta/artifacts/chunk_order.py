@@ -1,0 +1,68 @@
+"""The files of a version in chunks: each becomes one manifest, and is copied out when it is its turn.
+
+Texts of statistics may be most of what a process holds, so the files are put in order by numbers of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.artifacts.manifest_chunks import ChunkManifests
+from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.log.file_tables import take_rows
+
+__all__ = ["CHUNK_FILES", "ChunkRunner", "FileChunks"]
+
+CHUNK_FILES = 5_000
+"""Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class FileChunks:
+    """Files in the order of their partitions, `CHUNK_FILES` at a time.
+
+    Attributes:
+        files: all of them, in no order; columns of `floecat.delta.log.file_tables.files_schema`.
+    """
+
+    def __init__(self, files: pa.Table, is_added: Mask) -> None:
+        """Takes files, and for each whether the version brought it."""
+        self.files = files
+        self._is_added = is_added
+        self._order = _in_partition_order(files)
+
+    def __len__(self) -> int:
+        return math.ceil(len(self._order) / CHUNK_FILES)
+
+    def __getitem__(self, number: int) -> tuple[pa.Table, Mask]:
+        """A chunk: its files, copied, and which of them the version brought."""
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        rows = self._order[number * CHUNK_FILES : (number + 1) * CHUNK_FILES]
+        return take_rows(self.files, rows), self._is_added[rows]
+
+    def __iter__(self) -> Iterator[tuple[pa.Table, Mask]]:
+        return (self[number] for number in range(len(self)))
+
+
+ChunkRunner = Callable[[ChunkContext, FileChunks], Sequence[ChunkManifests]]
+"""Builds all chunks; a chunk's number is part of the names of its artifacts."""
+
+
+def _in_partition_order(files: pa.Table) -> npt.NDArray[np.int64]:
+    """Numbers of rows. Files of a partition are beside each other, so a filter on it leaves manifests out."""
+    count = files.schema.field("partition_values").type.num_fields
+    keys = {
+        f"key {position}": pc.struct_field(files["partition_values"], [position]) for position in range(count)
+    }
+    sorting = pa.table({**keys, "path": files["path"]})
+    order = pc.sort_indices(sorting, [(name, "ascending") for name in sorting.column_names])
+    return np.asarray(order.to_numpy(), np.int64)

@@ -1,0 +1,280 @@
+"""Copies of data files that have the field ids which their writers left out, or gave otherwise.
+
+Delta's column mapping writes ids for columns and fields of structs, and none for what is in lists and maps,
+and readers of Iceberg find nothing there then (`floecat.iceberg.parquet.field_ids`). A copy has the data of
+its original, byte for byte, and another footer; rows keep their positions, so that deletes mean the same.
+
+Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
+its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
+is done for samples: two of every kind of name in a manifest, the oldest, as foreign files come first when a
+table is made of them, and the newest, which shows what its writer does now. Where one has other ids, or is
+seen to have some when its rows are counted, all files of the manifest are looked at.
+
+What footers show beside the columns of the table is collected on the way
+(`floecat.delta.artifacts.file_columns`), and whether Spark's vectorised reader reads such files right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Condition
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.data_file_footers import SeenFile, read_data_file, read_footer
+from floecat.delta.artifacts.file_columns import FileColumns, KnownColumns
+from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.translation.column_ids import FieldIds
+from floecat.delta.translation.schema import TranslatedSchema
+from floecat.errors import (
+    FileMissingError,
+    InvalidDeltaTableError,
+    LocationNotAllowedError,
+    UnsupportedDeltaTableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
+from floecat.iceberg.parquet.footers import footer_metrics
+
+__all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
+
+MAX_COPIED_BYTES = 4 << 30
+"""Larger files are not copied: they would have to be in memory, and in one request to an object store."""
+
+_HELD_BYTES = 512 << 20
+
+_VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
+"""What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
+
+_MOST_KINDS = 4
+
+
+class ByteBudget:
+    """Keeps threads from holding more bytes at once than there is room for. What is larger is held alone."""
+
+    def __init__(self, total: int) -> None:
+        """Takes how many bytes there is room for."""
+        self._total = total
+        self._free = total
+        self._changed = Condition()
+
+    @contextmanager
+    def holding(self, count: int) -> Iterator[None]:
+        """Waits until there is room for so many bytes, and takes it."""
+        taken = min(count, self._total)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= taken)
+            self._free -= taken
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += taken
+                self._changed.notify_all()
+
+
+_BUDGET = ByteBudget(_HELD_BYTES)
+
+
+def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers | None:
+    """The ids that the fields of data files must have, if their writers may have left some out.
+
+    A copy is of all snapshots that hold its file, and files have columns that some of these have no more: all
+    ids that the table ever had are given, so that the copy is the same whoever makes it first.
+
+    Args:
+        translated: the schema of a version.
+        ids: the ids of the table.
+    """
+    by_id = translated.mapping_mode == "id"
+    if by_id and not translated.unnumbered:
+        return None
+    known = ids.paths
+    in_the_log = {column.source_id for column in translated.partition_fields}
+    current = {path: id for id, path in translated.physical_paths.items() if id not in in_the_log}
+    for path in current:
+        known.pop(path, None)
+    for id in in_the_log:
+        # what a file holds there is another column, that of other versions if there are some
+        if known.get(path := translated.physical_paths[id]) == id:
+            del known[path]
+    return FieldNumbers(
+        known | current,
+        translated.schema,
+        by_id,
+        is_own=translated.mapping_mode == "none",
+        sampled=not translated.unnumbered,
+    )
+
+
+class NumberedFiles:
+    """Looks for missing and foreign ids in the data files of a version, and makes copies.
+
+    Attributes:
+        vectorized: whether Spark's vectorised reader misreads none of the files that `replace` knows.
+    """
+
+    def __init__(
+        self,
+        context: ChunkContext,
+        storage: FileIO,
+        artifacts: ArtifactFiles,
+        allowed: AllowedLocations,
+        *,
+        budget: ByteBudget = _BUDGET,
+        columns: FileColumns | None = None,
+    ) -> None:
+        """Takes what the version is, where files are read and written, and how much of them is held.
+
+        What footers show is collected in `columns`.
+        """
+        self._columns = columns or FileColumns(KnownColumns())
+        self._context = context
+        self._storage = storage
+        self._artifacts = artifacts
+        self._allowed = allowed
+        self._budget = budget
+        self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
+        self.vectorized = True
+
+    def look(self, location: str, size: int) -> SeenFile:
+        """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
+        tail = read_footer(self._storage, self._allowed, location, size)
+        schema = footer_schema(tail, location)
+        self._columns.look(schema.root)
+        numbers = self._context.numbers
+        footer = None if numbers is None else number_fields(schema, numbers, location)
+        return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
+
+    def replace(
+        self,
+        locations: pa.StringArray,
+        sizes: npt.NDArray[np.int64],
+        modified_at_ms: pa.ChunkedArray | None = None,
+        seen: Sequence[tuple[int, SeenFile]] = (),
+    ) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
+        """The files that readers are to read.
+
+        Args:
+            locations: data files.
+            sizes: their bytes.
+            modified_at_ms: when they were written, for samples.
+            seen: which of them were looked at, and what was found.
+
+        Returns:
+            The same, with copies in place of files that lack ids.
+
+        Raises:
+            InvalidDeltaTableError: a file is no Parquet file, or damaged.
+            UnsupportedDeltaTableError: a file lacks ids and copies are not wanted, or it cannot be copied.
+            FileMissingError: a file is gone.
+            LocationNotAllowedError: a file lies outside the allowed locations.
+            NameTakenError: another file has the name of a copy.
+        """
+        numbers = self._context.numbers
+        paths = locations.to_pylist()
+        unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
+        is_found = any(file.location != paths[row] for row, file in seen)
+        self.vectorized = self.vectorized and all(file.vectorized for _, file in seen)
+        chosen = _sample(locations, modified_at_ms, unseen)
+        if numbers is None or (numbers.sampled and not is_found):
+            samples = [(paths[row], int(sizes[row])) for row in chosen]
+            if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
+                return locations, sizes
+
+        def look(row: int) -> tuple[int, SeenFile]:
+            file = self.look(paths[row], int(sizes[row]))
+            if row in chosen:
+                self._note(file.tail, paths[row])
+            return row, file._replace(tail=b"")
+
+        sizes = sizes.copy()
+        for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
+            paths[row], sizes[row] = file.location, file.size
+        return pa.array(paths, pa.string()), sizes
+
+    def _note(self, tail: bytes, location: str) -> None:
+        try:
+            footer = footer_metrics(tail, self._leaves, location)
+        except InvalidDeltaTableError:
+            # readers report it: here nothing depends on the file
+            return
+        if not footer.vectorized:
+            self.vectorized = False
+
+    def _is_foreign(self, location: str, size: int) -> bool:
+        numbers = self._context.numbers
+        try:
+            tail = read_footer(self._storage, self._allowed, location, size)
+        except (
+            FileMissingError,
+            InvalidDeltaTableError,
+            UnsupportedDeltaTableError,
+            LocationNotAllowedError,
+        ):
+            # nobody has to read this file to list it, as those of old versions that are gone by now
+            return False
+        try:
+            self._note(tail, location)
+            schema = footer_schema(tail, location)
+            self._columns.look(schema.root)
+            return numbers is not None and number_fields(schema, numbers, location) is not None
+        except InvalidDeltaTableError:
+            return False
+        except UnsupportedDeltaTableError:
+            return True
+
+    def _copy(self, location: str, size: int, footer: NumberedFooter) -> SeenFile:
+        if footer.is_foreign and not self._context.copies_unnumbered:
+            raise UnsupportedDeltaTableError(
+                f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids of another"
+                " table, and readers of Iceberg would take one column for another. Have its files rewritten,"
+                " or allow copies of them (floecat.gateway.delta-compat.unnumbered-collections=copy)"
+            )
+        if not self._context.copies_unnumbered:
+            raise UnsupportedDeltaTableError(
+                f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids for columns and"
+                " none for what is in lists and maps, where readers of Iceberg find nothing then. Enable"
+                " icebergCompatV2 for the table and have its files rewritten, or allow copies of them"
+                " (floecat.gateway.delta-compat.unnumbered-collections=copy)"
+            )
+        if size > MAX_COPIED_BYTES:
+            raise UnsupportedDeltaTableError(
+                f"Column {footer.columns[0]} cannot be read: {location} lacks the field ids of the table,"
+                f" and with {size} bytes it is too large to be copied"
+            )
+        length = size - footer.replaced
+
+        def make() -> bytes:
+            data = read_data_file(self._storage, self._allowed, location, 0, length)
+            if len(data) != length:
+                raise InvalidDeltaTableError(f"Cannot read {location}: it is shorter than the log says")
+            return data + footer.data
+
+        copy = self._context.paths.numbered_file(location)
+        # what is read and what is written are both in memory
+        with self._budget.holding(2 * size):
+            self._artifacts.write_large(self._allowed, copy, make, offset=length, tail=footer.data)
+        return SeenFile(copy, length + len(footer.data), footer.data)
+
+
+def _sample(
+    locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
+) -> list[int]:
+    """The oldest file of every kind of name, and the newest one if it is of a later time."""
+    names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
+    kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
+    times = np.zeros(len(rows)) if modified_at_ms is None else modified_at_ms.fill_null(0).to_numpy()[rows]
+    order = np.argsort(times, kind="stable")
+    _, first, groups = np.unique(kinds[order], return_index=True, return_inverse=True)
+    last = np.zeros(len(first), np.int64)
+    last[groups] = np.arange(len(order))
+    chosen = np.argsort(first)[:_MOST_KINDS]
+    oldest, newest = order[first[chosen]], order[last[chosen]]
+    return [int(row) for row in rows[np.concatenate([oldest, newest[times[newest] > times[oldest]]])]]

@@ -1,0 +1,137 @@
+"""The connector `delta`: Delta tables below a folder or the prefix of a bucket, or a single one.
+
+A folder with a log is a table, and is not looked into any further. So a search costs one listing for each
+folder above and at the tables, however many files these have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
+from floecat.delta.exclusions import Exclusions
+from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
+from floecat.errors import BadRequestError, FileMissingError, FloecatError, UnavailableError
+from floecat.identifiers.namespace import Namespace, check_name
+
+__all__ = ["DeltaConnector"]
+
+_NAMESPACES = "namespaces"
+_NAME = "name"
+_MAX_DEPTH = "max-depth"
+_EXCLUDE = "exclude"
+_DEFAULTS: Mapping[str, str] = {_NAMESPACES: "nested", _NAME: "", _MAX_DEPTH: "8", _EXCLUDE: ""}
+_NUMBER = re.compile("[0-9]{1,9}")
+_DEEPEST = 32
+_PATIENCE = 3
+"""Folders in a row that storage may fail for before the search is given up."""
+
+
+class _Folder(NamedTuple):
+    location: str
+    levels: Namespace
+    """Names of the folders from the root to this one, itself included."""
+
+
+class DeltaConnector:
+    """Finds Delta tables.
+
+    Options:
+
+    - ``namespaces``: `nested` (default) makes a namespace level of each folder between the root and a table;
+      `flat` puts all tables into one namespace, named by their folders joined with ``_``.
+    - ``name``: what the table is called if the root itself is one. Default: the name of its folder.
+    - ``max-depth``: how many folders deep to look below the root, 1 to 32. Default: 8.
+    - ``exclude``: patterns of folders that are not looked into, separated by commas; see `Exclusions`.
+
+    Hidden folders (``_`` or ``.`` first) and folders of partitions (``key=value``) are not looked into, and
+    symbolic links are not followed.
+    """
+
+    def __init__(self, source: ConnectorSource) -> None:
+        """Takes where to look.
+
+        Raises:
+            BadRequestError: an option is unknown or has a value of the wrong kind.
+        """
+        options = _checked(source.options)
+        self._source = source
+        self._flat = options[_NAMESPACES] == "flat"
+        self._name = options[_NAME]
+        self._max_depth = int(options[_MAX_DEPTH])
+        self._excluded = Exclusions(options[_EXCLUDE])
+
+    def check_root(self) -> None:
+        """See `ChecksRoot.check_root`."""
+        self._look(_Folder(self._source.location, ()))
+
+    def discover(self) -> Iterator[Discovery]:
+        """See `Connector.discover`."""
+        waiting = [_Folder(self._source.location, ())]
+        failures_in_row = 0
+        while waiting:
+            folder = waiting.pop()
+            try:
+                below = self._look(folder)
+            except FloecatError as error:
+                failures_in_row += 1
+                if isinstance(error, UnavailableError) and failures_in_row >= _PATIENCE:
+                    raise
+                yield UnreadablePlace(folder.location, error)
+                continue
+            failures_in_row = 0
+            if isinstance(below, DiscoveredTable):
+                yield below
+            else:
+                # in the order of their names, depth first
+                waiting += reversed(below)
+
+    def _look(self, folder: _Folder) -> DiscoveredTable | list[_Folder]:
+        """The table that a folder is, or the folders in it."""
+        self._source.allowed.check(folder.location)
+        children = {
+            location.rpartition("/")[2]: location
+            for location in self._source.files.list_folders(folder.location)
+        }
+        if LOG_FOLDER in children and has_delta_log(self._source.files, folder.location):
+            return self._table(folder)
+        if not children and not folder.levels:
+            self._check_not_empty(folder.location)
+        if len(folder.levels) >= self._max_depth:
+            return []
+        return [
+            _Folder(location, levels)
+            for name, location in children.items()
+            if not name.startswith(("_", "."))
+            and "=" not in name
+            and not self._excluded.hold(levels := (*folder.levels, name))
+        ]
+
+    def _check_not_empty(self, root: str) -> None:
+        # object storage has no empty folders: a root that is misspelt and one that is empty look the same
+        if not any(True for _ in self._source.files.list(root)):
+            raise FileMissingError(f"There is nothing to look at: {root} is no folder, or an empty one")
+
+    def _table(self, folder: _Folder) -> DiscoveredTable:
+        if not folder.levels:
+            return DiscoveredTable(self._name or folder.location.rpartition("/")[2], folder.location)
+        if self._flat:
+            return DiscoveredTable("_".join(folder.levels), folder.location)
+        return DiscoveredTable(folder.levels[-1], folder.location, folder.levels[:-1])
+
+
+def _checked(given: Mapping[str, str]) -> Mapping[str, str]:
+    unknown = sorted(given.keys() - _DEFAULTS.keys())
+    if unknown:
+        raise BadRequestError(f"Unknown option: {unknown[0][:80]!r} (known: {', '.join(_DEFAULTS)})")
+    options = {**_DEFAULTS, **given}
+    if options[_NAMESPACES] not in ("nested", "flat"):
+        raise BadRequestError(f"Invalid option {_NAMESPACES}: must be nested or flat")
+    if options[_NAME]:
+        check_name(options[_NAME], f"option {_NAME}")
+    depth = options[_MAX_DEPTH]
+    if not (_NUMBER.fullmatch(depth) and 1 <= int(depth) <= _DEEPEST):
+        raise BadRequestError(f"Invalid option {_MAX_DEPTH}: must be a number from 1 to {_DEEPEST}")
+    return options

@@ -1,0 +1,244 @@
+"""Files of checkpoints of every kind (Delta protocol, "Checkpoints", "Checkpoint Schema").
+
+A classic checkpoint is a Parquet file, a multi-part one several. One of the second version may be JSON, and
+may keep its adds in sidecars, which are Parquet files of the same form. Removes in checkpoints are there for
+those who delete files, and are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from floecat.delta.log.commit_files import LogText, read_file_actions
+from floecat.delta.log.file_tables import DESCRIPTOR, files_table
+from floecat.delta.log.headers import Header, header_of_rows, read_header
+from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
+from floecat.delta.protocol.paths import PathReader
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["CheckpointFile", "open_checkpoint_file"]
+
+_HEADER_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
+    "metaData": (
+        "id",
+        "name",
+        "description",
+        "format",
+        "schemaString",
+        "partitionColumns",
+        "createdTime",
+        "configuration",
+    ),
+    "sidecar": ("path",),
+    "checkpointMetadata": ("version",),
+}
+
+_ADD_FIELDS: Final = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
+
+
+class CheckpointFile(Protocol):
+    """A file of a checkpoint, or a sidecar."""
+
+    def header(self) -> Header:
+        """Protocol, metadata and names of sidecars.
+
+        Raises:
+            InvalidDeltaTableError: one of them is broken.
+        """
+        ...
+
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:
+        """Whether it can hold an action with these fields. JSON always can."""
+        ...
+
+    def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
+        """The adds, in tables of `floecat.delta.log.file_tables.files_schema`.
+
+        Args:
+            partition_names: physical names of the partition columns.
+            paths: reads paths.
+
+        Raises:
+            InvalidDeltaTableError: an add is broken.
+        """
+        ...
+
+
+def open_checkpoint_file(data: bytes, *, location: str) -> CheckpointFile:
+    """Opens a file of a checkpoint, or a sidecar.
+
+    Args:
+        data: the whole file.
+        location: where it is; the name tells JSON from Parquet.
+
+    Raises:
+        InvalidDeltaTableError: it is no such file, or is cut off.
+    """
+    return _JsonFile(data, location) if location.endswith(".json") else _ParquetFile(data, location)
+
+
+class _JsonFile:
+    def __init__(self, data: bytes, location: str) -> None:
+        self._text = LogText(location, data)
+
+    def header(self) -> Header:
+        return read_header(self._text.data, location=self._text.location)
+
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:  # noqa: ARG002
+        return True
+
+    def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
+        return [part.adds for part in read_file_actions([self._text], partition_names, paths)]
+
+
+class _ParquetFile:
+    """Decodes only what is asked for."""
+
+    def __init__(self, data: bytes, location: str) -> None:
+        self._location = location
+        try:
+            # Nanoseconds, the default, do not hold every time that INT96 can.
+            self._file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+            self._schema = self._file.schema_arrow
+        except (pa.ArrowException, OSError, ValueError):
+            raise self._broken() from None
+
+    def header(self) -> Header:
+        rows: list[dict[str, Any]] = []
+        for action, names in _HEADER_FIELDS.items():
+            column = self._read(action, names)
+            try:
+                values = column.filter(column.is_valid()).to_pylist()
+            except (pa.ArrowException, ValueError, OverflowError):
+                # As times that Python does not have.
+                raise self._broken() from None
+            # Some writers have a struct of nulls for a null.
+            rows += [{action: value} for value in values if any(each is not None for each in value.values())]
+        return header_of_rows(rows, location=self._location)
+
+    def has_columns(self, action: str, names: Iterable[str]) -> bool:
+        return self._fields(action) >= set(names)
+
+    def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
+        if "path" not in self._fields("add"):
+            return []
+        # One row group after the other, for what is read of one is copied without the rows of other actions.
+        groups = range(self._file.num_row_groups)
+        try:
+            return [self._table(group, partition_names, paths) for group in groups]
+        except (pa.ArrowException, ValueError):
+            raise self._broken() from None
+
+    def _table(self, group: int, partition_names: Sequence[str], paths: PathReader) -> pa.Table:
+        adds = self._read("add", _ADD_FIELDS, group)
+        held = pc.struct_field(adds, "path").is_valid()
+        adds = adds.filter(held)
+        stats = _field(adds, "stats", pa.string())
+
+        def more(name: str) -> pa.ChunkedArray:
+            return pc.struct_field(self._read("add", [name], group).filter(held), name)
+
+        return files_table(
+            path=paths.read(_field(adds, "path", pa.string()), location=self._location),
+            partition_values=self._partition_values(adds, partition_names, more),
+            size=_field(adds, "size", pa.int64()),
+            modification_time=_field(adds, "modificationTime", pa.int64()),
+            stats=stats,
+            stats_parsed=self._stats_parsed(stats, more),
+            descriptors=self._descriptors(adds),
+            location=self._location,
+        )
+
+    def _stats_parsed(
+        self, stats: pa.ChunkedArray, more: Callable[[str], pa.ChunkedArray]
+    ) -> pa.ChunkedArray | None:
+        """Struct statistics of files whose statistics are no text, if there are any."""
+        if not stats.null_count or not self._is_struct("add", "stats_parsed"):
+            return None
+        parsed = more("stats_parsed")
+        if stats.null_count < len(stats):
+            parsed = pc.if_else(stats.is_null(), parsed, pa.scalar(None, parsed.type))
+        return parsed if parsed.null_count < len(parsed) else None
+
+    def _partition_values(
+        self, adds: pa.ChunkedArray, names: Sequence[str], more: Callable[[str], pa.ChunkedArray]
+    ) -> pa.ChunkedArray:
+        maps = _field(adds, "partitionValues", pa.map_(pa.string(), pa.string()))
+        if not names or not maps.null_count or not self._is_struct("add", "partitionValues_parsed"):
+            return texts_of_map(maps, names)
+        utc = self._int96_fields("partitionValues_parsed")
+        return texts_of_struct(more("partitionValues_parsed"), names, utc=utc)
+
+    def _descriptors(self, adds: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Deletion vectors as `DESCRIPTOR`, whatever fields the file has of it."""
+        if adds.type.get_field_index("deletionVector") < 0:
+            return _field(adds, "deletionVector", DESCRIPTOR)
+        vectors = pc.struct_field(adds, ["deletionVector"])
+        if vectors.null_count == len(vectors):
+            return pa.chunked_array(
+                [pa.nulls(len(chunk), DESCRIPTOR) for chunk in vectors.chunks], DESCRIPTOR
+            )
+        if not pa.types.is_struct(vectors.type):
+            raise self._broken()
+        fields = [_field(vectors, field.name, field.type) for field in DESCRIPTOR]
+        chunks = []
+        for number in range(vectors.num_chunks):
+            parts = [field.chunk(number) for field in fields]
+            # Some writers have a struct of nulls for a null.
+            absent = reduce(pc.and_, [part.is_null() for part in parts])
+            chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=absent))
+        return pa.chunked_array(chunks, DESCRIPTOR)
+
+    def _read(self, action: str, names: Iterable[str], group: int | None = None) -> pa.ChunkedArray:
+        """A column with some of its fields; no rows if it has none of them. Of one row group, or of all."""
+        fields = self._fields(action)
+        columns = [f"{action}.{name}" for name in names if name in fields]
+        if not columns:
+            return pa.chunked_array([], pa.struct([]))
+        groups = range(self._file.num_row_groups) if group is None else [group]
+        try:
+            read = self._file.read_row_groups(list(groups), columns=columns)[action]
+            # What is no UTF-8 would otherwise be found by whoever reads it first.
+            read.validate(full=True)
+        except (pa.ArrowException, OSError):
+            raise self._broken() from None
+        return read
+
+    def _fields(self, action: str) -> set[str]:
+        kind = self._type(action)
+        return {field.name for field in kind} if pa.types.is_struct(kind) else set()
+
+    def _type(self, action: str) -> pa.DataType:
+        place = self._schema.get_field_index(action)
+        return self._schema.field(place).type if place >= 0 else pa.null()
+
+    def _is_struct(self, action: str, name: str) -> bool:
+        place = self._type(action).get_field_index(name) if self._fields(action) else -1
+        return place >= 0 and pa.types.is_struct(self._type(action).field(place).type)
+
+    def _int96_fields(self, name: str) -> set[str]:
+        """Fields whose times have no zone in Arrow, and are in UTC all the same."""
+        start = f"add.{name}."
+        columns = [self._file.schema.column(number) for number in range(len(self._file.schema))]
+        return {
+            column.path.removeprefix(start)
+            for column in columns
+            if column.physical_type == "INT96" and column.path.startswith(start)
+        }
+
+    def _broken(self) -> InvalidDeltaTableError:
+        return InvalidDeltaTableError(f"Checkpoint file {self._location} is damaged or is no Parquet file")
+
+
+def _field(adds: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    """A field as a certain type; nulls if there is no such field."""
+    if adds.type.get_field_index(name) < 0:
+        return pa.chunked_array([pa.nulls(len(chunk), kind) for chunk in adds.chunks], kind)
+    return pc.struct_field(adds, [name]).cast(kind)

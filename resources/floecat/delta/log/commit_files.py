@@ -1,0 +1,234 @@
+"""Adds and removes as lines of JSON: commits, log compactions, JSON checkpoints (Delta protocol, "Actions").
+
+Arrow reads them column by column, without a Python object for each line.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from floecat.delta.log.damage import damage_of
+from floecat.delta.log.file_tables import (
+    DESCRIPTOR,
+    REMOVES_SCHEMA,
+    Rows,
+    files_schema,
+    files_table,
+    struct_array,
+    vector_ids,
+)
+from floecat.delta.protocol.paths import PathReader
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["FileActions", "LogText", "read_file_actions"]
+
+_NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+
+_BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""What one thread parses at a time. Small files are parsed together up to this size."""
+
+
+class LogText(NamedTuple):
+    """A file of the log that holds lines of JSON."""
+
+    location: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class FileActions:
+    """Adds and removes in the order of the log.
+
+    Attributes:
+        adds: columns of `floecat.delta.log.file_tables.files_schema`.
+        add_rows: places of the adds among all actions; int64.
+        removes: columns of `floecat.delta.log.file_tables.REMOVES_SCHEMA`.
+        remove_rows: places of the removes; int64.
+        rows: how many places there are.
+    """
+
+    adds: pa.Table
+    add_rows: Rows
+    removes: pa.Table
+    remove_rows: Rows
+    rows: int
+
+
+def read_file_actions(
+    texts: Sequence[LogText], partition_names: Sequence[str], paths: PathReader
+) -> Iterator[FileActions]:
+    """Reads adds and removes.
+
+    Args:
+        texts: files of the log, oldest first.
+        partition_names: physical names of the partition columns whose values are wanted.
+        paths: reads paths.
+
+    Yields:
+        The actions of one or several of the files.
+
+    Raises:
+        DamagedFileError: a line is broken; the message names it and never what it holds.
+    """
+    for batch in _batches(texts):
+        try:
+            yield _read(batch, partition_names, paths)
+        except InvalidDeltaTableError:
+            # Which of the files is it?
+            for text in batch:
+                with damage_of(text.location):
+                    _read([text], partition_names, paths)
+            raise
+
+
+def _batches(texts: Sequence[LogText]) -> Iterator[list[LogText]]:
+    batch: list[LogText] = []
+    size = 0
+    for text in texts:
+        if batch and size + len(text.data) > _BLOCK_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text.data)
+    if batch:
+        yield batch
+
+
+def _read(batch: Sequence[LogText], partition_names: Sequence[str], paths: PathReader) -> FileActions:
+    location = batch[0].location
+    data = batch[0].data if len(batch) == 1 else b"\n".join(text.data for text in batch)
+    adds, removes = [files_schema(partition_names).empty_table()], [REMOVES_SCHEMA.empty_table()]
+    add_rows, remove_rows, rows = [_NO_ROWS], [_NO_ROWS], 0
+    for lines in _parsed(data, _schema(partition_names), location):
+        for name, found in (("add", add_rows), ("remove", remove_rows)):
+            found.append(rows + np.flatnonzero(pc.is_valid(lines[name]).to_numpy(zero_copy_only=False)))
+        added, removed = (lines[name].filter(lines[name].is_valid()) for name in ("add", "remove"))
+        _check_required(added, ("path", "size"), add_rows[-1], data, location)
+        _check_required(removed, ("path",), remove_rows[-1], data, location)
+        adds.append(_adds(added, partition_names, paths, location))
+        removes.append(_removes(removed, paths, location))
+        rows += len(lines)
+    return FileActions(
+        adds=pa.concat_tables(adds),
+        add_rows=np.concatenate(add_rows),
+        removes=pa.concat_tables(removes),
+        remove_rows=np.concatenate(remove_rows),
+        rows=rows,
+    )
+
+
+def _schema(partition_names: Sequence[str]) -> pa.Schema:
+    add = [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("stats", pa.string()),
+        ("deletionVector", DESCRIPTOR),
+    ]
+    if partition_names:
+        add.append(("partitionValues", pa.struct([(name, pa.string()) for name in partition_names])))
+    remove = [("path", pa.string()), ("deletionVector", DESCRIPTOR)]
+    return pa.schema([("add", pa.struct(add)), ("remove", pa.struct(remove))])
+
+
+def _parsed(data: bytes, schema: pa.Schema, location: str) -> Iterator[pa.Table]:
+    try:
+        yield from _parse(data, schema)
+    except pa.ArrowInvalid:
+        # The message of the parser would quote what the line holds.
+        number = _broken_line(data, schema)
+        raise InvalidDeltaTableError(f"Line {number} of {location} is no valid Delta action") from None
+
+
+def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
+    lengths = _line_lengths(data)
+    lines = int(np.count_nonzero(lengths))
+    if not lines:
+        return
+    reader = pj.open_json(
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(
+            use_threads=len(data) > _BLOCK_BYTES,
+            # A line must not be longer than a block.
+            block_size=max(_BLOCK_BYTES, int(lengths.max()) + 2),
+        ),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    may_be_invalid = not data.isascii()
+    for batch in reader:
+        if may_be_invalid:
+            batch.validate(full=True)
+        lines -= len(batch)
+        yield pa.Table.from_batches([batch])
+    if lines:
+        # The parser would take an object over two lines, and two objects in one.
+        raise pa.ArrowInvalid("An action is not one line")
+
+
+def _line_lengths(data: bytes) -> Rows:
+    newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    return np.diff(newlines, prepend=-1, append=len(data)) - 1
+
+
+def _broken_line(data: bytes, schema: pa.Schema) -> int:
+    """The number of the first line that cannot be parsed, from 1."""
+    lines = data.split(b"\n")
+    first, end = 0, len(lines)
+    while end - first > 1:
+        middle = (first + end) // 2
+        try:
+            deque(_parse(b"\n".join(lines[first:middle]), schema), maxlen=0)
+        except pa.ArrowInvalid:
+            end = middle
+        else:
+            first = middle
+    return first + 1
+
+
+def _check_required(
+    actions: pa.ChunkedArray,
+    names: Sequence[str],
+    rows: Rows,
+    data: bytes,
+    location: str,
+) -> None:
+    for name in names:
+        values = pc.struct_field(actions, name)
+        if values.null_count:
+            row = rows[pc.index(pc.is_null(values), value=True).as_py()]
+            number = int(np.flatnonzero(_line_lengths(data))[row]) + 1
+            raise InvalidDeltaTableError(f"Line {number} of {location} lacks the {name} of its file")
+
+
+def _adds(
+    adds: pa.ChunkedArray, partition_names: Sequence[str], paths: PathReader, location: str
+) -> pa.Table:
+    values = [pc.struct_field(adds, ["partitionValues", name]) for name in partition_names]
+    chunks = [
+        struct_array([column.chunk(number) for column in values], partition_names, len(chunk))
+        for number, chunk in enumerate(adds.chunks)
+    ]
+    partition_type = pa.struct([(name, pa.string()) for name in partition_names])
+    return files_table(
+        path=paths.read(pc.struct_field(adds, "path"), location=location),
+        partition_values=pa.chunked_array(chunks, partition_type),
+        size=pc.struct_field(adds, "size"),
+        modification_time=pc.struct_field(adds, "modificationTime"),
+        stats=pc.struct_field(adds, "stats"),
+        descriptors=pc.struct_field(adds, "deletionVector"),
+        location=location,
+    )
+
+
+def _removes(removes: pa.ChunkedArray, paths: PathReader, location: str) -> pa.Table:
+    path = paths.read(pc.struct_field(removes, "path"), location=location)
+    dv_id = vector_ids(pc.struct_field(removes, "deletionVector"), location=location)
+    return pa.Table.from_arrays([path, dv_id], schema=REMOVES_SCHEMA)

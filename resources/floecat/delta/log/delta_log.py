@@ -1,0 +1,349 @@
+"""The log of a Delta table in storage: which versions there are, their states and their changes.
+
+A log may be written and cleaned up while it is read. What comes after a listing is not seen. A file that was
+listed and is missing when it is read raises `FileMissingError`: the caller lists again. A file that is
+damaged is left out where the others suffice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from floecat.delta.log.commit_files import FileActions, LogText, read_file_actions
+from floecat.delta.log.damage import DamagedFileError, DamagedFiles, LogFault, damage_of, still_there
+from floecat.delta.log.headers import Header, has_metadata, read_header
+from floecat.delta.log.log_files import LogFile, commit_name
+from floecat.delta.log.log_listing import LogListing, LogSegment
+from floecat.delta.log.log_reader import LogReader
+from floecat.delta.log.partition_columns import physical_partition_names
+from floecat.delta.log.reconciliation import live_files, newest_actions
+from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.protocol.paths import PathReader
+from floecat.delta.protocol.table_features import check_readable
+from floecat.delta.protocol.version_timestamps import commit_timestamp_ms, has_in_commit_timestamps
+from floecat.errors import InvalidDeltaTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["DeltaLog", "LogListing"]
+
+T = TypeVar("T")
+
+_MOST_FAULTS: Final = 20
+_FROM_START = re.compile(r"/0{20}\.[0-9]{20}\.compacted\.json$")
+
+
+class DeltaLog:
+    """Reads the log of one table.
+
+    Its methods may raise, beside what they name:
+
+    - InvalidDeltaTableError: a file of the log is broken, or one that the log cannot do without is missing.
+    - UnsupportedDeltaTableError: the table cannot be read exactly; see
+      `floecat.delta.protocol.table_features.check_readable`.
+    - FileMissingError: a file is gone since the listing.
+    - LocationNotAllowedError: the log is outside the allowed locations, or links lead there.
+    - StorageUnavailableError: storage fails.
+
+    Attributes:
+        location: root of the table, normalized.
+        faults: damaged files that were met, or are known to be in a listing.
+    """
+
+    def __init__(
+        self,
+        files: FileIO,
+        allowed: AllowedLocations,
+        location: str,
+        damaged: DamagedFiles | None = None,
+    ) -> None:
+        """Takes the table. Nothing is read.
+
+        Args:
+            files: storage.
+            allowed: nothing outside is read.
+            location: root of the table.
+            damaged: remembers damaged files from one reader of a log to the next.
+
+        Raises:
+            BadRequestError: the location is malformed.
+            LocationNotAllowedError: it is not allowed.
+        """
+        self.location = str(allowed.check(location))
+        self._files = files
+        self._allowed = allowed
+        self._reader = LogReader(files, allowed, self.location)
+        self._paths = PathReader(self.location)
+        self._damaged = damaged or DamagedFiles()
+        self._listed: LogListing | None = None
+        self.faults: list[LogFault] = []
+
+    def listing(self, after: int | None = None) -> LogListing:
+        """Lists the log, in one request where it is short.
+
+        Args:
+            after: list what comes after this version only, which costs less. None or -1 for everything.
+
+        Raises:
+            InvalidDeltaTableError: everything is asked for, and there is no version.
+        """
+        if after is not None and after < 0:
+            after = None
+        self._allowed.check(self._reader.folder)
+        start_after = None if after is None else commit_name(after)
+        below = self._reader.folder + "/"
+        files = [
+            LogFile(entry.location.removeprefix(below), entry.size_bytes, entry.modified_at_ms)
+            for entry in self._files.list(self._reader.folder, start_after=start_after)
+        ]
+        self._listed = LogListing(files, location=self.location, after=after)
+        for fault in self._damaged.known(self._reader.folder, self._listed):
+            self._leave_out(self._listed, fault)
+        return self._listed
+
+    def snapshot(self, listing: LogListing, version: int) -> Snapshot:
+        """The state at a version.
+
+        Args:
+            listing: the log. One after a version is completed by a new one if it does not suffice.
+            version: the version.
+        """
+        return self._rebuilt(listing, version, self._snapshot)
+
+    def commit(self, version: int, metadata: Metadata, protocol: Protocol) -> Commit:
+        """The changes of a version.
+
+        Args:
+            version: the version.
+            metadata: in force before it; what the commit itself sets goes before.
+            protocol: likewise.
+        """
+        listing = self._listed
+        if listing is None or not listing.has_commit(version):
+            listing = self.listing(version - 1)
+            listing.commits(version - 1, version)
+        try:
+            text = self._reader.read(commit_name(version))
+            return self._commit(listing, version, text, protocol, metadata)
+        except DamagedFileError as error:
+            self._note(listing, error)
+            raise
+
+    def commits(self, listing: LogListing, after: int, until: int) -> Iterator[Commit]:
+        """The changes of a range of versions, in order.
+
+        Args:
+            listing: the log.
+            after: the version before the first; -1 to start with version 0.
+            until: the last one.
+        """
+        files = listing.commits(after, until)
+        protocol, metadata = self._state(listing, after) if after >= 0 and files else (None, None)
+        texts = self._reader.read_all(files)
+        for version, text in enumerate(texts, start=after + 1):
+            commit = self._commit(listing, version, text, protocol, metadata)
+            protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
+            yield commit
+
+    def metadata_history(self, listing: LogListing) -> list[tuple[int, Metadata]]:
+        """Every metadata that the log still knows, oldest first, with the version that set it.
+
+        For the oldest version, and for others that the log only has a checkpoint of, it is the metadata in
+        force. Adds and removes are not decoded. What is broken before the newest checkpoint is left out, as
+        newer versions can be read without it.
+
+        Args:
+            listing: the log. Of one after a version: what was set after it.
+        """
+        starts: list[int] = []
+        followers: list[int] = []
+        previous = listing.after
+        for version in listing.versions:
+            follows = previous == version - 1 and listing.has_commit(version)
+            (followers if follows else starts).append(version)
+            previous = version
+        history: list[tuple[int, Metadata | None]] = []
+        files = [file for version in followers for file in listing.commits(version - 1, version)]
+        for version, text in zip(followers, self._reader.read_all(files), strict=True):
+            if has_metadata(text.data) or not text.data.strip():
+                try:
+                    history.append((version, _header(text).metadata))
+                except DamagedFileError as error:
+                    self._note(listing, error)
+                    starts.append(version)
+        tried: set[int] = set()
+        while starts:
+            version = starts.pop()
+            tried.add(version)
+            try:
+                history.append((version, self._state(listing, version)[1]))
+            except InvalidDeltaTableError:
+                if listing.needs(version):
+                    raise
+                # what is in force is known again at the next checkpoint
+                known_again = listing.checkpoint_from(version)
+                if known_again is not None and known_again not in tried:
+                    starts.append(known_again)
+        found = {version: metadata for version, metadata in history if metadata and metadata.schema_string}
+        return sorted(found.items())
+
+    def faults_since(self, before: Sequence[LogFault], listing: LogListing) -> tuple[LogFault, ...]:
+        """The newest faults: those that were met, and those of earlier work, as far as they are still there.
+
+        Args:
+            before: of earlier work.
+            listing: the log. One after a version does not tell whether older files are still there.
+        """
+        faults = tuple(dict.fromkeys((*before, *self.faults)))
+        return (still_there(faults, listing) if listing.after is None else faults)[-_MOST_FAULTS:]
+
+    def _rebuilt(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
+        """What can be read of a state, in the first way that has no damaged file."""
+        listing = self._reaching(listing, version)
+        met: list[str] = []
+        while True:
+            try:
+                return read(listing, listing.segment(version))
+            except DamagedFileError as error:
+                met.append(error.message)
+                if not self._note(listing, error):
+                    raise
+                listing = self._reaching(listing, version)
+            except InvalidDeltaTableError as error:
+                others = [message for message in met if message not in error.message]
+                raise InvalidDeltaTableError("; ".join([error.message, *others])) from None
+
+    def _note(self, listing: LogListing, error: DamagedFileError) -> bool:
+        """Leaves damaged files out; False if that changes nothing."""
+        below = self._reader.folder + "/"
+        names = tuple(location.removeprefix(below) for location in error.locations)
+        fault = LogFault(names, listing.fingerprint_of_files(names), error.message)
+        self._damaged.note(self._reader.folder, fault)
+        return self._leave_out(listing, fault)
+
+    def _leave_out(self, listing: LogListing, fault: LogFault) -> bool:
+        if fault not in self.faults:
+            self.faults.append(fault)
+        return listing.leave_out(fault.names, fault.message)
+
+    def _snapshot(self, listing: LogListing, segment: LogSegment) -> Snapshot:
+        version = segment.version
+        checkpoint = self._reader.open_checkpoint(segment.checkpoint) if segment.checkpoint else None
+        texts = list(self._reader.read_all(segment.files))
+        headers = [_header(text) for text in texts]
+        held = [checkpoint.header] if checkpoint else []
+        protocol, metadata = self._in_force([*held, *headers], version)
+        is_held = checkpoint and checkpoint.header.metadata is metadata
+        with damage_of(*checkpoint.locations) if checkpoint and is_held else nullcontext():
+            check_readable(protocol, metadata)
+            names = physical_partition_names(metadata)
+        actions = list(read_file_actions(texts, names, self._paths))
+        tables = checkpoint.files(names, self._paths) if checkpoint else []
+        locations = checkpoint.locations if checkpoint else []
+        # What was read is no longer needed, and may be as large as what is made of it.
+        del texts, checkpoint
+        return Snapshot(
+            version=version,
+            timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),
+            protocol=protocol,
+            metadata=metadata,
+            files=self._live_files(tables, locations, actions, names),
+        )
+
+    def _live_files(
+        self,
+        tables: Sequence[pa.Table],
+        locations: Sequence[str],
+        actions: Sequence[FileActions],
+        names: Sequence[str],
+    ) -> pa.Table:
+        try:
+            return live_files(tables, actions, names, location=self.location)
+        except InvalidDeltaTableError:
+            if tables:
+                # is it the checkpoint that contradicts itself?
+                with damage_of(*locations):
+                    live_files(tables, [], names, location=self.location)
+            raise
+
+    def _reaching(self, listing: LogListing, version: int) -> LogListing:
+        return listing if listing.reaches(version) else self.listing()
+
+    def _state(self, listing: LogListing, version: int) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata in force, read from the newest file back to the one that sets them."""
+        return self._rebuilt(listing, version, self._state_of)
+
+    def _state_of(self, listing: LogListing, segment: LogSegment) -> tuple[Protocol, Metadata]:  # noqa: ARG002
+        newest = Header()
+        for text in self._reader.read_all(segment.files[::-1]):
+            header = _header(text)
+            newest = Header(newest.protocol or header.protocol, newest.metadata or header.metadata)
+            if newest.protocol and newest.metadata:
+                return newest.protocol, newest.metadata
+        checkpoint = [self._reader.open_checkpoint(segment.checkpoint).header] if segment.checkpoint else []
+        return self._in_force([*checkpoint, newest], segment.version)
+
+    def _in_force(self, headers: Iterable[Header], version: int) -> tuple[Protocol, Metadata]:
+        protocol = metadata = None
+        for header in headers:
+            protocol, metadata = header.protocol or protocol, header.metadata or metadata
+        if protocol is None:
+            raise InvalidDeltaTableError(f"Delta table {self.location} has no protocol at version {version}")
+        if metadata is None:
+            raise InvalidDeltaTableError(f"Delta table {self.location} has no metadata at version {version}")
+        return protocol, metadata
+
+    def _commit(
+        self,
+        listing: LogListing,
+        version: int,
+        text: LogText,
+        protocol: Protocol | None,
+        metadata: Metadata | None,
+    ) -> Commit:
+        header = _header(text)
+        new_protocol, new_metadata = self._in_force([Header(protocol, metadata), header], version)
+        check_readable(new_protocol, new_metadata)
+        names = physical_partition_names(new_metadata)
+        with damage_of(text.location):
+            actions = list(read_file_actions([text], names, self._paths))
+            adds, removes = newest_actions(actions, names, location=self.location)
+        return Commit(
+            version=version,
+            timestamp_ms=self._timestamp_ms(listing, version, new_metadata, [header]),
+            protocol=header.protocol,
+            metadata=header.metadata,
+            commit_info=header.commit_info,
+            adds=adds,
+            removes=removes,
+        )
+
+    def _timestamp_ms(
+        self, listing: LogListing, version: int, metadata: Metadata, headers: list[Header]
+    ) -> int:
+        written_at_ms = listing.timestamp_ms(version) or 0
+        if not has_in_commit_timestamps(metadata) or not listing.has_commit(version):
+            return written_at_ms
+        commit_info = headers[0].commit_info if headers else None
+        name = commit_name(version)
+        if commit_info is None:
+            # A checkpoint or a compaction, which keep no provenance, stood for the commit.
+            try:
+                commit_info = _header(self._reader.read(name)).commit_info
+            except DamagedFileError as error:
+                self._note(listing, error)
+                return written_at_ms
+        return commit_timestamp_ms(metadata, commit_info, written_at_ms, location=self._reader.location(name))
+
+
+def _header(text: LogText) -> Header:
+    with damage_of(text.location):
+        header = read_header(text.data, location=text.location)
+        if _FROM_START.search(text.location) and not (header.protocol and header.metadata):
+            raise InvalidDeltaTableError(f"Log compaction {text.location} lacks the protocol or the metadata")
+        return header

@@ -1,0 +1,213 @@
+"""Actions that are single: protocol, metadata, provenance, sidecars (Delta protocol, "Actions").
+
+In commits they are few lines among many. Lines are found by their keys; the others are not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["Header", "has_metadata", "header_of_rows", "read_header"]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file of the log says beside its adds and removes; the last action of each kind.
+
+    Attributes:
+        protocol: None if it has none.
+        metadata: likewise.
+        commit_info: likewise.
+        sidecars: names of sidecar files, of a checkpoint.
+        version: the version that a checkpoint says it is of.
+        contradicts: whether it has two protocols, or two metadata, that are not the same.
+    """
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    commit_info: CommitInfo | None = None
+    sidecars: tuple[str, ...] = ()
+    version: int | None = None
+    contradicts: bool = False
+
+
+class _Format(msgspec.Struct):
+    provider: str | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    schema_string: str | None = None
+    id: str | None = None
+    name: str | None = None
+    description: str | None = None
+    format: _Format | None = None
+    partition_columns: tuple[str, ...] | None = None
+    created_time: int | None = None
+    configuration: dict[str, str | None] | None = None
+
+
+class _Protocol(msgspec.Struct, rename="camel"):
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+
+class _CommitInfo(msgspec.Struct, rename="camel"):
+    # Writers may put anything here.
+    timestamp: Any = None
+    in_commit_timestamp: Any = None
+    operation: Any = None
+
+
+class _Sidecar(msgspec.Struct):
+    path: str
+
+
+class _CheckpointMetadata(msgspec.Struct):
+    version: int
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    protocol: _Protocol | None = None
+    meta_data: _Metadata | None = None
+    commit_info: _CommitInfo | None = None
+    sidecar: _Sidecar | None = None
+    checkpoint_metadata: _CheckpointMetadata | None = None
+
+
+_LINES: Final = msgspec.json.Decoder(_Line)
+_METADATA_KEY: Final = b'"metaData"'
+_KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"checkpointMetadata"')
+
+
+def has_metadata(data: bytes) -> bool:
+    """Whether a commit may set the metadata; cheap, and sometimes wrongly so."""
+    return _METADATA_KEY in data
+
+
+def read_header(data: bytes, *, location: str) -> Header:
+    """Reads what a commit, a log compaction or a JSON checkpoint says beside its adds and removes.
+
+    Args:
+        data: the whole file.
+        location: where it is, for messages.
+
+    Raises:
+        InvalidDeltaTableError: the file is empty, or a line that may hold such an action is broken.
+    """
+    if not data or data.isspace():
+        raise InvalidDeltaTableError(f"File {location} of the log is empty")
+    return _header(_lines(data, location))
+
+
+def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> Header:
+    """The same of a Parquet checkpoint.
+
+    Args:
+        rows: the rows that hold such an action. Maps may be lists of pairs, as Arrow gives them.
+        location: where the checkpoint is, for messages.
+
+    Raises:
+        InvalidDeltaTableError: an action lacks a required field, or has one of another type.
+    """
+    try:
+        return _header([msgspec.convert(_with_dicts(row), _Line) for row in rows])
+    except (msgspec.ValidationError, ValueError, TypeError):
+        raise InvalidDeltaTableError(f"Protocol, metadata or a sidecar in {location} is broken") from None
+
+
+def _lines(data: bytes, location: str) -> list[_Line]:
+    lines = []
+    for start, end in _found(data):
+        try:
+            lines.append(_LINES.decode(memoryview(data)[start:end]))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            number = data.count(b"\n", 0, start) + 1
+            raise InvalidDeltaTableError(f"Line {number} of {location} is no valid Delta action") from None
+    return lines
+
+
+def _found(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the lines are that hold a key; some hold it as something else, which decoding tells."""
+    spans = set()
+    for key in _KEYS:
+        found = data.find(key)
+        while found >= 0:
+            end = data.find(b"\n", found)
+            end = len(data) if end < 0 else end
+            spans.add((data.rfind(b"\n", 0, found) + 1, end))
+            found = data.find(key, end)
+    return iter(sorted(spans))
+
+
+def _header(lines: Sequence[_Line]) -> Header:
+    protocol = metadata = commit_info = version = None
+    contradicts = False
+    sidecars = []
+    for line in lines:
+        contradicts |= None not in (protocol, line.protocol) and protocol != line.protocol
+        contradicts |= None not in (metadata, line.meta_data) and metadata != line.meta_data
+        protocol = line.protocol or protocol
+        metadata = line.meta_data or metadata
+        commit_info = line.commit_info or commit_info
+        if line.sidecar:
+            # Sidecars are in one folder, whatever else the path says.
+            sidecars.append(unquote(line.sidecar.path).rpartition("/")[2])
+        if line.checkpoint_metadata:
+            version = line.checkpoint_metadata.version
+    return Header(
+        protocol=_protocol(protocol) if protocol else None,
+        metadata=_metadata(metadata) if metadata else None,
+        commit_info=_commit_info(commit_info) if commit_info else None,
+        sidecars=tuple(sidecars),
+        version=version,
+        contradicts=contradicts,
+    )
+
+
+def _protocol(found: _Protocol) -> Protocol:
+    return Protocol(
+        min_reader_version=found.min_reader_version,
+        min_writer_version=found.min_writer_version,
+        reader_features=found.reader_features or (),
+        writer_features=found.writer_features or (),
+    )
+
+
+def _metadata(found: _Metadata) -> Metadata:
+    provider = found.format.provider if found.format else None
+    configuration = found.configuration or {}
+    return Metadata(
+        id=found.id or "",
+        schema_string=found.schema_string or "",
+        partition_columns=found.partition_columns or (),
+        configuration={key: value for key, value in configuration.items() if value is not None},
+        name=found.name,
+        description=found.description,
+        format_provider=provider or "parquet",
+        created_time_ms=found.created_time,
+    )
+
+
+def _commit_info(found: _CommitInfo) -> CommitInfo:
+    return CommitInfo(
+        timestamp_ms=found.timestamp if type(found.timestamp) is int else None,
+        in_commit_timestamp_ms=found.in_commit_timestamp if type(found.in_commit_timestamp) is int else None,
+        operation=found.operation if isinstance(found.operation, str) else None,
+    )
+
+
+def _with_dicts(row: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = row.get("metaData")
+    if not metadata or metadata.get("configuration") is None:
+        return dict(row)
+    return {**row, "metaData": {**metadata, "configuration": dict(metadata["configuration"])}}

@@ -1,0 +1,196 @@
+"""Files of a Delta log, read from storage."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from floecat.delta.log.checkpoints import CheckpointFile, open_checkpoint_file
+from floecat.delta.log.commit_files import LogText
+from floecat.delta.log.damage import damage_of
+from floecat.delta.log.headers import Header
+from floecat.delta.log.log_files import Checkpoint, LogFile
+from floecat.delta.log.log_storage import LOG_FOLDER
+from floecat.delta.protocol.paths import PathReader
+from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["MAX_LOG_FILE_BYTES", "LogReader", "OpenCheckpoint"]
+
+MAX_LOG_FILE_BYTES: Final = 2**31 - 2**20
+"""Largest file of a log that is read: what one array of bytes holds."""
+
+T = TypeVar("T")
+
+_SIDECARS: Final = "_sidecars"
+_READS_AHEAD: Final = 8
+_BYTES_AHEAD: Final = 64 * 1024 * 1024
+
+
+class LogReader:
+    """Reads files of one log, several at a time.
+
+    Attributes:
+        folder: location of the folder of the log.
+    """
+
+    def __init__(self, files: FileIO, allowed: AllowedLocations, location: str) -> None:
+        """Takes the table.
+
+        Args:
+            files: storage.
+            allowed: nothing outside is read.
+            location: root of the table, normalized.
+        """
+        self._files = files
+        self._allowed = allowed
+        self.folder = f"{location}/{LOG_FOLDER}"
+
+    def location(self, name: str) -> str:
+        """Where a file of the log is."""
+        return f"{self.folder}/{name}"
+
+    def read(self, name: str) -> LogText:
+        """One file.
+
+        Args:
+            name: its path below the folder of the log.
+
+        Raises:
+            FileMissingError: it is missing.
+            DamagedFileError: it is larger than `MAX_LOG_FILE_BYTES`.
+        """
+        location = self.location(name)
+        self._allowed.check(location)
+        try:
+            with damage_of(location):
+                return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+        except FileMissingError:
+            raise FileMissingError(f"Log file {location} is missing") from None
+
+    def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
+        """Files in their order, read a few ahead of the caller; else as `read`."""
+        return self._read_ahead([(file.name, file.size_bytes) for file in files])
+
+    def _read_ahead(self, files: Sequence[tuple[str, int]]) -> Iterator[LogText]:
+        """Takes names and sizes."""
+        if len(files) < 2:
+            yield from (self.read(name) for name, _ in files)
+            return
+        pool = ThreadPoolExecutor(_READS_AHEAD, thread_name_prefix="delta-log")
+        ahead: deque[tuple[Future[LogText], int]] = deque()
+        held = 0
+        try:
+            for name, size in files:
+                while ahead and (len(ahead) == _READS_AHEAD or held + size > _BYTES_AHEAD):
+                    first, its_size = ahead.popleft()
+                    yield first.result()
+                    held -= its_size
+                ahead.append((pool.submit(self.read, name), size))
+                held += size
+            yield from (future.result() for future, _ in ahead)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def open_checkpoint(self, checkpoint: Checkpoint) -> OpenCheckpoint:
+        """A checkpoint, without what is in sidecars.
+
+        Raises:
+            FileMissingError: a file of it is missing.
+            DamagedFileError: a file of it is damaged, or they contradict each other.
+        """
+        locations = [self.location(file.name) for file in checkpoint.files]
+        with damage_of(*locations):
+            texts = self.read_all(checkpoint.files)
+            files = [open_checkpoint_file(text.data, location=text.location) for text in texts]
+            return OpenCheckpoint(self, checkpoint.version, locations, files)
+
+    def read_sidecars(self, names: Iterable[str]) -> Iterator[CheckpointFile]:
+        """Sidecars in the order of their names.
+
+        Raises:
+            InvalidDeltaTableError: one is missing or damaged.
+        """
+        # What the checkpoint says of their sizes could be anything.
+        files = [(f"{_SIDECARS}/{name}", _BYTES_AHEAD // 2) for name in names]
+        try:
+            for text in self._read_ahead(files):
+                yield open_checkpoint_file(text.data, location=text.location)
+        except (FileMissingError, BadRequestError) as error:
+            raise InvalidDeltaTableError(
+                f"A sidecar of a Delta checkpoint is missing: {error.message}"
+            ) from None
+
+
+class OpenCheckpoint:
+    """A checkpoint that was read.
+
+    Attributes:
+        header: its protocol, metadata and sidecars.
+        locations: its files, without sidecars.
+    """
+
+    def __init__(
+        self, reader: LogReader, version: int, locations: Sequence[str], files: Sequence[CheckpointFile]
+    ) -> None:
+        self._reader = reader
+        self._files = files
+        self.locations = locations
+        headers = [file.header() for file in files]
+        name = f"Checkpoint file {locations[0]}"
+        protocols = _distinct(header.protocol for header in headers)
+        metadata = _distinct(header.metadata for header in headers)
+        for kind, found in (("protocol", protocols), ("metadata", metadata)):
+            if not found:
+                raise InvalidDeltaTableError(f"{name} has no {kind} at version {version}")
+        versions = {header.version for header in headers} - {None, version}
+        if (
+            len(protocols) > 1
+            or len(metadata) > 1
+            or versions
+            or any(header.contradicts for header in headers)
+        ):
+            raise InvalidDeltaTableError(
+                f"{name} contradicts itself: it has two protocols, metadata or versions"
+            )
+        self.header = Header(
+            protocol=protocols[0],
+            metadata=metadata[0],
+            sidecars=tuple(name for header in headers for name in header.sidecars),
+        )
+        if not all(
+            file.has_columns("add", ["path", "size"]) or file.has_columns("sidecar", ["path"])
+            for file in files
+        ):
+            raise InvalidDeltaTableError(f"{name} lacks the columns of files")
+
+    def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
+        """Its adds; see `CheckpointFile.files`.
+
+        Raises:
+            DamagedFileError: a sidecar is missing, or a file is damaged.
+        """
+        with damage_of(*self.locations):
+            tables = [table for file in self._files for table in file.files(partition_names, paths)]
+        sidecars = self._reader.read_sidecars(self.header.sidecars)
+        for name in self.header.sidecars:
+            location = self._reader.location(f"{_SIDECARS}/{name}")
+            with damage_of(*self.locations, location):
+                sidecar = next(sidecars)
+                if not sidecar.has_columns("add", ["path", "size"]):
+                    raise InvalidDeltaTableError(f"Sidecar {location} lacks the columns of files")
+                tables += sidecar.files(partition_names, paths)
+        return tables
+
+
+def _distinct(found: Iterable[T | None]) -> list[T]:
+    distinct: list[T] = []
+    for each in found:
+        if each is not None and each not in distinct:
+            distinct.append(each)
+    return distinct

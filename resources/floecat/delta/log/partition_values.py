@@ -1,0 +1,93 @@
+"""Partition values of Parquet checkpoints (Delta protocol, "Checkpoints", "Partition Value Serialization").
+
+They are a map from physical names to texts and, if the table asks for it, a struct of typed values too. The
+map is what is read; where it is left out the typed values become the texts that it would hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.log.file_tables import struct_array
+
+__all__ = ["texts_of_map", "texts_of_struct"]
+
+
+def texts_of_map(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray:
+    """Values of a map column as a struct.
+
+    Args:
+        values: maps from texts to texts.
+        names: keys that become fields; others are left out, missing ones are null.
+
+    Returns:
+        A struct without nulls, with a text for each name.
+    """
+    chunks = [struct_array(_of_maps(chunk, names), names, len(chunk)) for chunk in values.chunks]
+    return pa.chunked_array(chunks, pa.struct([(name, pa.string()) for name in names]))
+
+
+def texts_of_struct(
+    values: pa.ChunkedArray, names: Sequence[str], *, utc: Collection[str] = ()
+) -> pa.ChunkedArray:
+    """Typed values as the texts that a map would hold.
+
+    Args:
+        values: structs of typed values.
+        names: fields that are wanted; missing ones are null.
+        utc: fields whose times are in UTC although their type does not say so.
+
+    Returns:
+        A struct without nulls, with a text for each name.
+
+    Raises:
+        pyarrow.ArrowInvalid: binary values are no text.
+    """
+    present = {field.name for field in values.type}
+    columns = [
+        _text(pc.struct_field(values, [name]), utc=name in utc)
+        if name in present
+        else pa.chunked_array([pa.nulls(len(chunk), pa.string()) for chunk in values.chunks], pa.string())
+        for name in names
+    ]
+    chunks = [
+        struct_array([column.chunk(number) for column in columns], names, len(chunk))
+        for number, chunk in enumerate(values.chunks)
+    ]
+    return pa.chunked_array(chunks, pa.struct([(name, pa.string()) for name in names]))
+
+
+def _of_maps(maps: pa.MapArray, names: Sequence[str]) -> list[pa.Array]:
+    offsets = maps.offsets.to_numpy()
+    rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    held = slice(int(offsets[0]), int(offsets[-1]))
+    keys = maps.keys[held].cast(pa.string()).dictionary_encode()
+    items = maps.items[held].cast(pa.string())
+    codes = keys.indices.to_numpy(zero_copy_only=False)
+    known = {key: code for code, key in enumerate(keys.dictionary.to_pylist())}
+    return [_of_key(codes == known.get(name, -1), rows, items, len(maps)) for name in names]
+
+
+def _of_key(
+    found: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], items: pa.Array, length: int
+) -> pa.Array:
+    places = np.full(length, -1, np.int64)
+    places[rows[found]] = np.flatnonzero(found)
+    return items.take(pa.array(places, mask=places < 0))
+
+
+def _text(values: pa.ChunkedArray, *, utc: bool) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(values.type):
+        if utc or values.type.tz is not None:
+            return pc.strftime(values.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%SZ")
+        return pc.strftime(values.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
+    text = values.cast(pa.string())
+    if pa.types.is_floating(values.type):
+        # As Java writes them.
+        text = pc.replace_substring(pc.replace_substring(text, "inf", "Infinity"), "nan", "NaN")
+    return text

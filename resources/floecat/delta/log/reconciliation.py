@@ -1,0 +1,148 @@
+"""Which files are live: the newest action of each file wins (Delta protocol, "Action Reconciliation").
+
+A file is told by its path and its deletion vector. The same data file with another vector is another file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.log.commit_files import FileActions
+from floecat.delta.log.file_tables import REMOVES_SCHEMA, Rows, files_schema, take_rows
+from floecat.delta.log.parsed_statistics import common_type, with_type
+from floecat.errors import InvalidDeltaTableError
+
+__all__ = ["live_files", "newest_actions"]
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+def live_files(
+    checkpoint: Sequence[pa.Table],
+    actions: Sequence[FileActions],
+    partition_names: Sequence[str],
+    *,
+    location: str,
+) -> pa.Table:
+    """The files of a state.
+
+    Args:
+        checkpoint: tables of files of the checkpoint, none if the log starts without one.
+        actions: what came after it, oldest first.
+        partition_names: physical names of the partition columns, of all these tables.
+        location: of the table, for messages.
+
+    Returns:
+        Columns of `floecat.delta.log.file_tables.files_schema`, in no order.
+
+    Raises:
+        InvalidDeltaTableError: a data file is live with two deletion vectors.
+    """
+    adds, removes = _newest(actions, partition_names)
+    files = _concatenated([*checkpoint, adds], partition_names)
+    old_files = len(files) - len(adds)
+    keep = np.ones(len(files), bool)
+    keep[:old_files] = _untouched(files.slice(0, old_files), [adds, removes])
+    order = _by_path(files, keep, location)
+    # Texts of statistics may be large: they stay where they are if they can.
+    return files if len(order) == len(files) else take_rows(files, np.sort(order))
+
+
+def newest_actions(
+    actions: Sequence[FileActions], partition_names: Sequence[str], *, location: str
+) -> tuple[pa.Table, pa.Table]:
+    """What a commit, or several as one, add and remove in the end.
+
+    Args:
+        actions: oldest first.
+        partition_names: physical names of the partition columns.
+        location: of the table, for messages.
+
+    Returns:
+        Adds, ordered by path, and removes, ordered by path and deletion vector.
+
+    Raises:
+        InvalidDeltaTableError: a data file is added with two deletion vectors.
+    """
+    adds, removes = _newest(actions, partition_names)
+    return take_rows(adds, _by_path(adds, np.ones(len(adds), bool), location)), removes.sort_by(
+        [("path", "ascending"), ("dv_id", "ascending")]
+    )
+
+
+def _newest(actions: Sequence[FileActions], partition_names: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    adds = _concatenated([part.adds for part in actions], partition_names)
+    removes = pa.concat_tables([REMOVES_SCHEMA.empty_table(), *(part.removes for part in actions)])
+    starts = np.cumsum([0, *(part.rows for part in actions)])
+    places = [np.zeros(0, np.int64)]
+    places += [part.add_rows + start for part, start in zip(actions, starts, strict=False)]
+    places += [part.remove_rows + start for part, start in zip(actions, starts, strict=False)]
+    rows = np.concatenate(places)
+    wins = np.zeros(int(starts[-1]), bool)
+    keys = pa.concat_tables([adds.select(["path", "dv_id"]), removes]).append_column("row", pa.array(rows))
+    newest = keys.group_by(["path", "dv_id"]).aggregate([("row", "max")])["row_max"]
+    wins[newest.to_numpy()] = True
+    of_adds, of_removes = wins[rows[: len(adds)]], wins[rows[len(adds) :]]
+    return _kept(adds, of_adds), _kept(removes, of_removes)
+
+
+def _kept(table: pa.Table, mask: Mask) -> pa.Table:
+    return table if mask.all() else table.filter(pa.array(mask))
+
+
+def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
+    """Which files of a checkpoint no later action is about."""
+    keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.string())
+    if not len(keys):
+        return True
+    is_touched: Mask = pc.is_in(_keys(files), value_set=keys).to_numpy()
+    return ~is_touched
+
+
+def _keys(files: pa.Table) -> pa.ChunkedArray:
+    path, dv_id = files["path"], files["dv_id"]
+    if dv_id.null_count == len(dv_id):
+        return path
+    # No path holds a null character; see `PathReader`.
+    return pc.coalesce(pc.binary_join_element_wise(path, dv_id, "\0"), path)
+
+
+def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) -> pa.Table:
+    """One table; struct statistics of any of them are a column of all."""
+    type = common_type(
+        [table.schema.field("stats_parsed").type for table in tables if "stats_parsed" in table.column_names]
+    )
+    schema = files_schema(partition_names, type)
+    parts = [with_type(table, type) for table in tables]
+    return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").select(schema.names)
+
+
+def _by_path(files: pa.Table, keep: Mask, location: str) -> Rows:
+    """Numbers of the files to keep, in the order of their paths."""
+    kept = np.flatnonzero(keep)
+    order: Rows = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
+    return _without_repetitions(files.select(["path", "dv_id"]), order, location)
+
+
+def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:
+    """Drops files that are there twice, as in a checkpoint whose parts two writers wrote."""
+    if len(order) < 2:
+        return order
+    path = keys["path"].take(pa.array(order))
+    repeated = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    if not repeated.any():
+        return order
+    dv_id = pc.fill_null(keys["dv_id"].take(pa.array(order)), "")
+    same = pc.equal(dv_id.slice(1), dv_id.slice(0, len(dv_id) - 1)).to_numpy()
+    if (repeated & ~same).any():
+        twice = path[int(np.flatnonzero(repeated & ~same)[0])].as_py()
+        raise InvalidDeltaTableError(
+            f"Delta table {location} holds the file {twice!r} with two deletion vectors at once"
+        )
+    first: Mask = np.concatenate([[True], ~repeated])
+    return order[first]

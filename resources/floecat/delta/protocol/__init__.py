@@ -1,0 +1,1 @@
+"""Terms of the Delta protocol: actions, table features, paths and times of versions."""

@@ -1,0 +1,183 @@
+"""Which artifacts of a table are missing in storage, as after `VACUUM` took them for stray files.
+
+What the metadata document leads to is compared with one listing of the folder. Artifacts are written once: a
+file of another size is damaged, and counts as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
+from floecat.delta.artifacts.artifact_paths import is_numbered_file
+from floecat.delta.refresh.delta_table import CompatTable
+from floecat.errors import InvalidMetadataError
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
+from floecat.lru_cache import LruCache
+
+__all__ = ["missing_artifacts"]
+
+_MOST_LISTED = 5_000
+"""Files that a load lists, a thousand a request. In a larger folder it looks up the oldest files instead."""
+
+_LOOKED_UP = 16
+_MOST_OLDER_FILES = 10_000
+"""Manifests and delete files of older snapshots that are compared, for each table."""
+
+_REMEMBERED_FILES = 300_000
+
+
+class _Snapshot(msgspec.Struct, rename="kebab"):
+    snapshot_id: int
+    manifest_list: str
+
+
+class _Document(msgspec.Struct, rename="kebab"):
+    """What of a metadata document leads to other files."""
+
+    current_snapshot_id: int
+    snapshots: list[_Snapshot]
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What a manifest list or a manifest names."""
+
+    size_bytes: int
+    """Of the list or the manifest itself."""
+    manifests: tuple[ManifestFile, ...] = ()
+    files: Mapping[str, int] = {}
+    """Locations and sizes of delete files and copies that are live."""
+
+
+def missing_artifacts(
+    artifacts: ArtifactFiles,
+    table: CompatTable,
+    document: bytes,
+    *,
+    has_copies: bool,
+    older_lists: int,
+    in_request: bool,
+) -> Sequence[str]:
+    """Locations of artifacts that the document of a table leads to and that storage does not have whole.
+
+    These are the metadata file, all that readers of the current snapshot open, the manifest lists of the
+    other snapshots, and of the newest of these the manifests and delete files.
+
+    Args:
+        artifacts: those of the table.
+        table: the table, with the entry that has the document.
+        document: the metadata document.
+        has_copies: whether data files of the current snapshot may be copies.
+        older_lists: how many manifest lists of other snapshots are read.
+        in_request: whether a load waits. Where the folder holds too many files for it, only the oldest ones
+            of the current snapshot are looked up: `VACUUM` goes by age, and so takes these too.
+
+    Raises:
+        LocationNotAllowedError: the folder is outside the allowed locations.
+        ForbiddenError: storage refuses the listing.
+        StorageUnavailableError: storage fails.
+    """
+    metadata_file = table.row.metadata_location
+    folder = metadata_file.rpartition("/")[0]
+    decoded = msgspec.json.decode(document, type=_Document)
+    lists = {each.snapshot_id: each.manifest_list for each in decoded.snapshots}
+    newest = lists.pop(decoded.current_snapshot_id)
+    older = [lists[version] for version in sorted(lists, reverse=True)]
+    reader = _Reader(artifacts, table, has_copies)
+    try:
+        needed = reader.opened([newest])
+        found = artifacts.sizes(table.allowed, folder, most=_MOST_LISTED if in_request else None)
+        if found is None:
+            oldest = [metadata_file, newest, *sorted(needed, key=_version)][:_LOOKED_UP]
+            return [path for path, exists in artifacts.exist(oldest) if not exists]
+        needed = reader.opened(older[:older_lists], most_files=_MOST_OLDER_FILES) | needed
+    except ArtifactLostError as lost:
+        return [str(lost)]
+    wanted = {metadata_file: len(document), **dict.fromkeys(older), **needed}
+    return [path for path, size in wanted.items() if not _is_whole(found.get(path), size)]
+
+
+class _Reader:
+    """Reads what snapshots need; what a file names never changes, and is remembered."""
+
+    def __init__(self, artifacts: ArtifactFiles, table: CompatTable, has_copies: bool) -> None:
+        self._artifacts = artifacts
+        self._allowed = table.allowed
+        self._has_copies = has_copies
+
+    def opened(self, manifest_lists: Sequence[str], *, most_files: int | None = None) -> dict[str, int]:
+        """Locations and sizes of what readers of snapshots open, but for Delta's own files.
+
+        Args:
+            manifest_lists: of the snapshots.
+            most_files: about how many; what is beyond is left out. None for all.
+
+        Raises:
+            ArtifactLostError: a manifest list or a manifest is missing or damaged.
+        """
+        needed: dict[str, int] = {}
+        lists = self._named([(location, None) for location in manifest_lists])
+        for location, listed in zip(manifest_lists, lists, strict=True):
+            needed[location] = listed.size_bytes
+            new = [each for each in listed.manifests if each.manifest_path not in needed]
+            needed |= {each.manifest_path: each.manifest_length for each in new}
+            opened = [each for each in new if self._has_copies or each.content == DELETE_MANIFEST]
+            if most_files is None or len(needed) + sum(map(_files, opened)) <= most_files:
+                for named in self._named([(each.manifest_path, each) for each in opened]):
+                    needed |= named.files
+        return needed
+
+    def _named(self, wanted: Sequence[tuple[str, ManifestFile | None]]) -> list[_Named]:
+        """What files name: manifests where their entry in a list is given, else manifest lists."""
+        owner = self._artifacts.owner
+        found = {location: _NAMED.get((owner, location)) for location, _ in wanted}
+        unread = [each for each in wanted if found[each[0]] is None]
+        read = dict(
+            zip((location for location, _ in unread), self._artifacts.each(self._read, unread), strict=True)
+        )
+        return [found[location] or read[location] for location, _ in wanted]
+
+    def _read(self, wanted: tuple[str, ManifestFile | None]) -> _Named:
+        location, manifest = wanted
+        data = self._artifacts.read(self._allowed, location)
+        try:
+            if manifest is None:
+                found = _Named(len(data), manifests=tuple(read_manifest_list(data, location=location)))
+            else:
+                found = _Named(len(data), files=_made_files(data, manifest))
+        except InvalidMetadataError:
+            raise ArtifactLostError(location) from None
+        size = 1 + len(found.manifests) + len(found.files)
+        _NAMED.put((self._artifacts.owner, location), found, size)
+        return found
+
+
+_NAMED: LruCache[_Named] = LruCache(_REMEMBERED_FILES)
+"""What was used last, by table and location."""
+
+
+def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:
+    entries = read_manifest(data, location=manifest.manifest_path)
+    files = (entry.data_file for entry in entries if entry.status is not ManifestEntryStatus.DELETED)
+    return {
+        file.file_path: file.file_size_in_bytes
+        for file in files
+        if manifest.content == DELETE_MANIFEST or is_numbered_file(file.file_path)
+    }
+
+
+def _files(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def _version(location: str) -> float:
+    """The version that wrote a manifest or a delete file; artifacts of a lower one are older."""
+    number = location.rpartition("/")[2].partition("-")[0]
+    return int(number) if number.isdecimal() else float("inf")
+
+
+def _is_whole(found: int | None, size: int | None) -> bool:
+    return found is not None and (found > 0 if size is None else found == size)

@@ -1,0 +1,136 @@
+"""A Delta table of the catalog, and what is kept about it between two refreshes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from floecat.delta.log.damage import LogFault
+from floecat.delta.protocol.actions import Metadata, Protocol
+from floecat.delta.translation.column_ids import FieldIds
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryRow
+
+__all__ = ["CompatTable", "DeltaState"]
+
+_MOST_SHOWN: Final = 3
+
+
+class CompatTable(msgspec.Struct, frozen=True):
+    """A table whose entry has the format `delta`.
+
+    Attributes:
+        row: its entry.
+        identifier: its name.
+        allowed: where its catalog may read and write.
+        principal: on whose behalf it is looked at, for the commit log.
+    """
+
+    row: EntryRow
+    identifier: TableIdentifier
+    allowed: AllowedLocations
+    principal: str
+
+
+_TRANSLATION = 1
+"""Counts changes of what is published of a table, for which all of it is made again."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    protocol: Protocol
+    history: list[tuple[int, Metadata]]
+    complete: bool = False
+    has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
+    translation: int = 0
+    vectorized: bool = True
+
+
+class _Completeness(msgspec.Struct, frozen=True):
+    complete: bool = False
+    translation: int = 0
+
+
+class DeltaState(msgspec.Struct, frozen=True):
+    """What the newest snapshot of a table was made from, and the next one is.
+
+    Attributes:
+        version: the newest Delta version that is a snapshot.
+        fingerprint: identifies the log file of that version: another one means another table at the place.
+        protocol: in force at that version.
+        history: every metadata that a snapshot has, with the version from which it is in force, oldest first.
+        field_ids: ids that columns have, or had.
+        generation: of the names of artifacts; see `ArtifactPaths`.
+        complete: whether every version that the log had was tried: what is no snapshot cannot be one.
+        has_copies: whether some data files of the newest snapshot may be copies.
+        faults: damaged files of the log, without which the table was read.
+        is_outdated: whether an earlier release made it, which published other things.
+        vectorized: whether Spark's vectorised reader misreads none of the files that any version looked at.
+    """
+
+    version: int
+    fingerprint: str
+    protocol: Protocol
+    history: list[tuple[int, Metadata]]
+    field_ids: FieldIds
+    generation: int = 0
+    complete: bool = False
+    has_copies: bool = False
+    faults: tuple[LogFault, ...] = ()
+    is_outdated: bool = False
+    vectorized: bool = True
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the table although it can be read, in one sentence for its operator."""
+        if not self.faults:
+            return None
+        shown = "; ".join(fault.message for fault in self.faults[:_MOST_SHOWN])
+        return f"Read without damaged files of the log ({len(self.faults)}): {shown}"
+
+    @property
+    def metadata(self) -> Metadata:
+        """In force at `version`."""
+        return self.history[-1][1]
+
+    def encode(self) -> bytes:
+        """What the store keeps beside the columns it has for the other attributes."""
+        translation = 0 if self.is_outdated else _TRANSLATION
+        kept = _Kept(
+            self.protocol,
+            self.history,
+            self.complete,
+            self.has_copies,
+            self.faults,
+            translation,
+            self.vectorized,
+        )
+        return msgspec.json.encode(kept)
+
+    @classmethod
+    def decode(
+        cls, data: bytes, *, version: int, fingerprint: str, field_ids: FieldIds, generation: int
+    ) -> DeltaState:
+        """The state of `encode` and the columns."""
+        kept = msgspec.json.decode(data, type=_Kept)
+        return cls(
+            version,
+            fingerprint,
+            kept.protocol,
+            kept.history,
+            field_ids,
+            generation,
+            kept.complete,
+            kept.has_copies,
+            kept.faults,
+            kept.translation < _TRANSLATION,
+            kept.vectorized,
+        )
+
+    @staticmethod
+    def is_complete(data: bytes | None) -> bool:
+        """Whether nothing is left to do, by what `encode` gave; False for a table that was never read."""
+        kept = _Completeness() if data is None else msgspec.json.decode(data, type=_Completeness)
+        return kept.complete and kept.translation >= _TRANSLATION

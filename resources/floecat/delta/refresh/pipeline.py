@@ -1,0 +1,393 @@
+"""What the pipeline asks about Delta tables: which of them wait, the work itself, and whether it is right.
+
+A load brings a table up to date by itself, as far as somebody can wait for it. The pipeline does it ahead of
+readers, does what is too much for a load, and counts afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+import msgspec
+
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
+from floecat.errors import FloecatError, NoSuchTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import accounts, catalogs, connectors, snapshots, tables
+from floecat.store.catalogs import CatalogRow
+from floecat.store.database.engine import Connection, Store
+from floecat.struct_types import prepare_struct_types
+
+if TYPE_CHECKING:
+    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.refresh.delta_table import CompatTable
+    from floecat.delta.refresh.verification import TableNumbers
+
+__all__ = [
+    "BrokenTable",
+    "DeltaPipeline",
+    "DeltaTable",
+    "Look",
+    "Materialised",
+    "PendingTable",
+    "TablePosition",
+    "TableWorker",
+]
+
+_LOOKS = 16
+_PRINCIPAL = "pipeline"
+_log = logging.getLogger(__name__)
+
+
+class TableWorker(Protocol):
+    """Does the work on one table; `floecat.delta.refresh.refresh_service.DeltaCompat` is one."""
+
+    def materialise(
+        self,
+        table: CompatTable,
+        progress: Callable[[int, int], None],
+        *,
+        run_chunks: ChunkRunner | None = None,
+    ) -> bool:
+        """Brings in every version that the log has; returns whether the entry changed."""
+        ...
+
+    def repair(self, table: CompatTable) -> bool:
+        """Rebuilds artifacts if some are missing; returns whether some were."""
+        ...
+
+
+class TablePosition(msgspec.Struct, frozen=True, order=True):
+    """A place in the order of all Delta tables."""
+
+    catalog_id: UUID
+    entry_id: UUID
+
+
+class DeltaTable(msgspec.Struct, frozen=True):
+    """A Delta table under its name."""
+
+    entry_id: UUID
+    name: str
+    """Catalog, namespace levels and name, joined by dots."""
+    position: TablePosition
+
+
+class PendingTable(msgspec.Struct, frozen=True):
+    """A table that has something to do."""
+
+    entry_id: UUID
+    name: str
+    position: TablePosition
+    version: int
+    """The newest version of its log."""
+    state: str
+    """The version, and what tells its log file, and what was made of it, from others."""
+    reason: str
+    """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
+
+
+class BrokenTable(msgspec.Struct, frozen=True):
+    """A table whose log could not be looked at."""
+
+    entry_id: UUID
+    name: str
+    problem: str
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look at some tables found."""
+
+    looked: int
+    """Number of tables."""
+    pending: tuple[PendingTable, ...]
+    broken: tuple[BrokenTable, ...]
+    next: TablePosition | None
+    """Where the next look goes on; `None` after the last table."""
+
+
+class Materialised(msgspec.Struct, frozen=True):
+    """A table after the work."""
+
+    entry_id: UUID
+    name: str
+    changed: bool
+    """Whether the entry is another one than before."""
+    version: int
+    """The Delta version that is current."""
+    versions: int
+    """How many versions are snapshots."""
+    format_version: int
+    location: str
+    """Root of the table."""
+    metadata_location: str
+
+
+class DeltaPipeline:
+    """Keeps the Delta tables of all catalogs of every account readable."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: FileIO,
+        worker: TableWorker,
+        *,
+        shared_locations: Sequence[str] = (),
+        compat_location: str | None = None,
+        time_budget_s: float = 30.0,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            store: holds the tables.
+            files: reads logs.
+            worker: does the work.
+            shared_locations: locations that every catalog may use beside its own.
+            compat_location: where artifacts go that do not lie beside their table.
+            time_budget_s: how long one call of `look` waits for storage in all.
+        """
+        self._time_budget_s = time_budget_s
+        self._store = store
+        self._files = files
+        self._worker = worker
+        self._shared = (*shared_locations, *([compat_location] if compat_location else []))
+
+    def tables(self) -> Iterator[DeltaTable]:
+        """Every Delta table, in their order.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        after: TablePosition | None = None
+        while True:
+            page = self._page(after, 1_000)
+            for catalog, table in page:
+                after = TablePosition(catalog.id, table.entry_id)
+                yield DeltaTable(table.entry_id, _name(catalog, table), after)
+            if not page:
+                return
+
+    def has_due_connector(self, now_ms: int) -> bool:
+        """Whether a connector, which registers Delta tables, waits for its scheduled scan.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            return bool(connectors.due(conn, now_ms, 1))
+
+    def look(self, after: TablePosition | None, *, limit: int) -> Look:
+        """Looks at the logs of some tables: one listing each, several at a time, for a bounded time.
+
+        Args:
+            after: the `next` of the look before; `None` to begin with the first table.
+            limit: how many tables.
+
+        Returns:
+            What is pending. A table whose log cannot be looked at is told as broken and stops nobody.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        import floecat.delta.log.delta_log  # noqa: F401 - before threads need it
+
+        prepare_struct_types()
+        page = self._page(after, limit)
+        found = self._look_at(page)
+        at_end = len(found) == len(page) < limit
+        catalog, table = page[len(found) - 1] if found else (None, None)
+        end = None if at_end or not catalog or not table else TablePosition(catalog.id, table.entry_id)
+        return Look(
+            looked=len(found),
+            pending=tuple(one for one in found if isinstance(one, PendingTable)),
+            broken=tuple(one for one in found if isinstance(one, BrokenTable)),
+            next=end,
+        )
+
+    def materialise(
+        self,
+        entry_id: UUID,
+        progress: Callable[[int, int], None],
+        run_chunks: Callable[[CompatTable], ChunkRunner] | None = None,
+    ) -> Materialised:
+        """Makes every version that the log has readable.
+
+        Args:
+            entry_id: the table.
+            progress: told how many of the older versions are done, of how many.
+            run_chunks: gives what builds the chunks of the table; `None` for threads of this process.
+
+        Raises:
+            NoSuchTableError: there is no such Delta table.
+            InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError: its newest version cannot be
+                read exactly.
+            UnavailableError: storage or the store is away.
+        """
+        table, name = self._table(entry_id)
+        runner = run_chunks(table) if run_chunks is not None else None
+        changed = self._worker.materialise(table, progress, run_chunks=runner)
+        with self._store.read() as conn:
+            row = tables.get(conn, entry_id)
+            delta = delta_tables.get(conn, entry_id)
+            versions = len(snapshots.list_all(conn, entry_id))
+        if row is None or delta is None or delta.version is None:
+            raise _no_such_table(entry_id)
+        return Materialised(
+            entry_id=entry_id,
+            name=name,
+            changed=changed,
+            version=delta.version,
+            versions=versions,
+            format_version=row.format_version,
+            location=delta.location,
+            metadata_location=row.metadata_location,
+        )
+
+    def repair(self, entry_id: UUID) -> bool:
+        """Rebuilds the artifacts of a table if some that its entry leads to are missing.
+
+        Returns:
+            Whether some were.
+
+        Raises:
+            FloecatError: as `materialise`.
+        """
+        return self._worker.repair(self._table(entry_id)[0])
+
+    def numbers(self, entry_id: UUID) -> TableNumbers:
+        """Counts a table twice: by its Delta log, and by the manifests of its current snapshot.
+
+        Raises:
+            NoSuchTableError: there is no such Delta table, or it was never read.
+            FloecatError: a file is gone or broken, or storage is away.
+        """
+        from floecat.delta.refresh.verification import count_table
+
+        table, _ = self._table(entry_id)
+        return count_table(self._store, self._files, table)
+
+    def _look_at(
+        self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]]
+    ) -> list[PendingTable | BrokenTable | None]:
+        """What was found of the tables, or of the first of them if the time was too short for all."""
+        found: list[PendingTable | BrokenTable | None] = []
+        looks = ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look")
+        try:
+            begun = [looks.submit(self._look, item) for item in page]
+            deadline = time.monotonic() + self._time_budget_s
+            for (catalog, table), answer in zip(page, begun, strict=True):
+                try:
+                    found.append(answer.result(timeout=max(0.0, deadline - time.monotonic())))
+                except TimeoutError:
+                    if answer.cancel():
+                        # nobody has looked at this one and those behind it: the next look begins with them
+                        break
+                    problem = f"Storage did not answer within {self._time_budget_s:g} s"
+                    found.append(BrokenTable(table.entry_id, _name(catalog, table), problem))
+            return found
+        finally:
+            # a call to a storage that hangs ends by its own time-out; nobody waits for it
+            looks.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self, item: tuple[CatalogRow, NamedDeltaTable]) -> PendingTable | BrokenTable | None:
+        catalog, table = item
+        name = _name(catalog, table)
+        try:
+            return self._pending(catalog, table)
+        except FloecatError as error:
+            return BrokenTable(table.entry_id, name, error.message)
+        except Exception:  # noqa: BLE001 - a log that nobody foresaw must not hold up the other tables
+            _log.exception("cannot look at the Delta log of %s", name)
+            return BrokenTable(table.entry_id, name, f"Cannot read the Delta log in {table.location}")
+
+    def _pending(self, catalog: CatalogRow, table: NamedDeltaTable) -> PendingTable | None:
+        from floecat.delta.log.delta_log import DeltaLog
+        from floecat.delta.refresh.delta_table import DeltaState
+
+        with self._store.read() as conn:
+            known = delta_tables.get(conn, table.entry_id)
+        if known is None:
+            return None
+        log = DeltaLog(self._files, self._allowed(catalog), known.location)
+        listing = log.listing(after=None if known.version is None else known.version - 1)
+        reason = _reason(known, listing.latest, listing.fingerprint_of)
+        if reason == "replaced" and listing.after is not None:
+            listing = log.listing()
+        if reason is None and not DeltaState.is_complete(known.state):
+            reason = "incomplete"
+        if reason is None:
+            return None
+        return PendingTable(
+            entry_id=table.entry_id,
+            name=_name(catalog, table),
+            position=TablePosition(catalog.id, table.entry_id),
+            version=listing.latest,
+            state=_state(listing.latest, listing.fingerprint_of(listing.latest), known.generation, reason),
+            reason=reason,
+        )
+
+    def _page(self, after: TablePosition | None, limit: int) -> list[tuple[CatalogRow, NamedDeltaTable]]:
+        page: list[tuple[CatalogRow, NamedDeltaTable]] = []
+        with self._store.read() as conn:
+            for catalog in _catalogs(conn):
+                if after is not None and catalog.id < after.catalog_id:
+                    continue
+                last = after.entry_id if after is not None and catalog.id == after.catalog_id else None
+                found = delta_tables.list_all(conn, catalog.id, last, limit - len(page))
+                page += [(catalog, table) for table in found]
+                if len(page) == limit:
+                    break
+        return page
+
+    def _table(self, entry_id: UUID) -> tuple[CompatTable, str]:
+        from floecat.delta.refresh.delta_table import CompatTable
+
+        with self._store.read() as conn:
+            row = tables.get(conn, entry_id)
+            delta = delta_tables.get(conn, entry_id)
+            named = delta_tables.at_location(conn, delta.location) if delta is not None else []
+            catalog = catalogs.get(conn, row.catalog_id) if row is not None else None
+        found = next((one for one in named if one.entry_id == entry_id), None)
+        if row is None or catalog is None or found is None:
+            raise _no_such_table(entry_id)
+        identifier = TableIdentifier(found.namespace, found.name)
+        return CompatTable(row, identifier, self._allowed(catalog), _PRINCIPAL), _name(catalog, found)
+
+    def _allowed(self, catalog: CatalogRow) -> AllowedLocations:
+        return AllowedLocations((catalog.storage_location, *catalog.allowed_locations, *self._shared))
+
+
+def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], str | None]) -> str | None:
+    if known.version is None:
+        return "unread"
+    if latest < known.version or fingerprint_of(known.version) not in (known.log_fingerprint, None):
+        return "replaced"
+    return "behind" if latest > known.version else None
+
+
+def _state(version: int, fingerprint: str | None, generation: int, reason: str) -> str:
+    # artifacts may be missing after a run that made this very version
+    digest = blake2b(f"{fingerprint}|{generation}|{reason}".encode(), digest_size=6).hexdigest()
+    return f"{version}-{digest}"
+
+
+def _catalogs(conn: Connection) -> list[CatalogRow]:
+    rows = [row for account in accounts.list_all(conn) for row in catalogs.list_all(conn, account.id)]
+    return sorted(rows, key=lambda row: row.id)
+
+
+def _name(catalog: CatalogRow, table: NamedDeltaTable) -> str:
+    return f"{catalog.name}.{TableIdentifier(table.namespace, table.name)}"
+
+
+def _no_such_table(entry_id: UUID) -> NoSuchTableError:
+    return NoSuchTableError(f"There is no Delta table with the id {entry_id} that could be read")

@@ -1,0 +1,366 @@
+"""Delta tables kept up to date while they are read: when a load looks, who does the work, and who waits."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+
+from floecat.clock import Clock
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.log.damage import DamagedFiles
+from floecat.errors import (
+    FileMissingError,
+    FloecatError,
+    InvalidDeltaTableError,
+    LeftToPipelineError,
+    UnavailableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.settings import DeltaCompatSettings
+from floecat.store import leases, tables
+from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.database.engine import Store
+from floecat.store.held_leases import HeldLease
+from floecat.store.tables import EntryRow
+from floecat.struct_types import prepare_struct_types
+
+if TYPE_CHECKING:
+    from floecat.delta.artifacts.artifact_files import ArtifactFiles
+    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.refresh.delta_table import CompatTable
+    from floecat.delta.refresh.refresher import Progress, Refresher
+
+__all__ = ["DeltaCompat"]
+
+_log = logging.getLogger(__name__)
+
+_LEASE_MS = 30_000
+_POLL_S = 0.1
+_THREADS = 8
+_RETRY_AFTER_S = 5
+_TOO_LARGE_S = 60.0
+"""So long nobody looks again whether a table is too much for a request: the look alone reads its log."""
+_PIPELINE_POLL_S = 0.25
+_MOST_WAITING = 8
+"""Requests that wait for the pipeline at once; the threads of the service are for others too."""
+_TELL_S = 60.0
+_MOST_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How the last look of this process at a table ended.
+
+    Attributes:
+        at: when, by the monotonic clock.
+        metadata_location: of the entry that the load had.
+        changed: whether it is another one since.
+        problem: why the table could not be answered; None if it could.
+    """
+
+    at: float
+    metadata_location: str
+    changed: bool = False
+    problem: FloecatError | None = None
+
+
+class DeltaCompat:
+    """Refreshes Delta tables, one process at a time for each table.
+
+    A load that finds a table out of date waits for the refresh, for a bounded time; the work goes on behind
+    it, and the next load finds it done. What is too much work for that is left to the pipeline.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        files: FileIO,
+        clock: Clock,
+        settings: DeltaCompatSettings,
+    ) -> None:
+        self._store = store
+        self._transactions = transactions
+        self._files = files
+        self._clock = clock
+        self._settings = settings
+        self._looks: dict[UUID, _Look] = {}
+        self._running: dict[UUID, Future[bool]] = {}
+        self._waiting = BoundedSemaphore(_MOST_WAITING)
+        self._lock = Lock()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
+        self._artifacts: ArtifactFiles | None = None
+        self._damaged = DamagedFiles()
+
+    def due(self, row: EntryRow) -> bool:
+        """Whether a load has to call `refresh` before it answers an entry."""
+        look = self._looks.get(row.id)
+        if look is None or look.problem is not None:
+            return True
+        # a load that read the entry before it was replaced must not answer it
+        is_replaced = look.changed and look.metadata_location == row.metadata_location
+        return is_replaced or time.monotonic() - look.at >= self._settings.refresh_after.ms / 1000
+
+    def refresh(self, table: CompatTable) -> bool:
+        """Looks for newer versions and for missing artifacts, and waits for the work as the settings say.
+
+        Loads that come while this process looks at the table wait for the same look.
+
+        Returns:
+            Whether its entry may be another one than `table.row`.
+
+        Raises:
+            InvalidDeltaTableError, UnsupportedDeltaTableError: the newest version cannot be read exactly.
+            LeftToPipelineError: it is too much work for a request.
+            UnavailableError: it takes longer; a later try finds it done.
+        """
+        started = time.monotonic()
+        self._raise_remembered(table, started)
+        with self._lock:
+            if not self.due(table.row):
+                return True
+            running = self._running.get(table.row.id)
+            look = running or self._running.setdefault(table.row.id, Future())
+        if running is None:
+            self._look(table, look, started)
+        try:
+            changed = look.result(self._settings.wait.ms / 1000)
+        except FutureTimeoutError:
+            raise UnavailableError(
+                f"{table.identifier} is being brought up to its Delta log; try again",
+                retry_after_s=_RETRY_AFTER_S,
+            ) from None
+        except FloecatError as error:
+            raise self._noted(table, error) from None
+        # the load that began the look may have had another entry than this one
+        return changed or running is not None
+
+    def await_pipeline(self, table: CompatTable) -> bool:
+        """Waits until the pipeline has changed the entry of a table, as long as the settings say.
+
+        Returns:
+            True.
+
+        Raises:
+            LeftToPipelineError: it has not, or too many others wait already.
+        """
+        deadline = time.monotonic() + self._settings.wait.ms / 1000
+        if self._waiting.acquire(blocking=False):
+            try:
+                while time.monotonic() < deadline:
+                    time.sleep(_PIPELINE_POLL_S)
+                    if self._is_changed(table):
+                        return True
+            finally:
+                self._waiting.release()
+        raise _left_to_pipeline(table)
+
+    def materialise(
+        self, table: CompatTable, progress: Progress, *, run_chunks: ChunkRunner | None = None
+    ) -> bool:
+        """Brings in every version that the log has, whatever it takes; waits for as long.
+
+        Missing artifacts are rebuilt.
+
+        Args:
+            table: the table.
+            progress: told how many of the older versions are done.
+            run_chunks: builds the chunks elsewhere; None for threads of this process.
+
+        Returns:
+            Whether the entry changed.
+
+        Raises:
+            FloecatError: as `refresh`.
+        """
+        from floecat.delta.refresh.publication import StaleTableError
+        from floecat.delta.refresh.refresher import Backfill
+
+        refresher, work, more = self._refresher(run_chunks), Backfill(), True
+        try:
+            while more:
+                try:
+                    more = self._alone(table, lambda: refresher.backfill(table, work, progress), wait_s=None)
+                except StaleTableError:
+                    # what the part made is there, but in no snapshot
+                    work.tried.clear()
+                # whoever waits for the table looks this often
+                time.sleep(2 * _POLL_S if more else 0)
+        except FloecatError as error:
+            raise self._noted(table, error) from None
+        return work.changed
+
+    def repair(self, table: CompatTable) -> bool:
+        """Has artifacts rebuilt if some are missing, as `materialise` does.
+
+        Returns:
+            Whether some were.
+        """
+        is_missing = self._refresher().has_missing_artifacts(table)
+        if is_missing:
+            self.materialise(table, lambda _done, _all: None)
+        return is_missing
+
+    def close(self) -> None:
+        """Ends the threads; work that is going on is finished first."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        if self._artifacts is not None:
+            self._artifacts.close()
+
+    def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
+        """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
+        try:
+            entry = self._refresher().current_entry(table)
+            if entry is None:
+                self._threads.submit(self._work, table, look, started)
+                return
+        except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
+            self._end(table, look, started, error)
+        else:
+            self._end(table, look, started, entry.metadata_location != table.row.metadata_location)
+
+    def _work(self, table: CompatTable, look: Future[bool], started: float) -> None:
+        try:
+            changed = self._refreshed(table)
+        except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
+            self._end(table, look, started, error)
+        else:
+            self._end(table, look, started, changed)
+
+    def _refreshed(self, table: CompatTable) -> bool:
+        from floecat.delta.refresh.publication import StaleTableError
+        from floecat.delta.refresh.version_builder import TooLargeError
+
+        refresher, wait_s = self._refresher(), self._settings.wait.ms / 1000
+        try:
+            return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
+        except StaleTableError:
+            return True
+        except TooLargeError:
+            refresher.leave_to_pipeline(table)
+            raise _left_to_pipeline(table) from None
+
+    def _end(
+        self, table: CompatTable, look: Future[bool], started: float, outcome: bool | BaseException
+    ) -> None:
+        with self._lock:
+            if isinstance(outcome, bool):
+                self._note(table, _Look(started, table.row.metadata_location, outcome))
+            self._running.pop(table.row.id, None)
+        if isinstance(outcome, bool):
+            look.set_result(outcome)
+        else:
+            look.set_exception(outcome)
+
+    def _is_changed(self, table: CompatTable) -> bool:
+        with self._store.read() as conn:
+            row = tables.get(conn, table.row.id)
+        return row is None or row.metadata_location != table.row.metadata_location
+
+    def _alone(self, table: CompatTable, work: Callable[[], bool], *, wait_s: float | None) -> bool:
+        """Does the work while no other process works on the table.
+
+        Raises:
+            UnavailableError: another one still does after `wait_s`.
+        """
+        # of this work alone: two threads of one process exclude each other too
+        name, owner = f"delta:{table.row.id}", uuids.uuid7()
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        told_at = 0.0
+        while True:
+            taken_at = time.monotonic()
+            if self._acquire(name, owner):
+                break
+            if deadline is not None and taken_at >= deadline:
+                raise UnavailableError(
+                    f"{table.identifier} is being brought up to its Delta log by another process",
+                    retry_after_s=_RETRY_AFTER_S,
+                )
+            if wait_s is None and taken_at >= told_at:
+                told_at = taken_at + _TELL_S
+                _log.info("%s is worked on by another process; waiting for it", table.identifier)
+            time.sleep(_POLL_S)
+        try:
+            with HeldLease(name, lambda: self._renew(name, owner), duration_ms=_LEASE_MS, taken_at=taken_at):
+                return work()
+        finally:
+            self._store.run(lambda conn: leases.release(conn, name, owner))
+
+    def _acquire(self, name: str, owner: UUID) -> bool:
+        return self._store.run(
+            lambda conn: leases.acquire(conn, name, owner, self._clock.now_ms(), _LEASE_MS)
+        )
+
+    def _renew(self, name: str, owner: UUID) -> bool:
+        return self._store.run(lambda conn: leases.renew(conn, name, owner, self._clock.now_ms(), _LEASE_MS))
+
+    def _note(self, table: CompatTable, look: _Look) -> None:
+        if len(self._looks) >= _MOST_REMEMBERED:
+            self._looks.clear()
+        self._looks[table.row.id] = look
+
+    def _raise_remembered(self, table: CompatTable, now: float) -> None:
+        """Raises what a look of a moment ago met: a broken table that is asked for often costs little."""
+        look = self._looks.get(table.row.id)
+        if look is None or look.problem is None:
+            return
+        lasts_s = self._settings.refresh_after.ms / 1000
+        if isinstance(look.problem, LeftToPipelineError):
+            lasts_s = _TOO_LARGE_S if look.metadata_location == table.row.metadata_location else 0
+        if now - look.at < lasts_s:
+            raise look.problem.with_traceback(None)
+
+    def _noted(self, table: CompatTable, problem: FloecatError) -> FloecatError:
+        """The problem as callers get it. One that does not go away by itself is noted for the table."""
+        if isinstance(problem, FileMissingError):
+            # a file that the log names, and not the table
+            problem = InvalidDeltaTableError(f"{table.identifier} cannot be read: {problem.message}")
+        if isinstance(problem, UnavailableError) and not isinstance(problem, LeftToPipelineError):
+            return problem
+        self._note(table, _Look(time.monotonic(), table.row.metadata_location, problem=problem))
+        message = problem.message
+        self._store.run(
+            lambda conn: delta_tables.note_problem(conn, table.row.id, message, self._clock.now_ms())
+        )
+        return problem
+
+    def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
+        from floecat.delta.artifacts.artifact_files import ArtifactFiles
+        from floecat.delta.artifacts.local_chunks import local_chunks
+        from floecat.delta.refresh.refresher import Refresher
+
+        with self._lock:
+            if self._artifacts is None:
+                prepare_struct_types()
+                self._artifacts = ArtifactFiles(self._files)
+            artifacts = self._artifacts
+
+        def runner(table: CompatTable) -> ChunkRunner:
+            return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
+
+        return Refresher(
+            self._store,
+            self._transactions,
+            self._files,
+            self._clock,
+            self._settings,
+            artifacts,
+            runner,
+            self._damaged,
+        )
+
+
+def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:
+    return LeftToPipelineError(
+        f"{table.identifier} needs more files opened than a load may open; the pipeline brings it in",
+        retry_after_s=_RETRY_AFTER_S,
+    )

@@ -1,0 +1,227 @@
+"""What a Delta table holds by its log, and what its Iceberg snapshot holds by its manifests, counted apart.
+
+Nothing is taken from what the translation noted down: the log is read anew, and the entries of manifests are
+counted and not the summaries above them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.artifacts.artifact_paths import ArtifactPaths
+from floecat.delta.artifacts.data_file_locations import as_uri, data_file_locations
+from floecat.delta.log.delta_log import DeltaLog
+from floecat.delta.protocol.actions import Snapshot
+from floecat.delta.refresh.delta_table import CompatTable
+from floecat.errors import NoSuchTableError
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.store import tables
+from floecat.store.database.engine import Store
+from floecat.store.documents import decompress
+
+__all__ = ["FileNumbers", "TableNumbers", "count_table"]
+
+_READERS = 4
+
+
+class FileNumbers(msgspec.Struct, frozen=True):
+    """A number of data files, and what is in them."""
+
+    files: int
+    rows: int
+    """Rows that the files hold physically, deleted ones included; of files whose rows are known."""
+    files_without_rows: int
+    """Files whose number of rows is not told."""
+    deleted_rows: int
+    files_with_deletes: int
+
+
+class TableNumbers(msgspec.Struct, frozen=True):
+    """A version of a table, counted twice."""
+
+    version: int
+    delta: FileNumbers
+    iceberg: FileNumbers
+    missing: tuple[str, ...]
+    """Live files of the log that no manifest lists."""
+    unexpected: tuple[str, ...]
+    """Files that a manifest lists, or lists once more, and that are not live in the log."""
+    stray_deletes: tuple[str, ...]
+    """Data files that a delete file is about, or one more of them, while the log knows of no deletes."""
+
+
+class _Statistics(msgspec.Struct):
+    num_records: int | None = msgspec.field(default=None, name="numRecords")
+
+
+def count_table(store: Store, files: FileIO, table: CompatTable) -> TableNumbers:
+    """Counts the current snapshot of a table and the Delta version that it stands for.
+
+    Args:
+        store: holds its metadata document.
+        files: reads its log and manifests.
+        table: the table.
+
+    Raises:
+        NoSuchTableError: it was dropped, or never read.
+        FloecatError: a file is gone or broken, or storage is away.
+    """
+    document = _document(store, table)
+    version = document.current_snapshot_id
+    summary = document.snapshot(version) if version is not None else None
+    if version is None or summary is None or summary.manifest_list is None:
+        raise NoSuchTableError(f"Table {table.identifier} was never read")
+    log = DeltaLog(files, table.allowed, table.row.location)
+    snapshot = log.snapshot(log.listing(), version)
+    manifests = _Manifests(files, table.allowed, summary.manifest_list)
+    listed = frozenset(manifests.files)
+    copies = _paths(store, table, summary.manifest_list)
+    delta_files = _locations(snapshot.files, table, copies, listed)
+    with_vectors = snapshot.files.filter(snapshot.files["deletion_vector"].is_valid())
+    deleted_from = _locations(with_vectors, table, copies, listed)
+    return TableNumbers(
+        version=version,
+        delta=_delta_numbers(snapshot),
+        iceberg=manifests.numbers(),
+        missing=_beyond(delta_files, manifests.files),
+        unexpected=_beyond(manifests.files, delta_files),
+        stray_deletes=_beyond(manifests.deleted_from, deleted_from),
+    )
+
+
+def _document(store: Store, table: CompatTable) -> TableMetadata:
+    with store.read() as conn:
+        row = tables.get(conn, table.row.id)
+        body = tables.document(conn, table.row.id)
+    if row is None or body is None or not row.has_metadata:
+        raise NoSuchTableError(f"Table {table.identifier} was dropped, or never read")
+    return TableMetadata.parse(decompress(body))
+
+
+def _delta_numbers(snapshot: Snapshot) -> FileNumbers:
+    known = [rows for rows in _row_counts(snapshot.files) if rows is not None]
+    vectors = snapshot.files["deletion_vector"]
+    cardinalities = pc.struct_field(vectors, "cardinality")
+    return FileNumbers(
+        files=len(snapshot.files),
+        rows=sum(known),
+        files_without_rows=len(snapshot.files) - len(known),
+        deleted_rows=pc.sum(cardinalities).as_py() or 0,
+        files_with_deletes=len(vectors) - vectors.null_count,
+    )
+
+
+def _row_counts(files: pa.Table) -> Iterator[int | None]:
+    """The number of rows that the log tells of each file, by its statistics as text or as a struct."""
+    decoder = msgspec.json.Decoder(_Statistics)
+    has_parsed = _has_parsed_counts(files.schema)
+    for batch in files.to_batches(max_chunksize=10_000):
+        texts = batch["stats"].to_pylist()
+        structs = pc.struct_field(batch["stats_parsed"], "numRecords").to_pylist() if has_parsed else texts
+        for text, parsed in zip(texts, structs, strict=True):
+            yield decoder.decode(text).num_records if text else parsed
+
+
+def _has_parsed_counts(schema: pa.Schema) -> bool:
+    place = schema.get_field_index("stats_parsed")
+    # parts of a checkpoint may contradict each other, or hold something else there
+    counts = schema.field(place).type.get_field_index("numRecords") if place >= 0 else -1
+    return counts >= 0 and pa.types.is_integer(schema.field(place).type.field(counts).type)
+
+
+class _Manifests:
+    """The live entries of a manifest list.
+
+    Attributes:
+        files: locations of data files.
+        deleted_from: locations of data files that have a delete file; "" for a delete file of several.
+    """
+
+    def __init__(self, files: FileIO, allowed: AllowedLocations, manifest_list: str) -> None:
+        """Reads all of them."""
+        self._storage = files
+        self._allowed = allowed
+        self.files: list[str] = []
+        self.deleted_from: list[str] = []
+        self._rows = self._unknown = self._deleted_rows = 0
+        manifests = read_manifest_list(self._read(manifest_list), location=manifest_list)
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="delta-count") as readers:
+            for manifest, data in readers.map(self._with_data, manifests):
+                self._count(manifest, data)
+
+    def numbers(self) -> FileNumbers:
+        """What was counted."""
+        return FileNumbers(
+            files=len(self.files),
+            rows=self._rows,
+            files_without_rows=self._unknown,
+            deleted_rows=self._deleted_rows,
+            files_with_deletes=len(self.deleted_from),
+        )
+
+    def _with_data(self, manifest: ManifestFile) -> tuple[ManifestFile, bytes]:
+        return manifest, self._read(manifest.manifest_path)
+
+    def _read(self, location: str) -> bytes:
+        self._allowed.check(location)
+        return self._storage.read(location)
+
+    def _count(self, manifest: ManifestFile, data: bytes) -> None:
+        for entry in read_manifest(data, location=manifest.manifest_path):
+            if entry.status is ManifestEntryStatus.DELETED:
+                continue
+            file = entry.data_file
+            if manifest.content == DELETE_MANIFEST:
+                self._deleted_rows += file.record_count
+                self.deleted_from.append(file.referenced_data_file or "")
+                continue
+            self.files.append(file.file_path)
+            if file.record_count < 0:
+                self._unknown += 1
+            else:
+                self._rows += file.record_count
+
+
+def _locations(
+    files: pa.Table, table: CompatTable, copies: ArtifactPaths, listed: Container[str]
+) -> list[str]:
+    """Where files of the log are, or their copies if manifests list these."""
+    located: list[str] = data_file_locations(files["path"], table.row.location, table.allowed).to_pylist()
+    return [
+        location
+        if location in listed
+        else next(
+            (one for one in (copies.numbered_file(location), as_uri(location)) if one in listed), location
+        )
+        for location in located
+    ]
+
+
+def _paths(store: Store, table: CompatTable, manifest_list: str) -> ArtifactPaths:
+    with store.read() as conn:
+        delta = delta_tables.get(conn, table.row.id)
+    return ArtifactPaths(manifest_list.rpartition("/")[0], delta.generation if delta else 0)
+
+
+def _beyond(some: list[str], others: list[str]) -> tuple[str, ...]:
+    """What is in the one list and not, or less often, in the other."""
+    left = dict.fromkeys(others, 0)
+    for location in others:
+        left[location] += 1
+    beyond = []
+    for location in some:
+        if left.get(location, 0) > 0:
+            left[location] -= 1
+        else:
+            beyond.append(location)
+    return tuple(beyond)

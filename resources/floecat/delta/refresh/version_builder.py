@@ -1,0 +1,363 @@
+"""Versions of a Delta table, one after the other, as snapshots of a document."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.artifacts.artifact_paths import ArtifactPaths
+from floecat.delta.artifacts.commit_changes import TwoVectorsError
+from floecat.delta.artifacts.field_id_copies import field_numbers
+from floecat.delta.artifacts.file_columns import known_columns
+from floecat.delta.artifacts.partition_specs import partition_fields
+from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_manifests import Layout, Layouts
+from floecat.delta.log.damage import DamagedFileError
+from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.protocol.table_features import check_readable
+from floecat.delta.protocol.version_timestamps import has_in_commit_timestamps
+from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument
+from floecat.delta.refresh.snapshot_summaries import snapshot_summary
+from floecat.delta.translation.column_ids import FieldIds
+from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.delta.translation.widening import check_type_changes, check_widening
+from floecat.errors import (
+    FileMissingError,
+    InvalidDeltaTableError,
+    LocationNotAllowedError,
+    UnsupportedDeltaTableError,
+)
+from floecat.iceberg.position_deletes import DeleteFormat
+from floecat.iceberg.schemas.partitioning import PartitionSpec
+
+__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions", "opened_files"]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How a table is translated.
+
+    Attributes:
+        paths: where its artifacts go.
+        format_version: Iceberg's, 2 or 3.
+        position_delete_format: `parquet` or `avro`.
+        read_footers: see `ChunkContext`.
+        copies_unnumbered: see `ChunkContext`.
+        most_opened_files: how many files of a version may be opened, for their vectors or footers; None for
+            any number.
+    """
+
+    paths: ArtifactPaths
+    format_version: int
+    position_delete_format: DeleteFormat
+    read_footers: bool
+    copies_unnumbered: bool = True
+    most_opened_files: int | None = None
+
+
+_log = logging.getLogger(__name__)
+
+UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
+"""What a version fails with that cannot be read exactly, now or ever."""
+
+
+class FormatVersionError(UnsupportedDeltaTableError):
+    """A version needs a later format version than the document has."""
+
+
+class TooLargeError(Exception):
+    """A version needs more files opened than the options allow."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A version that has its artifacts, from which the next one can be made.
+
+    Attributes:
+        layout: its manifests.
+        protocol: in force.
+        metadata: in force.
+    """
+
+    layout: Layout
+    protocol: Protocol
+    metadata: Metadata
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self.layout.version
+
+
+class VersionBuilder:
+    """Adds versions of one table to its document.
+
+    Attributes:
+        ids: ids of the table's columns.
+        names: names of partition fields.
+        history: metadata of the versions that were added, each with the first version that has it.
+        vectorized: whether Spark's vectorised reader misreads none of the files that they looked at.
+    """
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        listing: LogListing,
+        layouts: Layouts,
+        document: TableDocument,
+        ids: FieldIds,
+        names: Mapping[int, str],
+        options: BuildOptions,
+    ) -> None:
+        """Takes a table.
+
+        Args:
+            log: its log.
+            listing: what the log holds.
+            layouts: makes manifests.
+            document: gets the snapshots.
+            ids: gets the ids of new columns.
+            names: of partition fields, by id.
+            options: how it is translated.
+        """
+        self._log = log
+        self._listing = listing
+        self._layouts = layouts
+        self._document = document
+        self._options = options
+        self._translations: dict[object, TranslatedSchema] = {}
+        self.ids = ids
+        self.names = names
+        self.history: list[tuple[int, Metadata]] = []
+        self.vectorized = True
+        self._last: Point | None = None
+
+    def translated(self, metadata: Metadata) -> TranslatedSchema:
+        """The Iceberg schema of a metadata."""
+        key = (
+            metadata.schema_string,
+            metadata.partition_columns,
+            tuple(sorted(metadata.configuration.items())),
+        )
+        found = self._translations.get(key)
+        if found is None:
+            found = self._translations[key] = translate_schema(metadata, self.ids)
+        return found
+
+    def add(self, version: int, before: Point | None) -> Point:
+        """Makes a version's artifacts and adds it to the document.
+
+        Args:
+            version: the version.
+            before: what it can be made from, if that is the version before; else it is made whole.
+
+        Raises:
+            InvalidDeltaTableError: the log, a vector or a file is broken.
+            UnsupportedDeltaTableError: there is no exact equal in Iceberg.
+            FileMissingError: a file that is needed is gone.
+        """
+        if before is not None:
+            self._last = before
+        self._last = point = self._made(version, before)
+        return point
+
+    def _made(self, version: int, before: Point | None) -> Point:
+        if before is None or before.version != version - 1 or not self._listing.has_commit(version):
+            return self._whole(self._snapshot(version), parent=None)
+        try:
+            commit = self._log.commit(version, before.metadata, before.protocol)
+        except DamagedFileError:
+            # a checkpoint may hold the state
+            return self._whole(self._snapshot(version), parent=None)
+        metadata, protocol = commit.metadata or before.metadata, commit.protocol or before.protocol
+        check_readable(protocol, metadata)
+        if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
+            return self._whole(self._snapshot(version), parent=before)
+        self._check_size(commit.adds, metadata)
+        try:
+            layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
+        except TwoVectorsError:
+            return self._whole(self._snapshot(version), parent=before)
+        self._note(layout, commit.timestamp_ms, metadata, commit)
+        return Point(layout, protocol, metadata)
+
+    def _snapshot(self, version: int) -> Snapshot:
+        if self._listing.after is not None:
+            # what is new was listed; a state is rebuilt from what came before it
+            self._listing = self._log.listing()
+        return self._log.snapshot(self._listing, version)
+
+    def _must_be_whole(self, before: Metadata, commit: Commit) -> bool:
+        """Whether what manifests say of older files is no longer true under the new schema."""
+        if commit.metadata is None:
+            return False
+        old, new = self.translated(before), self.translated(commit.metadata)
+        try:
+            return check_widening(old, new) or self._renumbered(old, new)
+        except UnsupportedDeltaTableError:
+            # a table that is replaced may change any type: no file of the old one is left
+            if self._replaces_all(commit):
+                return True
+            raise
+
+    @staticmethod
+    def _renumbered(old: TranslatedSchema, new: TranslatedSchema) -> bool:
+        ids = {leaf.physical_path: leaf.field_id for leaf in old.leaves}
+        return any(ids.get(leaf.physical_path, leaf.field_id) != leaf.field_id for leaf in new.leaves)
+
+    def _replaces_all(self, commit: Commit) -> bool:
+        files = self._snapshot(commit.version).files
+        return bool(pc.all(pc.is_in(files["path"], value_set=commit.adds["path"])).as_py() in (True, None))
+
+    def _whole(self, snapshot: Snapshot, parent: Point | None) -> Point:
+        check_readable(snapshot.protocol, snapshot.metadata)
+        commit = None
+        if self._listing.has_commit(snapshot.version):
+            # the state is known without a commit that is damaged
+            with suppress(DamagedFileError):
+                commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
+        context = self._context(snapshot.version, snapshot.metadata)
+        added = commit.adds["path"].combine_chunks() if commit and snapshot.version > 0 else None
+        old_files = len(snapshot.files) - (len(added) if added is not None else 0)
+        if parent is None and old_files > 0:
+            check_type_changes(snapshot.metadata)
+            self._check_since_last(snapshot)
+        self._check_size(snapshot.files, snapshot.metadata)
+        layout = self._layouts.whole(
+            context,
+            snapshot,
+            added,
+            parent=parent.version if parent else None,
+            next_row_id=self._document.next_row_id,
+        )
+        self._note(layout, snapshot.timestamp_ms, snapshot.metadata, commit)
+        return Point(layout, snapshot.protocol, snapshot.metadata)
+
+    def _check_since_last(self, snapshot: Snapshot) -> None:
+        """Checks what became of types since the version made last, also what no schema records.
+
+        Versions in between were refused, maybe for a change of type: what follows them has the same files.
+        """
+        last = self._last
+        if last is None or last.version >= snapshot.version:
+            return
+        try:
+            check_widening(self.translated(last.metadata), self.translated(snapshot.metadata))
+        except UnsupportedDeltaTableError:
+            older = self._snapshot(last.version).files["path"]
+            if pc.any(pc.is_in(snapshot.files["path"], value_set=older)).as_py():
+                raise
+
+    def _check_size(self, files: pa.Table, metadata: Metadata) -> None:
+        most = self._options.most_opened_files
+        if most is None or len(files) <= most:
+            return
+        all_files = bool(self.translated(metadata).unnumbered)
+        if opened_files(files, read_footers=self._options.read_footers, all_files=all_files) > most:
+            raise TooLargeError
+
+    def _context(self, version: int, metadata: Metadata) -> ChunkContext:
+        translated = self.translated(metadata)
+        if translated.format_version > self._options.format_version:
+            raise FormatVersionError(
+                f"Version {version} has types that need Iceberg format version {translated.format_version}"
+            )
+        fields = partition_fields(translated, self.names)
+        options = self._options
+        return ChunkContext(
+            location=self._log.location,
+            paths=options.paths,
+            version=version,
+            translated=translated,
+            schema=translated.schema.with_schema_id(self._document.schema(translated.schema)),
+            spec=PartitionSpec(self._document.spec(fields), fields),
+            format_version=options.format_version,
+            position_delete_format=options.position_delete_format,
+            read_footers=options.read_footers,
+            numbers=field_numbers(translated, self.ids),
+            columns=known_columns(translated, self.ids),
+            copies_unnumbered=options.copies_unnumbered,
+            lost_specs=self._document.lost_specs(translated.schema),
+        )
+
+    def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
+        self.ids.hide(sorted(layout.columns.hidden))
+        # the generation of the ids rises: what was made under the old ones is made again
+        self.ids.set_apart(sorted(layout.columns.partitions))
+        if not self.history or self.history[-1][1] != metadata:
+            self.history.append((layout.version, metadata))
+        self.vectorized = self.vectorized and layout.vectorized
+        self._document.add(
+            NewSnapshot(
+                version=layout.version,
+                timestamp_ms=self._later(layout.version, timestamp_ms, metadata),
+                schema_id=self._document.schema(self.translated(metadata).schema),
+                manifest_list=layout.manifest_list,
+                summary=snapshot_summary(layout, commit.commit_info if commit else None),
+                first_row_id=layout.first_row_id,
+                added_rows=layout.added_row_ids,
+            )
+        )
+
+    def _later(self, version: int, timestamp_ms: int, metadata: Metadata) -> int:
+        """A time after that of the version before: clocks of file systems do not always go on.
+
+        In-commit timestamps stay what they are; they do go on.
+        """
+        if has_in_commit_timestamps(metadata):
+            return timestamp_ms
+        before = max((held for held in self._document.versions if held < version), default=None)
+        snapshot = None if before is None else self._document.snapshot(before)
+        return timestamp_ms if snapshot is None else max(timestamp_ms, snapshot["timestamp-ms"] + 1)
+
+
+def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:
+    """How many files have to be opened for a version.
+
+    Args:
+        files: those that it adds.
+        read_footers: whether footers are read where the log does not tell how many rows there are.
+        all_files: whether all are looked at, for their field ids.
+    """
+    if all_files:
+        return len(files)
+    opened = files["deletion_vector"].is_valid()
+    if read_footers:
+        opened = pc.or_(opened, pc.invert(has_record_count(files)))
+    return int(pc.sum(opened).as_py() or 0)
+
+
+def has_record_count(files: pa.Table) -> pa.ChunkedArray:
+    """Whether the log tells how many rows a file has."""
+    known = pc.fill_null(pc.match_substring(files["stats"], '"numRecords"'), False)
+    if "stats_parsed" not in files.column_names:
+        return known
+    if files.schema.field("stats_parsed").type.get_field_index("numRecords") < 0:
+        return known
+    parsed = pc.struct_field(files["stats_parsed"], "numRecords")
+    return pc.or_(known, parsed.is_valid())
+
+
+def build_versions(
+    builder: VersionBuilder, versions: Sequence[int], start: Point | None, *, must_have: int | None
+) -> Point | None:
+    """Adds versions in order. One that cannot be read is left out, unless it is the one that must be there.
+
+    Old versions often cannot: `VACUUM` removes their files, and with them their deletion vectors.
+    """
+    point = start
+    for version in versions:
+        try:
+            point = builder.add(version, point)
+        except UNREADABLE as error:
+            if version == must_have:
+                raise
+            _log.info("version %d is left out: %s", version, error.message)
+            point = None
+    return point

@@ -1,0 +1,258 @@
+"""Registration of Delta tables: an entry for a Delta log that is already in storage.
+
+The entry comes first, in one transaction, and says nothing yet; then the log is read. So a table that cannot
+be read, or not now, is in the catalog all the same: it is listed, and loading it tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID, uuid4
+
+import msgspec
+
+from floecat.commits.commit_services import CommitParts
+from floecat.connectors.registrations import TableRegistration
+from floecat.delta import delta_rows as delta_tables
+from floecat.delta.delta_format import DeltaLoads
+from floecat.delta.delta_rows import DeltaTableRow
+from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
+from floecat.entries.calls import Call
+from floecat.entries.commit_rows import compressed, write_rows
+from floecat.entries.idempotency_keys import Finish, JsonAnswer
+from floecat.entries.names import namespace_for
+from floecat.entries.prepared_changes import EncodedDocument, Prepared
+from floecat.errors import (
+    BadRequestError,
+    ConflictError,
+    FileMissingError,
+    FloecatError,
+    UnavailableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store import jobs, tables
+from floecat.store.database.engine import Connection
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.no_metadata import no_metadata_location
+from floecat.store.tables import EntryRow
+
+__all__ = ["RegisterDeltaService"]
+
+FORMAT_VERSIONS = (2, 3)
+"""Iceberg format versions that a Delta table can be read as."""
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+_LONGEST_LOCATION = 2000
+_DEFAULT_FORMAT_VERSION = 2
+_NO_DOCUMENT = EncodedDocument(b"{}")
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What an idempotency key keeps: how far the table was read may be newer with a replay."""
+
+    entry_id: UUID
+    location: str
+    table_uuid: str
+
+
+class RegisterDeltaService:
+    """Registers Delta tables."""
+
+    def __init__(
+        self,
+        parts: CommitParts,
+        files: FileIO,
+        loads: DeltaLoads,
+        *,
+        compat_location: str | None,
+    ) -> None:
+        """Takes its company.
+
+        Args:
+            parts: what services of this package share.
+            files: storage.
+            loads: reads the log.
+            compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
+                `metadata` of each table.
+        """
+        self._store = parts.store
+        self._transactions = parts.transactions
+        self._clock = parts.clock
+        self._entries = parts.entries
+        self._keys = parts.keys
+        self._files = files
+        self._loads = loads
+        self._compat_location = compat_location
+
+    def register(
+        self,
+        call: Call,
+        namespace: Namespace,
+        name: str,
+        location: str,
+        *,
+        format_version: int | None = None,
+        connector_id: UUID | None = None,
+        read: bool = True,
+    ) -> TableRegistration:
+        """Makes a table of a Delta log, and reads it once, so that the first load finds it ready.
+
+        Args:
+            call: who asks.
+            namespace: where the table will be.
+            name: its name.
+            location: absolute URI of the folder that holds `_delta_log`.
+            format_version: Iceberg format version; `None` for that of the settings.
+            connector_id: the connector that found the table.
+            read: whether the log is read now; else the first load, or the pipeline, does so.
+
+        Raises:
+            BadRequestError: a name, the location or the format version is malformed.
+            LocationNotAllowedError: the location lies outside the allowed ones.
+            FileMissingError: there is no Delta log.
+            NoSuchNamespaceError: the namespace does not exist.
+            AlreadyExistsError: the name is taken, by a table or a view.
+            ConflictError: a table at this location was dropped, and its artifacts are being deleted.
+            UnsupportedOperationError: Delta tables are turned off.
+            CommitStateUnknownError: the table may have been registered.
+        """
+        self._loads.check_enabled()
+        identifier = TableIdentifier(namespace, name)
+
+        def work(finish: Finish[_Kept]) -> _Kept:
+            for _ in range(_ATTEMPTS):
+                change, delta = self._prepare(call, identifier, location, format_version, connector_id)
+                if self._insert(call, change, delta, finish):
+                    return _kept(change)
+            raise UnavailableError(f"{identifier} is changed by others all the time; nothing was registered")
+
+        kept = self._keys.run(call, JsonAnswer(_Kept), work)
+        if not read:
+            return TableRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id)
+        return self._read(call, identifier, kept)
+
+    def root(self, call: Call, location: str) -> str:
+        """The normalized location of a Delta table in storage.
+
+        Raises:
+            BadRequestError: the location is malformed.
+            LocationNotAllowedError: it lies outside the allowed ones.
+            FileMissingError: there is no Delta log.
+            UnsupportedOperationError: Delta tables are turned off.
+        """
+        self._loads.check_enabled()
+        root = str(call.catalog.allowed.check(location))
+        check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
+        if not has_delta_log(self._files, root):
+            raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
+        return root
+
+    def known(self, call: Call, location: str, /) -> list[TableIdentifier]:
+        """The Delta tables of the catalog that are rooted at a normalized location."""
+        with self._store.read() as conn:
+            found = delta_tables.at_location(conn, location)
+        return [
+            TableIdentifier(table.namespace, table.name)
+            for table in found
+            if table.catalog_id == call.catalog.id
+        ]
+
+    def _prepare(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        location: str,
+        format_version: int | None,
+        connector_id: UUID | None,
+    ) -> tuple[Prepared[EncodedDocument], DeltaTableRow]:
+        if format_version not in (None, *FORMAT_VERSIONS):
+            known = " or ".join(map(str, FORMAT_VERSIONS))
+            raise BadRequestError(
+                f"Unsupported format version: v{format_version} (a Delta table reads as version {known})"
+            )
+        namespace = namespace_for(self._store, call, "table", identifier)
+        root = self.root(call, location)
+        table_uuid = str(uuid4())
+        change = Prepared(
+            identifier=identifier,
+            kind="table",
+            operation="register",
+            metadata=_NO_DOCUMENT,
+            metadata_location=no_metadata_location(self._folder(root, table_uuid)),
+            object_uuid=table_uuid,
+            location=root,
+            format_version=format_version or _DEFAULT_FORMAT_VERSION,
+            base=None,
+            namespace_id=namespace.id,
+            format="delta",
+        )
+        delta = DeltaTableRow(
+            change.new_id,
+            root,
+            self._clock.now_ms(),
+            format_version=format_version,
+            connector_id=connector_id,
+        )
+        return change, delta
+
+    def _folder(self, root: str, table_uuid: str) -> str:
+        """Where the artifacts of a table go for its whole life, whatever the settings say later."""
+        return (
+            f"{root}/metadata" if self._compat_location is None else f"{self._compat_location}/{table_uuid}"
+        )
+
+    def _insert(
+        self,
+        call: Call,
+        change: Prepared[EncodedDocument],
+        delta: DeltaTableRow,
+        finish: Finish[_Kept],
+    ) -> bool:
+        """One try; `False` when the name or the namespace was changed meanwhile."""
+        rows = [(change, compressed(change))]
+
+        def work(conn: Connection, transaction_id: UUID) -> None:
+            write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
+            delta_tables.insert(conn, delta)
+            # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
+            if jobs.is_open_for_subject_or_resource(conn, "purge", change.object_uuid, change.location):
+                raise ConflictError(
+                    f"Cannot register {change.identifier}: files of a dropped table at {change.location}"
+                    " are being deleted; try again later"
+                )
+            finish(conn, _kept(change))
+
+        try:
+            self._transactions.run(call.catalog.id, work)
+        except (DuplicateKeyError, ForeignKeyError):
+            return False
+        return True
+
+    def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> TableRegistration:
+        """Has the log read, unless that was done already, and tells how far it came."""
+        row = self._entry(kept.entry_id)
+        problem: FloecatError | None = None
+        if row is not None and (not row.has_metadata or self._loads.due(row)):
+            try:
+                self._loads.refresh(call, identifier, row)
+            except FloecatError as error:
+                problem = error
+            except Exception as error:  # noqa: BLE001 - the table is registered, whatever its log holds
+                _log.exception("table %s at %s could not be read", identifier, kept.location)
+                problem = FloecatError(f"internal error: {type(error).__name__}")
+        with self._store.read() as conn:
+            delta = delta_tables.get(conn, kept.entry_id)
+        version = None if delta is None else delta.version
+        return TableRegistration(identifier, kept.location, kept.table_uuid, kept.entry_id, version, problem)
+
+    def _entry(self, entry_id: UUID) -> EntryRow | None:
+        with self._store.read() as conn:
+            return tables.get(conn, entry_id)
+
+
+def _kept(change: Prepared[EncodedDocument]) -> _Kept:
+    return _Kept(change.new_id, change.location, change.object_uuid)

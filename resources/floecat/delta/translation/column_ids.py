@@ -1,0 +1,337 @@
+"""Ids for the columns of a Delta table, the same ones for ever.
+
+With column mapping Delta itself numbers the columns, and data files carry those numbers: they win. All other
+columns, and list elements and map entries of most tables, get own ids by their physical path. When mapping is
+turned on later, Delta numbers the fields of structs from 1 on, each before those nested in it. Own ids follow
+the same order, so that they agree then; list elements, map keys and values count from `FIRST_HIGH_ID`, out of
+the way of that numbering.
+
+A column that the table is partitioned by has its values in the log, and a data file may hold other ones under
+the same name. So without column mapping the two get ids of their own: `p` as a partition column, and `p` as
+a column of data files. Column mapping gives both the same id; once a data file is found that holds a
+partition column under that id, the partition column gets an id that no file has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from floecat.delta.log.action_schemas import (
+    DeltaArray,
+    DeltaMap,
+    DeltaStruct,
+    DeltaType,
+    find_column,
+    mapping_mode,
+    parse_delta_schema,
+    physical_name,
+)
+from floecat.errors import InvalidDeltaTableError, InvalidMetadataError
+
+if TYPE_CHECKING:
+    from floecat.delta.protocol.actions import Metadata
+
+__all__ = ["FIRST_HIGH_ID", "MOST_HIDDEN", "FieldIds", "PhysicalPath", "Slot", "assign_history", "slots_of"]
+
+FIRST_HIGH_ID = 1_000_000
+"""Where own ids begin that must stay out of the way of Delta's: it counts from 1."""
+
+MOST_HIDDEN = 2000
+"""Paths that are no columns; each costs some 50 bytes of the table's metadata."""
+_LONGEST_HIDDEN = 1000
+
+_FIRST_PARTITION_ID = 1000
+_PARTITION = ",null]"
+"""How the keys of partition columns end."""
+
+PhysicalPath: TypeAlias = tuple[str, ...]
+"""Physical names from the root; list elements, map keys and values are `element`, `key` and `value`."""
+
+
+class Slot(NamedTuple):
+    """Something in a schema that needs an id.
+
+    Attributes:
+        path: where it is.
+        dictated: id that column mapping gave it.
+        named: whether it is a field of a struct, rather than a list element, map key or map value.
+        partition: whether the table is partitioned by it.
+    """
+
+    path: PhysicalPath
+    dictated: int | None
+    named: bool
+    partition: bool = False
+
+
+class FieldIds(msgspec.Struct):
+    """The ids that the columns of one table have, kept in the store. Nothing is ever taken out of use.
+
+    Attributes:
+        own: own ids by physical path, as JSON text of a list. It ends with null for a partition column.
+        mapped: ids of column mapping by physical path. Where a replaced table gave a path another id, the
+            one seen first; files of the other one carry theirs.
+        last_id: highest id below `FIRST_HIGH_ID` that was ever used.
+        last_high_id: highest id that was ever used, from `FIRST_HIGH_ID` on.
+        partition_ids: ids of partition fields by source.
+        generation: counts how often an id that may have been published changed. Metadata of a lower
+            generation must be made again, for all its snapshots.
+        separate: ids of partition columns that data files hold under the id of column mapping, by physical
+            name. They take the place of that id.
+        hidden: paths that were found in data files and are no columns, as JSON text of a list.
+    """
+
+    own: dict[str, int] = {}
+    mapped: dict[str, int] = {}
+    last_id: int = 0
+    last_high_id: int = FIRST_HIGH_ID - 1
+    partition_ids: dict[str, int] = {}
+    generation: int = 0
+    separate: dict[str, int] = {}
+    hidden: list[str] = []
+
+    @property
+    def paths(self) -> dict[PhysicalPath, int]:
+        """Ids of all columns that data files may hold, by path."""
+        known = {key: id for key, id in self.own.items() if not key.endswith(_PARTITION)} | self.mapped
+        for name in self.separate:
+            key = _key((name,))
+            # what the partition column had before is an id of files now
+            if key not in known and (former := self.own.get(key[:-1] + _PARTITION)) is not None:
+                known[key] = former
+        return {_path(key): id for key, id in known.items()}
+
+    @property
+    def hidden_paths(self) -> list[PhysicalPath]:
+        """`hidden`, decoded."""
+        return [_path(key) for key in self.hidden]
+
+    def encode(self) -> bytes:
+        """JSON, as the store keeps it."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> FieldIds:
+        """Reads what `encode` wrote.
+
+        Raises:
+            InvalidMetadataError: it is something else.
+        """
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise InvalidMetadataError(f"Cannot read the field ids of a Delta table: {error}") from None
+
+    def dictate(self, slots: Iterable[Slot]) -> None:
+        """Takes over the ids that column mapping gave, whatever had them before.
+
+        `generation` rises if an own id had to change.
+        """
+        owners = {id: key for key, id in self.own.items()}
+        for slot in slots:
+            key, id = _key(slot.path), slot.dictated
+            if id is None:
+                continue
+            roles = (_own_key(slot), _own_key(slot._replace(partition=not slot.partition)))
+            self._reserve(id)
+            owner = owners.get(id)
+            if owner is not None and owner not in roles and self.own.get(owner) == id:
+                self.own[owner] = self._next_high_id()
+                self.generation += 1
+            if key not in self.mapped:
+                former = {self.own.pop(role, id) for role in roles}
+                self.generation += former != {id}
+                self.mapped[key] = id
+
+    def hide(self, paths: Iterable[PhysicalPath]) -> None:
+        """Notes what data files hold beside columns; the first `MOST_HIDDEN` paths are kept."""
+        new = (key for key in map(_key, paths) if len(key) <= _LONGEST_HIDDEN)
+        self.hidden = list(dict.fromkeys([*self.hidden, *new]))[:MOST_HIDDEN]
+
+    def set_apart(self, names: Iterable[str]) -> None:
+        """Gives partition columns, by physical name, ids that no data file has. `generation` rises."""
+        for name in names:
+            if name not in self.separate:
+                self.separate[name] = self._next_high_id()
+                self.generation += 1
+
+    def assign(self, slots: Sequence[Slot], *, low: bool = True) -> dict[PhysicalPath, int]:
+        """Gives every slot of one schema its id; no two get the same.
+
+        Args:
+            slots: all slots of the schema, in order.
+            low: whether new own ids of fields follow Delta's numbering. Not so for columns that are gone:
+                Delta does not count them.
+
+        Raises:
+            InvalidDeltaTableError: column mapping gave an id or a physical name twice.
+        """
+        assigned = _dictated(slots)
+        self.dictate(slots)
+        taken = set(assigned.values())
+        assigned |= {
+            slot.path: self.separate[slot.path[0]]
+            for slot in slots
+            if slot.partition and slot.path[0] in self.separate
+        }
+        for slot in slots:
+            known = None if slot.path in assigned else self._known(slot, taken)
+            if known is not None:
+                assigned[slot.path] = known
+                taken.add(known)
+        for slot in slots:
+            if slot.path not in assigned:
+                fresh = self._next_low_id() if low and slot.named else self._next_high_id()
+                assigned[slot.path] = self.own[_own_key(slot)] = fresh
+        return assigned
+
+    def partition_id(self, source: str) -> int:
+        """Id of the partition field that takes the values of a source."""
+        return self.partition_ids.setdefault(source, _FIRST_PARTITION_ID + len(self.partition_ids))
+
+    def _reserve(self, used: int) -> None:
+        if used >= FIRST_HIGH_ID:
+            self.last_high_id = max(self.last_high_id, used)
+        else:
+            self.last_id = max(self.last_id, used)
+
+    def adopt(self, slots: Sequence[Slot]) -> None:
+        """Takes ids that were published before partition columns had their own over to them.
+
+        A path that some version has as a partition column and another one as a column of files had one id:
+        the partition column gets another one.
+        """
+        in_files = {_own_key(slot) for slot in slots if not slot.partition}
+        for slot in slots:
+            key, own_key = _key(slot.path), _own_key(slot)
+            if slot.partition and own_key not in self.own and key in self.own and key not in in_files:
+                self.own[own_key] = self.own.pop(key)
+
+    def _known(self, slot: Slot, taken: set[int]) -> int | None:
+        for ids, key in ((self.mapped, _key(slot.path)), (self.own, _own_key(slot))):
+            id = ids.get(key)
+            # Ids that a replaced table started anew may name two paths, of which an older schema has both.
+            if id is not None and id not in taken:
+                return id
+        return None
+
+    def _next_low_id(self) -> int:
+        if self.last_id + 1 >= FIRST_HIGH_ID:
+            return self._next_high_id()
+        self.last_id += 1
+        return self.last_id
+
+    def _next_high_id(self) -> int:
+        self.last_high_id += 1
+        return self.last_high_id
+
+
+def assign_history(history: Sequence[Metadata], ids: FieldIds) -> bool:
+    """Gives ids to the columns of all known versions at once, so that column mapping changes none later.
+
+    Ids of column mapping come first, those of newer versions before those of older ones. Own ids of the
+    newest schema follow the order in which Delta would number it; columns that are gone stay out of its way.
+
+    Args:
+        history: all known metadata, the oldest first.
+        ids: the ids of the table, changed in place.
+
+    Returns:
+        Whether an id that was given out before is another one now: what was published must be made again.
+
+    Raises:
+        InvalidDeltaTableError: a schema is malformed.
+        UnsupportedDeltaTableError: a mapping mode is unknown.
+    """
+    generation = ids.generation
+    newest_first = [slots_of(metadata) for metadata in reversed(history)]
+    ids.adopt([slot for slots in newest_first for slot in slots])
+    for slots in newest_first:
+        ids.dictate(slots)
+    for position, slots in enumerate(newest_first):
+        ids.assign(slots, low=position == 0 and mapping_mode(history[-1].configuration) == "none")
+    return ids.generation != generation
+
+
+def slots_of(metadata: Metadata) -> tuple[Slot, ...]:
+    """Everything in the schema of a table that needs an id, each before what is nested in it.
+
+    Raises:
+        InvalidDeltaTableError: the schema is malformed; or column mapping is on, and a column has no physical
+            name.
+        UnsupportedDeltaTableError: the mapping mode is unknown.
+    """
+    struct = parse_delta_schema(metadata.schema_string)
+    # If mapping is off, what it left in the schema counts for nothing.
+    mapped = mapping_mode(metadata.configuration) != "none"
+    columns = [find_column(struct, name) for name in metadata.partition_columns]
+    partitions = {(physical_name(column, column.name, mapped=mapped),) for column in columns if column}
+    slots = _walk_struct(struct, (), "", mapped)
+    return tuple(slot._replace(partition=True) if slot.path in partitions else slot for slot in slots)
+
+
+def _walk_struct(struct: DeltaStruct, path: PhysicalPath, owner: str, mapped: bool) -> Iterator[Slot]:
+    for field in struct.fields:
+        full_name = f"{owner}.{field.name}" if owner else field.name
+        name = physical_name(field, full_name, mapped=mapped)
+        yield Slot((*path, name), field.column_id if mapped else None, named=True)
+        nested_ids = field.nested_ids if mapped else {}
+        yield from _walk_type(field.type, (*path, name), name, nested_ids, full_name, mapped)
+
+
+def _walk_type(
+    type: DeltaType,
+    path: PhysicalPath,
+    nested_key: str,
+    nested_ids: Mapping[str, int],
+    owner: str,
+    mapped: bool,
+) -> Iterator[Slot]:
+    match type:
+        case DeltaStruct():
+            yield from _walk_struct(type, path, owner, mapped)
+            return
+        case DeltaArray():
+            parts = {"element": type.element}
+        case DeltaMap():
+            parts = {"key": type.key, "value": type.value}
+        case _:
+            return
+    for part, inner in parts.items():
+        key = f"{nested_key}.{part}"
+        yield Slot((*path, part), nested_ids.get(key), named=False)
+        yield from _walk_type(inner, (*path, part), key, nested_ids, f"{owner}.{part}", mapped)
+
+
+def _dictated(slots: Sequence[Slot]) -> dict[PhysicalPath, int]:
+    paths: set[PhysicalPath] = set()
+    owners: dict[int, PhysicalPath] = {}
+    for slot in slots:
+        if slot.path in paths:
+            raise InvalidDeltaTableError(f"Two columns have the physical name {'.'.join(slot.path)}")
+        paths.add(slot.path)
+        if slot.dictated is None:
+            continue
+        if slot.dictated in owners:
+            raise InvalidDeltaTableError(
+                f"Columns {'.'.join(owners[slot.dictated])} and {'.'.join(slot.path)} have the same id"
+                f" {slot.dictated}"
+            )
+        owners[slot.dictated] = slot.path
+    return {path: id for id, path in owners.items()}
+
+
+def _key(path: PhysicalPath) -> str:
+    return msgspec.json.encode(path).decode()
+
+
+def _own_key(slot: Slot) -> str:
+    key = _key(slot.path)
+    return key[:-1] + _PARTITION if slot.partition else key
+
+
+def _path(key: str) -> PhysicalPath:
+    return msgspec.json.decode(key, type=PhysicalPath)

@@ -1,0 +1,1 @@
+"""Deletion vectors and the bitmaps they are made of."""

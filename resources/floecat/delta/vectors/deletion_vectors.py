@@ -1,0 +1,290 @@
+"""Deletion vectors: where the log says they are, their bytes checked, and the positions in them.
+
+A vector is a bitmap of the rows of one data file that are deleted. It is in the log itself (storage type
+`i`), or in a file of one or more of them, each framed by its length and a checksum (`u`, `p`). Whatever the
+storage, its *payload* is the same: a magic number and a 64-bit Roaring bitmap in the portable format, which
+pyroaring reads. It validates each container but takes bytes after the bitmap, wrong offsets and wrong counts
+of run containers. These change no row: the size, checksum and number of rows in the log are compared, too.
+
+Every fault is an `InvalidDeltaTableError` that names the data file and the file of the vector, and never
+quotes what was read.
+
+Source: Delta protocol, "Deletion Vectors" and "Deletion Vector Format"; RoaringFormatSpec, "Extension for
+64-bit implementations".
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+from uuid import UUID
+
+import msgspec
+from pyroaring import BitMap64
+
+from floecat.delta.vectors.z85 import decode_z85
+from floecat.errors import InvalidDeltaTableError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = [
+    "VERSION_RANGE",
+    "DeletionVector",
+    "check",
+    "check_file_version",
+    "file_of",
+    "framed_range",
+    "inline_payload",
+    "position_chunks",
+    "unframe",
+]
+
+VERSION_RANGE: Final = (0, 1)
+"""Offset and length, in bytes, of the format version in a file of vectors."""
+
+_FILE_VERSION = b"\x01"
+_MAGIC = (1681511377).to_bytes(4, "little")
+# Of an earlier layout that the protocol does not describe, though its own example of an inline vector has it.
+_OLD_MAGICS = ((1681511376).to_bytes(4, "little"), (1681511376).to_bytes(4, "big"))
+_NOTHING_DELETED = _MAGIC + bytes(8)
+_ENCODED_UUID_LENGTH = 20
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_WORD = struct.Struct(">I")
+# The largest upper half of a position that the Java readers of Delta and Iceberg take.
+_MAX_KEY = (1 << 31) - 2
+# Bounds a chunk: a bitmap of a few kilobytes can hold billions of positions.
+_CHUNK_POSITIONS = 1 << 20
+
+
+class DeletionVector(msgspec.Struct, frozen=True):
+    """What an action of the log says of a deletion vector.
+
+    Attributes:
+        storage_type: `u`, `p` or `i`.
+        path_or_inline_dv: a UUID in Z85 behind an optional folder, an absolute URI, or the payload in Z85.
+        offset: where the vector's frame starts in its file, in bytes; None for inline ones.
+        size_bytes: size of the payload.
+        cardinality: number of deleted rows.
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    offset: int | None
+    size_bytes: int
+    cardinality: int
+
+    @property
+    def unique_id(self) -> str:
+        """Tells the vectors of one data file apart."""
+        identifier = self.storage_type + self.path_or_inline_dv
+        return identifier if self.offset is None else f"{identifier}@{self.offset}"
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether the log holds the vector itself, so that there is no file to read."""
+        return self.storage_type == "i"
+
+
+def file_of(vector: DeletionVector, table_location: str, data_file: str) -> str:
+    """Returns the location of the file that holds a vector.
+
+    The caller checks that it may read there: an absolute one can be anywhere.
+
+    Args:
+        vector: one that is not inline.
+        table_location: location of the table's root.
+        data_file: the file whose rows it deletes, for messages.
+
+    Raises:
+        InvalidDeltaTableError: unknown storage type, a name that is no UUID, or a path that is not absolute
+            or leads out of the table.
+    """
+    try:
+        return _location(vector, table_location)
+    except ValueError as error:
+        raise _fault(vector, data_file, error) from None
+
+
+def framed_range(vector: DeletionVector, data_file: str) -> tuple[int, int]:
+    """Returns offset and length, in bytes, of a vector's frame in its file.
+
+    Raises:
+        InvalidDeltaTableError: offset or size is negative.
+    """
+    offset = vector.offset or 0
+    if offset < 0 or vector.size_bytes < 0:
+        raise _fault(vector, data_file, "its offset or its size is negative")
+    return offset, vector.size_bytes + 2 * _WORD.size
+
+
+def check_file_version(data: bytes, vector: DeletionVector, data_file: str) -> None:
+    """Checks the format version of a file of vectors.
+
+    Args:
+        data: what `VERSION_RANGE` of the file holds.
+        vector: one of those in the file.
+        data_file: the file whose rows it deletes.
+
+    Raises:
+        InvalidDeltaTableError: the file has another version than 1, or is empty.
+    """
+    if data != _FILE_VERSION:
+        raise _fault(vector, data_file, "the format version of its file is not 1")
+
+
+def unframe(data: bytes, vector: DeletionVector, data_file: str) -> bytes:
+    """Returns the payload out of the frame of a vector.
+
+    Args:
+        data: what `framed_range` of the file holds.
+        vector: the vector.
+        data_file: the file whose rows it deletes, for messages.
+
+    Raises:
+        InvalidDeltaTableError: the file ends too early, the frame has another size than the log says, or the
+            checksum is wrong.
+    """
+    end = _WORD.size + vector.size_bytes
+    if len(data) != end + _WORD.size:
+        raise _fault(vector, data_file, "its file ends too early")
+    if _WORD.unpack_from(data) != (vector.size_bytes,):
+        raise _fault(vector, data_file, "its size in the file is not the one in the log")
+    payload = data[_WORD.size : end]
+    if _WORD.unpack_from(data, end) != (zlib.crc32(payload),):
+        raise _fault(vector, data_file, "its checksum is wrong")
+    return payload
+
+
+def inline_payload(vector: DeletionVector, data_file: str) -> bytes:
+    """Returns the payload of an inline vector.
+
+    Raises:
+        InvalidDeltaTableError: the text is not Z85, or holds another number of bytes than the log says.
+    """
+    if not (vector.path_or_inline_dv or vector.size_bytes or vector.cardinality):
+        return _NOTHING_DELETED  # a vector without rows is written as nothing at all
+    try:
+        padded = decode_z85(vector.path_or_inline_dv)
+    except ValueError as error:
+        raise _fault(vector, data_file, error) from None
+    # Z85 knows whole words only: the writer has filled up the last one.
+    if not 0 <= len(padded) - vector.size_bytes < _WORD.size:
+        raise _fault(vector, data_file, "its size is not the one in the log")
+    return padded[: vector.size_bytes]
+
+
+def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | None = None) -> None:
+    """Checks a payload.
+
+    A checksum tells how a payload was transported, not whether it was right, and readers of what is copied as
+    it is fail on it, or delete other rows.
+
+    Args:
+        payload: the vector's payload.
+        vector: the vector.
+        data_file: the file whose rows it deletes, for messages.
+        rows: number of rows in the data file; None if it is not known.
+
+    Raises:
+        InvalidDeltaTableError: it is no bitmap, deletes another number of rows than the log says, or rows
+            that the data file does not have.
+    """
+    bitmap = _bitmap(payload, vector, data_file)
+    if len(bitmap) != vector.cardinality:
+        raise _fault(vector, data_file, "its number of rows is not the one in the log")
+    if rows is not None and bitmap and (last := bitmap.max()) >= rows:
+        raise _fault(
+            vector, data_file, f"it deletes row {last}, counted from 0, and the file has {rows} rows"
+        )
+
+
+def position_chunks(
+    payload: bytes, vector: DeletionVector, data_file: str
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yields the positions of the deleted rows in ascending order, counted from 0, at most 2**20 at a time.
+
+    Args:
+        payload: the vector's payload.
+        vector: the vector.
+        data_file: the file whose rows it deletes, for messages.
+
+    Raises:
+        InvalidDeltaTableError: it is no bitmap.
+    """
+    import numpy as np
+
+    bitmap = _bitmap(payload, vector, data_file)
+    end, start = bitmap.max() + 1 if bitmap else 0, 0
+    while start < end:
+        start = bitmap.next_set_bit(start)
+        chunk = bitmap & BitMap64(range(start, start + _CHUNK_POSITIONS))
+        yield np.frombuffer(chunk.to_array(), np.int64)
+        start += _CHUNK_POSITIONS
+
+
+def _bitmap(payload: bytes, vector: DeletionVector, data_file: str) -> BitMap64:
+    magic = payload[: len(_MAGIC)]
+    if magic in _OLD_MAGICS:
+        raise _fault(
+            vector,
+            data_file,
+            "it has the magic number of an older format, 1681511376 instead of 1681511377",
+        )
+    if magic != _MAGIC:
+        raise _fault(vector, data_file, "its magic number is not 1681511377")
+    try:
+        bitmap = BitMap64.deserialize(payload[len(_MAGIC) :])
+    except (ValueError, IndexError):  # an IndexError for no bytes at all
+        raise _fault(vector, data_file, "its bitmap is damaged") from None
+    if bitmap and bitmap.max() >> 32 > _MAX_KEY:
+        raise _fault(vector, data_file, "it deletes rows that readers cannot count up to")
+    return bitmap
+
+
+def _location(vector: DeletionVector, table_location: str) -> str:
+    match vector.storage_type:
+        case "u":
+            return f"{table_location.rstrip('/')}/{_relative_path(vector.path_or_inline_dv)}"
+        case "p":
+            return _absolute_path(vector.path_or_inline_dv)
+        case _:
+            raise ValueError("its storage type is none of u, p and i")
+
+
+def _relative_path(text: str) -> str:
+    folder, name = text[:-_ENCODED_UUID_LENGTH], text[-_ENCODED_UUID_LENGTH:]
+    try:
+        file = f"deletion_vector_{UUID(bytes=decode_z85(name))}.bin"
+    except ValueError:
+        raise ValueError("the name of its file is not a UUID in Z85") from None
+    if not folder:
+        return file
+    if any(part in ("", ".", "..") for part in folder.split("/")):
+        raise ValueError("its folder is not one of the table's")
+    return f"{folder}/{file}"
+
+
+def _absolute_path(text: str) -> str:
+    try:
+        path = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("the path of its file is not UTF-8") from None
+    if _ABSOLUTE.match(path) is None:
+        raise ValueError("the path of its file is not absolute")
+    return path
+
+
+def _fault(vector: DeletionVector, data_file: str, reason: object) -> InvalidDeltaTableError:
+    if vector.is_inline:
+        return InvalidDeltaTableError(f"Invalid inline deletion vector of {data_file}: {reason}")
+    try:
+        place = f" in {_location(vector, '.')}"
+    except ValueError:
+        place = ""
+    return InvalidDeltaTableError(f"Invalid deletion vector of {data_file}{place}: {reason}")

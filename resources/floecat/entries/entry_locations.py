@@ -1,0 +1,76 @@
+"""Where tables and views live, and what keeps them inside the allowed locations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from floecat.entries.calls import Catalog
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
+from floecat.identifiers.encoding import safe_path_segment
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = ["check_locations", "chosen_location", "default_location"]
+
+_PATH_PROPERTIES = (
+    "write.metadata.path",
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+
+def default_location(
+    catalog: Catalog, namespace_properties: Mapping[str, str], identifier: TableIdentifier, object_uuid: UUID
+) -> str:
+    """A location of its own: no other table, past or future, gets the same one.
+
+    It lies under the namespace's `location` property, else under the catalog's storage location.
+    """
+    parent = namespace_properties.get("location", "").rstrip("/")
+    if not parent:
+        folders = "/".join(safe_path_segment(level) for level in identifier.namespace)
+        parent = f"{catalog.storage_location}/{folders}"
+    return f"{parent}/{safe_path_segment(identifier.name)}-{object_uuid.hex[-12:]}"
+
+
+def chosen_location(
+    requested: str | None,
+    catalog: Catalog,
+    namespace_properties: Mapping[str, str],
+    identifier: TableIdentifier,
+    object_uuid: UUID,
+) -> str:
+    """The location that a request names, as it names it but for slashes at the end, else the default one."""
+    if requested:
+        return strip_trailing_slash(requested)
+    return default_location(catalog, namespace_properties, identifier, object_uuid)
+
+
+def check_locations(
+    allowed: AllowedLocations,
+    location: str,
+    properties: Mapping[str, str],
+    known: Mapping[str, str] | None = None,
+    known_location: str | None = None,
+) -> None:
+    """Refuses a table or view that would live or write outside the allowed locations.
+
+    Args:
+        allowed: the allowed locations of the catalog.
+        location: where the table lives.
+        properties: its properties; those that name paths are looked at.
+        known: properties before the change; what is unchanged is not looked at again.
+        known_location: the location before the change.
+
+    Raises:
+        BadRequestError: a location is relative or malformed.
+        LocationNotAllowedError: a location lies outside.
+    """
+    if location != known_location:
+        allowed.check(location)
+    for key in _PATH_PROPERTIES:
+        path = properties.get(key)
+        if path is not None and path != (known or {}).get(key):
+            allowed.check(path)

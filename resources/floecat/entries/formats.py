@@ -1,0 +1,85 @@
+"""Table formats: what differs between tables by whose metadata they are read from.
+
+An Iceberg table is read from its own metadata and takes commits. A table of another format is read from
+Iceberg metadata that is derived from that format's own log; it is brought up to date before it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from floecat.entries.calls import Call
+from floecat.entries.lookup import Entry
+from floecat.errors import UnsupportedOperationError
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.tables import EntryRow
+
+__all__ = ["IcebergFormat", "TableFormat", "TableFormats"]
+
+
+class TableFormat(Protocol):
+    """How tables of one format are loaded, and whether they may be changed.
+
+    Attributes:
+        derives_metadata: whether the metadata is made here from another log, so that it can be made again.
+    """
+
+    derives_metadata: bool
+
+    def is_current(self, row: EntryRow, /) -> bool:
+        """Whether the entry may be answered as it is. Asks neither store nor storage."""
+        ...
+
+    def current(self, call: Call, entry: Entry[TableMetadata], /) -> Entry[TableMetadata] | None:
+        """The entry as it may be answered, brought up to date first; `None` if it was dropped or renamed.
+
+        Raises:
+            FloecatError: it cannot be brought up to date, so nothing is answered.
+        """
+        ...
+
+    def check_writable(self, identifier: TableIdentifier, /) -> None:
+        """Refuses a commit to tables that are written elsewhere.
+
+        Raises:
+            UnsupportedOperationError: tables of this format are read-only in the catalog.
+        """
+        ...
+
+
+class IcebergFormat:
+    """Tables whose metadata the catalog keeps."""
+
+    derives_metadata = False
+
+    def is_current(self, _row: EntryRow, /) -> bool:
+        """Always: the store has the newest metadata."""
+        return True
+
+    def current(self, _call: Call, entry: Entry[TableMetadata], /) -> Entry[TableMetadata] | None:
+        """The entry itself."""
+        return entry
+
+    def check_writable(self, _identifier: TableIdentifier, /) -> None:
+        """Iceberg tables take commits."""
+
+
+class TableFormats:
+    """The formats that entries may have."""
+
+    def __init__(self, others: Mapping[str, TableFormat]) -> None:
+        """Adds formats to Iceberg, by the name that the rows of entries have in `format`."""
+        self._formats: dict[str, TableFormat] = {"iceberg": IcebergFormat(), **others}
+
+    def of(self, row: EntryRow) -> TableFormat:
+        """The format of an entry.
+
+        Raises:
+            UnsupportedOperationError: this service does not read the format.
+        """
+        found = self._formats.get(row.format)
+        if found is None:
+            raise UnsupportedOperationError(f"Tables of the format {row.format} are not supported here")
+        return found

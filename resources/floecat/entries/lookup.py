@@ -1,0 +1,185 @@
+"""Entries with their metadata documents: one statement a look-up, memory where it can serve.
+
+An entry is what a name in a namespace stands for, a table or a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from floecat.entries.calls import Catalog, Labels
+from floecat.entries.documents import Document, KnownStates
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.json_arrays import fragment_size
+from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.lru_cache import LruCache
+from floecat.store import documents as stored_documents
+from floecat.store import tables
+from floecat.store.database.engine import Store
+
+__all__ = ["Entries", "Entry"]
+
+V = TypeVar("V", bound=TableMetadata | ViewMetadata)
+
+_STRIPES = 64
+
+
+class Entry(msgspec.Struct, Generic[V], frozen=True):
+    """A row of the store and its current metadata document."""
+
+    identifier: TableIdentifier
+    row: tables.EntryRow
+    document: Document[V]
+    labels: Labels | None = None
+    """Nothing sets them yet."""
+
+
+class Entries:
+    """Looks entries up by name."""
+
+    def __init__(self, store: Store, budget_bytes: int) -> None:
+        """Takes the store and how many bytes of metadata stay in memory."""
+        self._store = store
+        self._documents: LruCache[Document[Any]] = LruCache(budget_bytes)
+        self._known = KnownStates()
+        # one cold load of a document at a time: ten clients that open a huge table read it once
+        self._cold = [Lock() for _ in range(_STRIPES)]
+
+    def find_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
+        return self._find(catalog, identifier, "table", TableMetadata)
+
+    def find_table_at_once(
+        self, catalog: Catalog, identifier: TableIdentifier
+    ) -> Entry[TableMetadata] | None:
+        """The table, where that takes one quick statement: its document is in memory, and is the current one.
+
+        `None` says nothing about whether the table exists.
+        """
+        known, document = self._held(catalog, identifier)
+        conn = self._store.at_once
+        if document is None or conn is None:
+            return None
+        row = document.row_of(catalog.id, identifier)
+        if row is None:
+            row = tables.load(conn, catalog.id, identifier, known)
+            if row is None or row.document is not None:
+                return None
+            document.seen(identifier, row)
+        elif tables.state(conn, row.id) != row.state:
+            return None
+        return Entry(identifier, row, document) if row.kind == "table" else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether every look-up waits for a remote store."""
+        return self._store.at_once is None
+
+    def last_seen(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table as it was when last seen, from memory alone; `is_current` tells whether it still is."""
+        _, document = self._held(catalog, identifier)
+        row = None if document is None else document.row_of(catalog.id, identifier)
+        if row is None or document is None or row.kind != "table":
+            return None
+        return Entry(identifier, row, document)
+
+    def is_current(self, entry: Entry[V]) -> bool:
+        """Whether an entry is still as it was seen, in one quick statement."""
+        with self._store.read() as conn:
+            return tables.state(conn, entry.row.id) == entry.row.state
+
+    def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
+        """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
+        return self._find(catalog, identifier, "view", ViewMetadata)
+
+    def find_many(
+        self, catalog: Catalog, identifiers: Sequence[TableIdentifier]
+    ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:
+        """Entries of either kind, in one statement; names that do not exist are left out."""
+        held = {identifier: self._held(catalog, identifier) for identifier in identifiers}
+        wanted = [(identifier, known) for identifier, (known, _) in held.items()]
+        with self._store.read() as conn:
+            rows = tables.load_many(conn, catalog.id, wanted)
+        return {
+            identifier: self._entry(catalog, identifier, row, held[identifier][1], _MODELS[row.kind])
+            for identifier, row in rows.items()
+        }
+
+    def remember(
+        self, catalog: Catalog, identifier: TableIdentifier, state: tables.EntryState, document: Document[V]
+    ) -> None:
+        """Keeps a document that is current now, in place of the one before."""
+        before = self._known.get(catalog.id, identifier)
+        if before is not None and before != state:
+            self._documents.drop(before)
+        self._documents.put(state, document, _weight(document))
+        self._known.put(catalog.id, identifier, state)
+
+    def remembered(self, state: tables.EntryState) -> Document[Any] | None:
+        """The document of a state, if it is in memory."""
+        return self._documents.get(state)
+
+    def _find(
+        self, catalog: Catalog, identifier: TableIdentifier, kind: str, model: type[V]
+    ) -> Entry[V] | None:
+        known, document = self._held(catalog, identifier)
+        if document is None:
+            with self._cold[hash(identifier) % _STRIPES]:
+                return self._load(catalog, identifier, kind, model)
+        return self._load(catalog, identifier, kind, model, known, document)
+
+    def _load(
+        self,
+        catalog: Catalog,
+        identifier: TableIdentifier,
+        kind: str,
+        model: type[V],
+        known: tables.EntryState | None = None,
+        document: Document[V] | None = None,
+    ) -> Entry[V] | None:
+        if document is None:  # another thread may have loaded it while this one waited
+            known, document = self._held(catalog, identifier)
+        with self._store.read() as conn:
+            row = tables.load(conn, catalog.id, identifier, known)
+        if row is None or row.kind != kind:
+            return None
+        return self._entry(catalog, identifier, row, document, model)
+
+    def _held(
+        self, catalog: Catalog, identifier: TableIdentifier
+    ) -> tuple[tables.EntryState | None, Document[Any] | None]:
+        known = self._known.get(catalog.id, identifier)
+        document = self._documents.get(known) if known else None
+        return (known, document) if document else (None, None)
+
+    def _entry(
+        self,
+        catalog: Catalog,
+        identifier: TableIdentifier,
+        row: tables.EntryRow,
+        held: Document[V] | None,
+        model: type[V],
+    ) -> Entry[V]:
+        if row.document is None:
+            if held is None:
+                raise RuntimeError(f"no document was read for {identifier}")
+            held.seen(identifier, row)
+            return Entry(identifier, row, held)
+        parse = cast(Callable[[bytes], V], model.parse)
+        document = Document(stored_documents.decompress(row.document), parse)
+        document.seen(identifier, msgspec.structs.replace(row, document=None))
+        self.remember(catalog, identifier, row.state, document)
+        return Entry(identifier, row, document)
+
+
+_MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
+
+
+def _weight(document: Document[V]) -> int:
+    # the parsed form has blocks and an index of the snapshots beside the bytes
+    return 2 * fragment_size(document.pieces) + 2048

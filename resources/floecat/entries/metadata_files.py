@@ -1,0 +1,183 @@
+"""Metadata files in storage: written once, read when the store does not hold the document.
+
+A file whose name ends in `.gz.metadata.json` is gzip-compressed (Iceberg table specification, "Metadata
+file naming").
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+
+from floecat.compression.gzip_members import gzip_member
+from floecat.errors import (
+    AlreadyExistsError,
+    FileMissingError,
+    ForbiddenError,
+    InvalidMetadataError,
+    LocationNotAllowedError,
+    PayloadTooLargeError,
+    StorageUnavailableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.metadata.metadata_locations import metadata_version
+from floecat.iceberg.metadata.table_metadata import TableMetadata, metadata_file_location
+from floecat.iceberg.views.metadata import ViewMetadata
+
+__all__ = ["MetadataFiles"]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class MetadataFiles:
+    """Reads and writes metadata files inside the allowed locations of a catalog."""
+
+    def __init__(self, files: FileIO, *, max_bytes: int, gzip_above_bytes: int = 0) -> None:
+        """Takes storage, the largest document that is read, and which are compressed.
+
+        Args:
+            files: object storage.
+            max_bytes: bound on the size of a document, before and after decompression.
+            gzip_above_bytes: larger documents of tables that name no codec are compressed; 0 for none.
+        """
+        self._files = files
+        self._max_bytes = max_bytes
+        self._gzip_above_bytes = gzip_above_bytes
+
+    def read(self, allowed: AllowedLocations, location: str, files: FileIO | None = None) -> bytes:
+        """The JSON document at a location, decompressed.
+
+        Args:
+            allowed: the allowed locations of the catalog.
+            location: of the file.
+            files: storage to read it from, in place of the catalog's own.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            FileMissingError: there is no file.
+            PayloadTooLargeError: the document is larger than the bound.
+            InvalidMetadataError: the compressed file is broken.
+            StorageUnavailableError: storage fails.
+        """
+        allowed.check(location)
+        data = (files or self._files).read(location, max_bytes=self._max_bytes)
+        if data[:2] == _GZIP_MAGIC:
+            return self._inflate(location, data)
+        return data
+
+    def next_location(
+        self, metadata: TableMetadata, current: str | None, name_uuid: UUID | None = None
+    ) -> str:
+        """Where the next metadata file of a table goes: one number up, under a name that nobody else picks.
+
+        Args:
+            metadata: what will be written.
+            current: the file before; None for the first.
+            name_uuid: the UUID in the name; a random one by default.
+
+        Raises:
+            IllegalArgumentError: the table names a codec that there is not.
+        """
+        version = metadata_version(current) + 1
+        return metadata_file_location(
+            metadata, version, name_uuid or uuids.uuid7(), gzip_above_bytes=self._gzip_above_bytes
+        )
+
+    def write(self, allowed: AllowedLocations, location: str, metadata: TableMetadata | ViewMetadata) -> None:
+        """Writes a document to a location of its own, as `metadata_file_name` makes it.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
+        """
+        allowed.check(location)
+        with _own_folders():
+            self._files.write_new(location, _encoded(location, metadata), unique_name=True)
+
+    def write_once(self, allowed: AllowedLocations, location: str, metadata: TableMetadata) -> None:
+        """Writes a document to a location that names its content; it may be there already.
+
+        Raises:
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails or refuses, or another file is in the place.
+        """
+        allowed.check(location)
+        data = _encoded(location, metadata)
+        with _own_folders():
+            try:
+                self._files.write_new(location, data)
+            except AlreadyExistsError:
+                if self._files.read_range(location, 0, len(data) + 1) != data:
+                    raise
+
+    def check_exists(self, allowed: AllowedLocations, location: str) -> None:
+        """Fails when the file is gone, with the text that the reference implementation gives.
+
+        Raises:
+            FileMissingError: there is no file.
+        """
+        allowed.check(location)
+        if not self._files.exists(location):
+            raise FileMissingError(f"Failed to open input stream for file: {location}")
+
+    def delete(self, allowed: AllowedLocations, location: str) -> None:
+        """Deletes a file; a missing one is fine."""
+        allowed.check(location)
+        self._files.delete(location)
+
+    def delete_many(self, allowed: AllowedLocations, locations: Sequence[str]) -> None:
+        """Deletes files as far as storage lets it; those outside the allowed locations are refused first."""
+        for location in locations:
+            allowed.check(location)
+        if locations:
+            self._files.delete_many(locations)
+
+    def prepare_table_location(self, allowed: AllowedLocations, location: str) -> None:
+        """Makes the folders that clients write to without making them, on local storage only."""
+        for folder in ("metadata", "data"):
+            path = f"{location.rstrip('/')}/{folder}"
+            allowed.check(path)
+            with _own_folders():
+                self._files.make_directory(path)
+
+    def _inflate(self, location: str, data: bytes) -> bytes:
+        """The content of all members, which may follow one another (RFC 1952 section 2.2)."""
+        contents: list[bytes] = []
+        room = self._max_bytes
+        while True:
+            inflater = zlib.decompressobj(wbits=31)
+            try:
+                contents.append(inflater.decompress(data, room + 1))
+            except zlib.error:
+                raise InvalidMetadataError(
+                    f"Cannot read metadata file {location}: broken gzip data"
+                ) from None
+            room -= len(contents[-1])
+            if room < 0:
+                raise PayloadTooLargeError(f"Metadata file {location} is larger than {self._max_bytes} bytes")
+            if not inflater.eof:
+                raise InvalidMetadataError(f"Cannot read metadata file {location}: gzip data ends early")
+            data = inflater.unused_data
+            if not data.startswith(_GZIP_MAGIC):  # what else follows is padding, which other readers skip too
+                return contents[0] if len(contents) == 1 else b"".join(contents)
+
+
+def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:
+    compressed = location.endswith(".gz.metadata.json")
+    return gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
+
+
+@contextmanager
+def _own_folders() -> Iterator[None]:
+    """What stands in the way where the catalog itself writes is a fault of storage, not of the request."""
+    try:
+        yield
+    except LocationNotAllowedError:
+        raise
+    except (AlreadyExistsError, ForbiddenError) as error:
+        raise StorageUnavailableError(error.message) from error

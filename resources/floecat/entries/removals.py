@@ -1,0 +1,155 @@
+"""Drop, rename and unregister: changes of an entry that leave its metadata as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from floecat.clock import Clock
+from floecat.entries.calls import Call, EntryKind
+from floecat.entries.names import missing_entry, missing_namespace
+from floecat.errors import AlreadyExistsError, UnavailableError
+from floecat.identifiers.namespace import TableIdentifier, check_name
+from floecat.store import commit_log, namespaces, tables
+from floecat.store import commit_traces as transactions
+from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.database.engine import Connection
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+
+__all__ = ["EntryChanges"]
+
+_ATTEMPTS = 20
+
+
+class _MovedError(Exception):
+    """The entry changed between look and compare-and-set; the transaction is rolled back."""
+
+
+class EntryChanges:
+    """Changes entries by compare-and-set, with a row in the commit log."""
+
+    def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:
+        """Takes what runs the changes, and the clock."""
+        self._transactions = transactions
+        self._clock = clock
+
+    def remove(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        kind: EntryKind,
+        operation: str,
+        also: Callable[[Connection, tables.EntryRow], None],
+    ) -> None:
+        """Removes an entry as it is at this moment; commits that come later fail.
+
+        Args:
+            call: who asks.
+            identifier: the entry.
+            kind: what it must be.
+            operation: how the commit log calls it.
+            also: what else happens in the transaction, given the row; the document is still there.
+
+        Raises:
+            NoSuchTableError, NoSuchViewError: there is no such entry.
+            CommitStateUnknownError: it may have been removed.
+        """
+
+        def work(conn: Connection, transaction_id: UUID) -> None:
+            row = self._find(conn, call, identifier, kind)
+            also(conn, row)
+            if not tables.delete(conn, row.id, row.version):
+                raise _MovedError
+            self._log(conn, call, row, identifier, operation, transaction_id)
+
+        self._retried(call, work)
+
+    def rename(
+        self,
+        call: Call,
+        source: TableIdentifier,
+        destination: TableIdentifier,
+        kind: EntryKind,
+        also: Callable[[Connection], None],
+    ) -> None:
+        """Gives an entry another name, in the same or another namespace. Identity and location stay.
+
+        Raises:
+            BadRequestError: the new name cannot be addressed or stored.
+            NoSuchTableError, NoSuchViewError: there is no such entry.
+            NoSuchNamespaceError: the namespace of the new name does not exist.
+            AlreadyExistsError: the new name is taken, by a table or a view.
+            CommitStateUnknownError: it may have been renamed.
+        """
+        check_name(destination.name, f"{kind} name")
+
+        def work(conn: Connection, transaction_id: UUID) -> None:
+            row = self._find(conn, call, source, kind)
+            if source == destination:
+                transactions.insert(conn, transaction_id, self._clock.now_ms())
+            else:
+                target = namespaces.get(conn, call.catalog.id, destination.namespace)
+                if target is None:
+                    raise missing_namespace(destination.namespace)
+                taken = tables.find(conn, call.catalog.id, destination)
+                if taken is not None:
+                    raise _taken(kind, source, destination, taken.kind)
+                now_ms = self._clock.now_ms()
+                if not tables.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
+                    raise _MovedError
+                self._log(conn, call, row, destination, "rename", transaction_id)
+            also(conn)
+
+        self._retried(call, work)
+
+    def _find(
+        self, conn: Connection, call: Call, identifier: TableIdentifier, kind: EntryKind
+    ) -> tables.EntryRow:
+        row = tables.find(conn, call.catalog.id, identifier)
+        if row is None or row.kind != kind:
+            raise missing_entry(kind, identifier)
+        return row
+
+    def _log(
+        self,
+        conn: Connection,
+        call: Call,
+        row: tables.EntryRow,
+        identifier: TableIdentifier,
+        operation: str,
+        transaction_id: UUID,
+    ) -> None:
+        metadata_location = row.metadata_location if row.has_metadata else None
+        entry = commit_log.CommitLogEntry(
+            entry_id=row.id,
+            kind=row.kind,
+            operation=operation,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            snapshot_id=None,
+            metadata_location=metadata_location,
+            previous_metadata_location=metadata_location,
+            principal=call.principal.name,
+        )
+        now_ms = self._clock.now_ms()
+        commit_log.append(conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id)
+
+    def _retried(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
+        """Runs a transaction until its compare-and-set holds; a race on names is decided by another look."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._transactions.run(call.catalog.id, work)
+            except (_MovedError, DuplicateKeyError, ForeignKeyError):
+                continue
+            return
+        raise UnavailableError("The entry is changed by others all the time; nothing was done")
+
+
+def _taken(
+    kind: EntryKind, source: TableIdentifier, destination: TableIdentifier, taken_by: str
+) -> AlreadyExistsError:
+    if kind == taken_by == "table":
+        return AlreadyExistsError(f"Table already exists: {destination}")
+    return AlreadyExistsError(
+        f"Cannot rename {source} to {destination}. {taken_by.capitalize()} already exists"
+    )

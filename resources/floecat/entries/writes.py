@@ -1,0 +1,200 @@
+"""The one way to write entries: metadata files first, then every pointer in one SQL transaction.
+
+The files are written outside any transaction. If a pointer moved meanwhile, they are deleted and the change
+is worked out again on the newest metadata. If the store does not say whether it committed, they are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from floecat.clock import Clock
+from floecat.entries.calls import Call
+from floecat.entries.commit_rows import PointerMovedError, check_not_purged, compressed, write_rows
+from floecat.entries.documents import Document
+from floecat.entries.idempotency_keys import AnswerCodec, Claim, IdempotencyKeys
+from floecat.entries.locks import EntryLocks
+from floecat.entries.lookup import Entries
+from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.obsolete_files import deletable_files
+from floecat.entries.prepared_changes import AnyPrepared
+from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+
+__all__ = ["EntryWrites", "Retries"]
+
+A = TypeVar("A")
+
+_log = logging.getLogger(__name__)
+
+_WRITER_THREADS = 16
+_FAILS_SOON_S = 2.0
+
+
+class Retries(msgspec.Struct, frozen=True):
+    """How often a commit is worked out again, and how long it sleeps in between."""
+
+    max_attempts: int
+    initial_sleep_ms: int
+    max_sleep_ms: int
+
+    def sleep(self, attempt: int) -> None:
+        """Sleeps before the next attempt: doubling, with jitter, so that writers do not march in step."""
+        bound_ms = min(self.initial_sleep_ms * 2**attempt, self.max_sleep_ms)
+        time.sleep(random.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: S311 - jitter
+
+
+class EntryWrites:
+    """Makes prepared changes of entries, all or none."""
+
+    def __init__(
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        keys: IdempotencyKeys,
+        entries: Entries,
+        files: MetadataFiles,
+        clock: Clock,
+        retries: Retries,
+    ) -> None:
+        self._store = store
+        self._transactions = transactions
+        self._keys = keys
+        self._entries = entries
+        self._files = files
+        self._clock = clock
+        self._retries = retries
+        self._locks = EntryLocks()
+        # its threads start with the first transaction that writes more than one file
+        self._writers = ThreadPoolExecutor(_WRITER_THREADS, thread_name_prefix="metadata-writer")
+
+    def apply(
+        self,
+        call: Call,
+        identifiers: Sequence[TableIdentifier],
+        prepare: Callable[[], Sequence[AnyPrepared]],
+        render: Callable[[Sequence[AnyPrepared]], A],
+        codec: AnswerCodec[A],
+    ) -> A:
+        """Prepares and makes changes until no pointer moves in between, once per idempotency key.
+
+        Args:
+            call: who asks.
+            identifiers: the entries that are changed.
+            prepare: works the changes out on the newest metadata; raises when a requirement fails on it.
+            render: the answer to changes that are made.
+            codec: how the answer is stored for replay.
+
+        Raises:
+            CommitStateUnknownError: the changes may have been made.
+            UnavailableError: store or storage is unavailable, or others change the entries all the time;
+                nothing was changed.
+            FloecatError: what `prepare` raises; nothing was changed.
+        """
+        while True:
+            claim = self._keys.claim(call, codec)
+            if claim.is_replay:
+                return claim.replay()
+            with claim, self._locks.hold(call.catalog.id, identifiers):
+                for attempt in range(self._retries.max_attempts):
+                    changes = prepare()
+                    answer = render(changes)
+                    changed = [change for change in changes if change.changed]
+                    if changed or call.request is not None:
+                        written = self._write_files(call, changed)
+                        if not self._commit(call, changes, written, claim, answer):
+                            self._retries.sleep(attempt)
+                            continue
+                    self._after_commit(call, changed)
+                    return answer
+                names = ", ".join(str(identifier) for identifier in identifiers[:3])
+                raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
+
+    def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
+        """Writes the metadata files, in parallel, and returns their locations; on a failure none stays.
+
+        Storage that took long to fail is away, and is not asked to delete: what it has written after all is
+        left for the orphan job.
+        """
+        started_s = time.monotonic()
+        writes = [change for change in changed if change.writes_file]
+        allowed = call.catalog.allowed
+
+        def write(change: AnyPrepared) -> FloecatError | None:
+            try:
+                self._files.write(allowed, change.metadata_location, change.metadata)
+            except FloecatError as error:
+                return error
+            return None
+
+        locations = [change.metadata_location for change in writes]
+        outcomes = list(map(write, writes) if len(writes) == 1 else self._writers.map(write, writes))
+        failures = [failure for failure in outcomes if failure is not None]
+        if failures:
+            if time.monotonic() - started_s < _FAILS_SOON_S:
+                self._delete_files(call, locations)
+            raise failures[0]
+        return locations
+
+    def _commit(
+        self,
+        call: Call,
+        changes: Sequence[AnyPrepared],
+        written: Sequence[str],
+        claim: Claim[A],
+        answer: A,
+    ) -> bool:
+        """The SQL transaction; `False` when a pointer moved. Deletes the files of a commit that failed."""
+        # compressed here, so that the transaction holds its locks only for as long as SQL takes
+        rows = [(change, compressed(change) if change.changed else None) for change in changes]
+
+        def work(conn: Connection, transaction_id: UUID) -> None:
+            write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
+            for change in changes:
+                if change.operation == "register" and change.kind == "table":
+                    check_not_purged(conn, change)
+            claim.keep(conn, answer)
+
+        try:
+            self._transactions.run(call.catalog.id, work)
+        except (PointerMovedError, DuplicateKeyError, ForeignKeyError):
+            self._delete_files(call, written)
+            return False
+        except CommitStateUnknownError:
+            # if no pointer was to change, it does not matter whether the transaction was committed
+            if any(change.changed for change in changes):
+                raise
+        except BaseException:
+            self._delete_files(call, written)
+            raise
+        return True
+
+    def _after_commit(self, call: Call, changed: Sequence[AnyPrepared]) -> None:
+        """Keeps the new documents in memory and deletes files that fell out of the metadata log."""
+        for change in changed:
+            document: Document[Any] = Document.of(change.metadata)
+            self._entries.remember(call.catalog, change.identifier, change.state, document)
+            if change.obsolete_files:
+                try:
+                    self._files.delete_many(call.catalog.allowed, deletable_files(self._store, change))
+                except FloecatError as error:  # the commit is made: nothing here may fail it
+                    _log.warning("metadata files of %s were left: %s", change.identifier, error.message)
+
+    def _delete_files(self, call: Call, locations: Sequence[str]) -> None:
+        """Deletes files that no pointer names; what cannot be deleted is left for the orphan job."""
+        for location in locations:
+            try:
+                self._files.delete(call.catalog.allowed, location)
+            except FloecatError as error:
+                _log.warning("could not delete unreferenced metadata file %s: %s", location, error.message)

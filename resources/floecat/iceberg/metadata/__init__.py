@@ -1,0 +1,1 @@
+"""Table metadata: the document, its parts, and the checks of documents that others wrote."""

@@ -1,0 +1,57 @@
+"""Statistics files that table metadata refers to (table specification, "Table Statistics")."""
+
+from __future__ import annotations
+
+import msgspec
+
+from floecat.iceberg.values.json_values import Int32, Int64, RawJson, decode_json
+from floecat.iceberg.values.reader_limits import check_numbers
+
+__all__ = ["PartitionStatisticsFile", "StatisticsFile", "check_statistics_file"]
+
+
+class PartitionStatisticsFile(msgspec.Struct, frozen=True, rename="kebab"):
+    """A partition statistics file."""
+
+    snapshot_id: Int64
+    statistics_path: str
+    file_size_in_bytes: Int64
+
+
+class _Blob(msgspec.Struct, frozen=True, rename="kebab"):
+    type: str
+    snapshot_id: Int64
+    sequence_number: Int64
+    fields: tuple[int, ...]
+    properties: dict[str, str] | None = None
+
+
+class StatisticsFile(msgspec.Struct, frozen=True, rename="kebab"):
+    """A Puffin file with statistics."""
+
+    snapshot_id: Int64
+    statistics_path: str
+    file_size_in_bytes: Int64
+    file_footer_size_in_bytes: Int64
+    blob_metadata: tuple[_Blob, ...]
+
+
+class _ReadableBlob(msgspec.Struct, frozen=True, rename="kebab"):
+    fields: tuple[Int32, ...]
+    properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _ReadableFile(msgspec.Struct, frozen=True, rename="kebab"):
+    blob_metadata: tuple[_ReadableBlob, ...] = ()
+
+
+def check_statistics_file(raw: RawJson, what: str) -> None:
+    """Refuses a statistics file, of either kind, that readers cannot read although its shape is right.
+
+    The reference implementation takes no null for `properties`, and column ids of 32 bits only.
+
+    Raises:
+        IllegalArgumentError: see above; or a number is longer than readers take.
+    """
+    check_numbers(bytes(raw), what)
+    decode_json(raw, _ReadableFile, what)

@@ -1,0 +1,1 @@
+"""Schemas, types, partition specs and sort orders."""

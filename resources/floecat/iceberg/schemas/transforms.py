@@ -1,0 +1,73 @@
+"""Transforms of partition fields and sort fields (table specification, "Partition Transforms")."""
+
+from __future__ import annotations
+
+import re
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.schemas.types import PrimitiveType
+
+__all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source"]
+
+IDENTITY = "identity"
+VOID = "void"
+
+_NO_VALUES = frozenset({"unknown", "variant", "geometry", "geography"})
+_DATES = frozenset({"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_SOURCES = {
+    "year": _DATES,
+    "month": _DATES,
+    "day": _DATES,
+    "hour": _DATES - {"date"},
+    "bucket": _DATES | {"int", "long", "time", "string", "binary", "fixed", "decimal", "uuid"},
+    "truncate": frozenset({"int", "long", "string", "binary", "decimal"}),
+}
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]{1,10})\]", re.IGNORECASE)
+
+
+def normalize_transform(text: str) -> str:
+    """Writes a known transform in lower case; an unknown one stays as it is.
+
+    Raises:
+        IllegalArgumentError: the width of a bucket or truncate transform is not a positive `int`.
+    """
+    if match := _WITH_WIDTH.fullmatch(text):
+        width = int(match[2])
+        if not 0 < width < 2**31:
+            raise IllegalArgumentError(
+                f"Invalid width of transform {match[1].lower()}: {width} (must be > 0)"
+            )
+        return f"{match[1].lower()}[{width}]"
+    lowered = text.lower()
+    return lowered if lowered in _SOURCES or lowered in (IDENTITY, VOID) else text
+
+
+def can_transform(transform: str, source: PrimitiveType) -> bool:
+    """Whether a normalised transform takes values of a primitive type. Unknown transforms take all."""
+    if transform == VOID:
+        return True
+    if transform == IDENTITY:
+        return source.name not in _NO_VALUES
+    accepted = _SOURCES.get(transform.partition("[")[0])
+    return accepted is None or source.name in accepted
+
+
+def only_source(source_id: int | None, source_ids: tuple[int, ...] | None, owner: str) -> int:
+    """The one column of a transform that is written anew, whichever way it is named.
+
+    Clients read `source-id` alone, and no transform with several columns.
+
+    Args:
+        source_id: `source-id`.
+        source_ids: `source-ids`.
+        owner: what has the transform, for messages.
+
+    Raises:
+        IllegalArgumentError: there is no column, there are several, or the two differ.
+    """
+    sources = source_ids if source_ids is not None else () if source_id is None else (source_id,)
+    if len(sources) != 1 or source_id not in (None, sources[0]):
+        raise IllegalArgumentError(
+            f"Cannot use source-ids of {owner}: transforms of several columns are not supported"
+        )
+    return sources[0]

@@ -1,0 +1,1 @@
+"""JSON values and arrays as bytes, and limits on them."""

@@ -1,0 +1,83 @@
+"""Transactions whose outcome is found out when the store did not say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.errors import CommitStateUnknownError, UnavailableError
+from floecat.store import commit_traces as transactions
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import CommitOutcomeUnknownError
+
+__all__ = ["Confirmation", "ConfirmedTransactions"]
+
+T = TypeVar("T")
+
+
+class Confirmation(msgspec.Struct, frozen=True):
+    """How long one looks for a transaction: sleeps double up to a bound, with a look after each."""
+
+    max_attempts: int
+    initial_sleep_ms: int
+    max_sleep_ms: int
+
+
+class ConfirmedTransactions:
+    """Runs the transactions that change a catalog.
+
+    A connection can die between COMMIT and its answer. Each transaction leaves its id behind, so that another
+    connection can tell whether it was made.
+    """
+
+    def __init__(self, store: Store, confirmation: Confirmation) -> None:
+        """Takes the store and how persistently it is asked."""
+        self._store = store
+        self._confirmation = confirmation
+
+    def run(self, catalog_id: UUID, work: Callable[[Connection, UUID], T]) -> T:
+        """Runs `work` as `Store.run` does, and answers what it returned once it is known to be committed.
+
+        Args:
+            catalog_id: whose catalog is changed.
+            work: makes the change, and leaves the id that it is given in the commit log or in `transactions`.
+                It may run several times; only its last run is committed.
+
+        Raises:
+            StoreUnavailableError: the store is away; nothing was changed.
+            CommitStateUnknownError: the change may have been made, or may still be.
+        """
+        transaction_id = uuids.uuid7()
+        results: list[T] = []
+
+        def remembered(conn: Connection) -> None:
+            results[:] = [work(conn, transaction_id)]
+
+        try:
+            self._store.run(remembered)
+        except CommitOutcomeUnknownError as error:
+            if not self._was_committed(catalog_id, transaction_id):
+                raise CommitStateUnknownError(
+                    "The store did not say whether the change was made; look before trying again"
+                ) from error
+        return results[0]
+
+    def _was_committed(self, catalog_id: UUID, transaction_id: UUID) -> bool:
+        """Whether the transaction was found. One that was not may still be committed by the database."""
+        poll = self._confirmation
+        sleep_ms = poll.initial_sleep_ms
+        for _ in range(poll.max_attempts):
+            time.sleep(sleep_ms / 1000)
+            sleep_ms = min(sleep_ms * 2, poll.max_sleep_ms)
+            try:
+                with self._store.read() as conn:
+                    if transactions.was_committed(conn, catalog_id, transaction_id):
+                        return True
+            except UnavailableError:
+                continue
+        return False

@@ -1,0 +1,1 @@
+"""The SQL database: connections, transactions, faults, of SQLite and of PostgreSQL."""

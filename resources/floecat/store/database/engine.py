@@ -1,0 +1,333 @@
+"""The store as a whole: connections, transactions, upgrades.
+
+Reads run in autocommit, each statement for itself; one that meets a dead connection is repeated on a new one.
+A write is one transaction, which takes the write lock at once on SQLite. What fails before COMMIT surely did
+not happen; only a connection that dies during COMMIT leaves the outcome open, and that has its own error.
+
+Stores may be shared by threads. After a fork the child opens connections of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, local
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+import sqlalchemy.exc as sa_exc
+
+from floecat.errors import SettingsError
+from floecat.store.database import sqlite
+from floecat.store.database import upgrade as upgrades
+from floecat.store.database.connections import (
+    Connection,
+    ReadConnection,
+    TransactionConnection,
+    active_counter,
+)
+from floecat.store.database.errors import (
+    ConnectionLostError,
+    StoreFaultError,
+    StoreUnavailableError,
+    TransactionConflictError,
+)
+from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
+from floecat.store.database.nonblocking_reads import AtOnceConnection
+from floecat.store.database.prepared_queries import PreparedQueries
+from floecat.store.database.statement_counter import StatementCounter
+from floecat.store.migrations import HEAD_REVISION
+
+__all__ = ["Connection", "Store"]
+
+T = TypeVar("T")
+
+_MAX_ATTEMPTS: Final = 8
+_FIRST_PAUSE_S: Final = 0.005
+_UPGRADE_TIMEOUT_S: Final = 120.0
+_DRIVERS: Final = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_PING: Final = sa.select(sa.literal(1))
+
+
+class Store:
+    """One SQL database."""
+
+    def __init__(self, url: sa.URL, *, pool_size: int, timeout_s: float) -> None:
+        """Takes a URL with a driver; use `open`."""
+        self._url = url
+        self._timeout_s = timeout_s
+        self._sqlite = url.get_backend_name() == "sqlite"
+        if self._sqlite:
+            sqlite.create_file(url)
+        self._begin = "BEGIN IMMEDIATE" if self._sqlite else "BEGIN"
+        self._engine = self._create_engine(
+            {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
+        )
+        self._queries = PreparedQueries(self._engine.dialect)
+        self._inherited: list[sa.Pool | AtOnceConnection | None] = []
+        self._after_fork()
+        _stores.add(self)
+
+    @classmethod
+    def open(cls, url: str, *, pool_size: int = 16, timeout_s: float = 10.0) -> Store:
+        """Opens a store. Connects on first use, so a database that is away is no error yet.
+
+        Args:
+            url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`.
+            pool_size: most connections at a time.
+            timeout_s: how long a connection, a lock or a statement may take.
+
+        Raises:
+            SettingsError: the URL is malformed or of another database.
+            StoreUnavailableError: the SQLite file cannot be created.
+        """
+        return cls(_parse_url(url), pool_size=pool_size, timeout_s=timeout_s)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reads, each statement its own snapshot.
+
+        Raises:
+            StoreUnavailableError: no connection in time.
+        """
+        connection = ReadConnection(self._engine, self._queries)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @property
+    def at_once(self) -> Connection | None:
+        """A connection for reads by key that wait for nothing, shared by all; `None` if the store is remote.
+
+        Where it would have to wait it raises `StoreUnavailableError`.
+        """
+        return self._at_once
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A connection with a transaction, committed at the end of the block and rolled back on an error.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked; nothing was applied.
+            CommitOutcomeUnknownError: the store did not say whether it committed.
+            StoreFaultError: the block swallowed the error of a statement; nothing was applied.
+        """
+        with self._one_transaction_per_thread(), self._turn():
+            connection = self._begin_transaction()
+            try:
+                try:
+                    yield connection
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+                self._commit(connection)
+            finally:
+                connection.close()
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Runs `work` in a transaction, again when the transaction lost against another one.
+
+        Args:
+            work: may run several times; only its last run is committed.
+
+        Raises:
+            StoreUnavailableError: as `write`, or too many transactions were faster.
+            CommitOutcomeUnknownError: as `write`.
+        """
+        for attempt in range(_MAX_ATTEMPTS):
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except (TransactionConflictError, ConnectionLostError):
+                if attempt == _MAX_ATTEMPTS - 1:
+                    raise
+            # jitter keeps those that met once from meeting again
+            time.sleep(random.uniform(0, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311
+        raise StoreUnavailableError("Other transactions were faster each time")
+
+    def ping(self) -> None:
+        """Asks the database for a sign of life.
+
+        Raises:
+            StoreUnavailableError: it gives none.
+        """
+        with self.read() as connection:
+            connection.first(_PING)
+
+    def upgrade(self) -> None:
+        """Brings the schema up to date; does nothing where it is. Safe when several processes do it at once.
+
+        Raises:
+            SettingsError: the store is newer than this code.
+            StoreUnavailableError: the store is away or locked.
+        """
+        engine = self._create_engine({"poolclass": sa.NullPool}, upgrading=True)
+        try:
+            with engine.connect() as connection:
+                upgrades.upgrade(connection)
+        except DATABASE_ERRORS as error:
+            raise_fault(error)
+        finally:
+            engine.dispose()
+
+    def is_current(self) -> bool:
+        """Whether the schema is the one that this code works with."""
+        return self._revision() == HEAD_REVISION
+
+    def check_schema(self) -> None:
+        """Fails unless `is_current`, and says what to do.
+
+        Raises:
+            SettingsError: the schema is missing, older or newer.
+        """
+        upgrades.check_revision(self._revision())
+
+    @contextmanager
+    def count_statements(self) -> Iterator[StatementCounter]:
+        """Counts what this context sends to the database, also in threads that took over the context."""
+        counter = StatementCounter()
+        token = active_counter.set(counter)
+        try:
+            yield counter
+        finally:
+            active_counter.reset(token)
+
+    def close(self) -> None:
+        """Closes the connections that are not in use; the others when they are given back."""
+        self._engine.dispose()
+        if self._at_once is not None:
+            self._at_once.close()
+
+    def _revision(self) -> str | None:
+        try:
+            with self._checkout() as connection:
+                return upgrades.current_revision(connection)
+        except DATABASE_ERRORS as error:
+            if not connection_lost(error):
+                raise_fault(error)
+        try:  # the pool has forgotten the dead connections
+            with self._checkout() as connection:
+                return upgrades.current_revision(connection)
+        except DATABASE_ERRORS as error:
+            raise_fault(error)
+
+    def _create_engine(self, pool: dict[str, Any], *, upgrading: bool = False) -> sa.Engine:
+        if self._sqlite:
+            timeout_s = _UPGRADE_TIMEOUT_S if upgrading else self._timeout_s
+            return sqlite.create_engine(self._url, timeout_s=timeout_s, pool=pool, foreign_keys=not upgrading)
+        # loads the driver, which a SQLite store never needs
+        from floecat.store.database import postgresql
+
+        return postgresql.create_engine(
+            self._url, timeout_s=None if upgrading else self._timeout_s, pool=pool
+        )
+
+    def _open_at_once(self) -> AtOnceConnection:
+        engine = sqlite.create_engine(self._url, timeout_s=0, pool={"poolclass": sa.NullPool})
+        return AtOnceConnection(engine, self._queries)
+
+    def _checkout(self) -> sa.Connection:
+        try:
+            return self._engine.connect()
+        except DATABASE_ERRORS as error:
+            raise_fault(error)
+
+    @contextmanager
+    def _one_transaction_per_thread(self) -> Iterator[None]:
+        if getattr(self._thread, "writing", False):
+            raise RuntimeError("this thread has a transaction open, a second one would wait for it")
+        self._thread.writing = True
+        try:
+            yield
+        finally:
+            self._thread.writing = False
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Writers of this process queue here: SQLite's own wait is a sleep, and unfair."""
+        if not self._sqlite:
+            yield
+            return
+        lock = self._writers
+        if not lock.acquire(timeout=self._timeout_s):
+            raise StoreUnavailableError("The store did not get a lock in time")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _begin_transaction(self) -> TransactionConnection:
+        connection = TransactionConnection(self._checkout())
+        counter = active_counter.get()
+        if counter is not None:
+            counter.count_transaction()
+        try:
+            try:
+                connection.control(self._begin)
+            except DATABASE_ERRORS as error:
+                if not connection_lost(error):
+                    raise
+                connection.reconnect()
+                connection.control(self._begin)
+        except DATABASE_ERRORS as error:
+            connection.close()
+            raise_fault(error)
+        return connection
+
+    def _commit(self, connection: TransactionConnection) -> None:
+        if connection.failed:
+            self._roll_back(connection)
+            raise StoreFaultError("A failed statement was ignored; the transaction was rolled back")
+        try:
+            connection.control("COMMIT")
+        except DATABASE_ERRORS as error:
+            self._roll_back(connection)
+            raise_fault(error, committing=True)
+
+    def _roll_back(self, connection: TransactionConnection) -> None:
+        """Ends a transaction for sure: a connection that cannot roll back is closed."""
+        try:
+            connection.control("ROLLBACK")
+        except DATABASE_ERRORS:  # ended already, or dead: either way the connection is not used again
+            connection.discard()
+
+    def _after_fork(self) -> None:
+        self._writers = Lock()
+        self._thread = local()
+        self._at_once = self._open_at_once() if self._sqlite else None
+
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _parse_url(text: str) -> sa.URL:
+    try:
+        url = sa.make_url(text)
+    except (sa_exc.ArgumentError, ValueError):
+        raise SettingsError("The URL of the store is malformed") from None
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise SettingsError(f"The store can be sqlite or postgresql, not {url.drivername}")
+    return url.set(drivername=driver)
+
+
+def _forget_connections_of_parent() -> None:
+    """Connections are of the parent: the child neither uses nor closes them."""
+    for store in _stores:
+        store._inherited += (store._engine.pool, store._at_once)
+        store._engine.dispose(close=False)
+        store._after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_connections_of_parent)

@@ -1,1 +1,0 @@
-"""Everything that writes table or view metadata: creates, commits, transactions, staging, registration."""

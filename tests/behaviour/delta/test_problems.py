@@ -1,0 +1,120 @@
+"""What keeps a table from being read: told to whoever asks, remembered for a while, forgotten when over."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from floecat.errors import FloecatError, ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
+from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
+
+
+def test_a_lost_vector_is_no_lost_table(lake, tmp_path):
+    writer = delta_table(tmp_path / "t")
+    writer.delete({0: [1]})
+    [vectors] = writer.folder.rglob("*.bin")
+    vectors.unlink()
+    table = lake.register(writer.folder)
+    with pytest.raises(InvalidDeltaTableError, match=r"ns\.t cannot be read: .*deletion_vector"):
+        lake.load(table)
+
+
+def test_a_problem_that_is_over_is_forgotten(lake, tmp_path):
+    writer = delta_table(tmp_path / "t")
+    table = lake.register(writer.folder)
+    broken = writer.folder / "_delta_log" / f"{writer.version + 1:020}.json"
+    broken.write_text("{")
+    with pytest.raises(InvalidDeltaTableError):
+        lake.load(table)
+    assert "is no valid Delta action" in lake.state(table).problem
+    broken.unlink()
+    lake.load(table)
+    assert lake.state(table).problem is None
+
+
+def test_any_problem_is_noted_and_remembered(open_lake, tmp_path, monkeypatch):
+    lake = open_lake(refresh_after="PT1H")
+    writer = delta_table(tmp_path / "t")
+
+    def refuse(*_args):
+        raise ForbiddenError("Storage refuses access to a file")
+
+    monkeypatch.setattr(lake.kernel.files, "write_new", refuse)
+    table = lake.register(writer.folder)
+    assert "delta-compat.location" in lake.state(table).problem
+    calls = lake.kernel.files.counters.counts.calls
+    with pytest.raises(ForbiddenError, match=r"refuses to write .*floecat.gateway.delta-compat.location"):
+        lake.load(table)
+    assert lake.kernel.files.counters.counts.calls == calls
+
+
+@pytest.fixture
+def large(open_lake, tmp_path):
+    """A catalog that leaves a table to the pipeline, the table's log, and its name."""
+
+    def made(wait):
+        lake = open_lake(max_files_in_request=0, wait=wait)
+        writer = delta_table(tmp_path / "t")
+        writer.delete({0: [1]})
+        return lake, writer, lake.register(writer.folder)
+
+    return made
+
+
+def test_a_load_waits_for_the_pipeline(large):
+    lake, writer, table = large("PT30S")
+    pipeline = threading.Timer(0.5, lake.materialise, [table])
+    pipeline.start()
+    assert lake.rows(table) == as_rows(writer.rows[writer.version])
+    pipeline.join()
+
+
+def test_a_load_waits_so_long_and_no_longer(large):
+    lake, _, table = large("PT0.3S")
+    started = time.monotonic()
+    with pytest.raises(LeftToPipelineError, match="the pipeline brings it in") as raised:
+        lake.load(table)
+    assert 0.3 <= time.monotonic() - started < 5
+    assert raised.value.retry_after_s == 5
+    assert "the pipeline brings it in" in lake.state(table).problem
+
+
+def test_what_is_too_much_is_not_read_again_with_every_load(large):
+    lake, _, table = large("PT0.3S")
+    before = lake.kernel.files.counters.counts.calls
+    for _ in range(3):
+        with pytest.raises(LeftToPipelineError):
+            lake.load(table)
+    assert lake.kernel.files.counters.counts.calls == before
+
+
+def test_those_who_wait_leave_threads_to_others(large, monkeypatch):
+    lake, _, table = large("PT20S")
+    monkeypatch.setattr(lake.kernel.compat, "_waiting", threading.BoundedSemaphore(1))
+    met: list[FloecatError] = []
+
+    def load():
+        try:
+            lake.load(table)
+        except FloecatError as error:
+            met.append(error)
+
+    first = threading.Thread(target=load)
+    first.start()
+    time.sleep(0.5)
+    started = time.monotonic()
+    load()
+    assert time.monotonic() - started < 5
+    assert [type(error) for error in met] == [LeftToPipelineError]
+    lake.materialise(table)
+    first.join()
+    assert len(met) == 1
+
+
+def test_versions_after_the_pipeline_are_small_again(large):
+    lake, writer, table = large("PT0.3S")
+    lake.materialise(table)
+    writer.append(rows_of(100))
+    assert lake.rows(table) == as_rows(writer.rows[writer.version])

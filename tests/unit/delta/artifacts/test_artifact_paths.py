@@ -1,0 +1,88 @@
+import pytest
+
+from floecat.delta.artifacts.artifact_paths import COMPAT_FILE, ArtifactPaths, is_numbered_file
+
+FOLDER = "s3://lake/t/metadata"
+
+
+def test_names_of_the_contract():
+    paths = ArtifactPaths(FOLDER)
+    assert paths.manifest_list(7) == f"{FOLDER}/snap-7-compat.avro"
+    assert paths.data_manifest(7, 0) == f"{FOLDER}/7-compat-m0.avro"
+    assert paths.delete_manifest(0, 0) == f"{FOLDER}/0-compat-d0.avro"
+    assert paths.position_deletes(7, "s3://lake/t/a", "u1", "parquet").startswith(f"{FOLDER}/7-compat-pd-")
+    assert paths.puffin(7, "s3://lake/t/a", "u1").startswith(f"{FOLDER}/7-compat-dv-")
+
+
+def test_a_later_generation_takes_no_name_of_an_earlier_one():
+    first, second = ArtifactPaths(FOLDER), ArtifactPaths(FOLDER, 1)
+    names = [
+        {
+            paths.manifest_list(1),
+            paths.data_manifest(1, 0),
+            paths.delete_manifest(1, 0),
+            paths.position_deletes(1, "f", "v", "avro"),
+            paths.puffin(1, "f", "v"),
+            paths.numbered_file("f"),
+        }
+        for paths in (first, second)
+    ]
+    assert not names[0] & names[1]
+
+
+def test_a_vector_has_a_name_of_its_own():
+    paths = ArtifactPaths(FOLDER)
+    names = {
+        paths.position_deletes(1, file, vector, "parquet")
+        for file in ("s3://lake/t/a", "s3://lake/t/b")
+        for vector in ("u1@1", "u1@40", "u2@1")
+    }
+    assert len(names) == 6
+    assert paths.position_deletes(1, "f", "v", "parquet") == paths.position_deletes(1, "f", "v", "parquet")
+
+
+@pytest.mark.parametrize("generation", [0, 3])
+def test_every_artifact_is_told_from_other_files(generation):
+    paths = ArtifactPaths(FOLDER, generation)
+    for location in (
+        paths.manifest_list(12),
+        paths.data_manifest(12, 3),
+        paths.delete_manifest(12, 3),
+        paths.position_deletes(12, "f", "v", "parquet"),
+        paths.position_deletes(12, "f", "v", "avro"),
+        paths.puffin(12, "f", "v"),
+        paths.metadata_file(12, b"{}"),
+        paths.numbered_file("f"),
+    ):
+        assert COMPAT_FILE.fullmatch(location.rpartition("/")[2])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-00000-compat-m0.avro",
+        "snap-1-2-3.avro",
+        "00001-5f3c.metadata.json",
+        "1-compat-m0.avro.bak",
+        "x-1-compat-m0.avro",
+        "1-compat-m0.parquet",
+        "compat-df-00ff.parquet",
+        "part-compat-df-0123456789abcdef0123456789abcdef.parquet",
+    ],
+)
+def test_files_of_others_are_none(name):
+    assert not COMPAT_FILE.fullmatch(name)
+
+
+def test_the_metadata_file_is_named_by_its_content():
+    paths = ArtifactPaths(FOLDER)
+    assert paths.metadata_file(1, b"{}") == paths.metadata_file(1, b"{}")
+    assert paths.metadata_file(1, b"{}") != paths.metadata_file(1, b"{ }")
+
+
+def test_copies_of_data_files_are_told_from_other_files():
+    paths = ArtifactPaths(FOLDER)
+    assert paths.numbered_file("s3://lake/t/a") != paths.numbered_file("s3://lake/t/b")
+    assert is_numbered_file(paths.numbered_file("s3://lake/t/a"))
+    assert not is_numbered_file("s3://lake/t/part-0.parquet")
+    assert not is_numbered_file(paths.position_deletes(1, "s3://lake/t/a", "u1", "parquet"))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from floecat.delta.log import file_tables
+from floecat.delta.log.file_tables import DELETION_VECTOR, DESCRIPTOR, files_schema, take_rows, vector_ids
+from floecat.errors import InvalidDeltaTableError
+from tests.unit.delta.log_lines import descriptor
+
+
+def descriptors(*values: dict[str, object] | None) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(list(values), DESCRIPTOR)])
+
+
+def test_columns_of_files() -> None:
+    stats = pa.struct([("numRecords", pa.int64())])
+    assert files_schema(["p"]).names == [
+        "path",
+        "partition_values",
+        "size_bytes",
+        "modified_at_ms",
+        "stats",
+        "deletion_vector",
+        "dv_id",
+    ]
+    assert files_schema([], stats).field("stats_parsed").type == stats
+    assert files_schema(["q", "p"]).field("partition_values").type == pa.struct(
+        [("q", pa.string()), ("p", pa.string())]
+    )
+    assert files_schema([]).field("deletion_vector").type == DELETION_VECTOR
+
+
+def test_the_id_of_a_vector_names_its_offset_if_it_has_one() -> None:
+    found = vector_ids(
+        descriptors(
+            descriptor("u", "abc", offset=0),
+            None,
+            descriptor("i", "x", offset=None),
+            descriptor("p", "s3://b/f", offset=7),
+        ),
+        location="log",
+    )
+    assert found.to_pylist() == ["uabc@0", None, "ix", "ps3://b/f@7"]
+    assert vector_ids(descriptors(None, None), location="log").to_pylist() == [None, None]
+
+
+def test_a_vector_in_parts() -> None:
+    with pytest.raises(InvalidDeltaTableError, match="in log is not described in full"):
+        vector_ids(descriptors(None, descriptor(storageType=None)), location="log")
+
+
+@pytest.mark.parametrize("large_bytes", [1, 1000, 10**9])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_rows_in_another_order(large_bytes: int, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tables, "_LARGE_BYTES", large_bytes)
+    table = pa.table(
+        {
+            "text": [None if number % 7 == 0 else f"{number}" * 5 for number in range(500)],
+            "struct": [
+                None if number % 5 == 0 else {"a": number, "b": {"c": f"{number}"}} for number in range(500)
+            ],
+            "nothing": pa.nulls(500, pa.string()),
+        }
+    )
+    table = pa.concat_tables([table] * chunks)
+    order = np.random.default_rng(1).permutation(len(table))[:400]
+    expected = [table.slice(int(row), 1).to_pylist()[0] for row in order]
+    found = take_rows(table, order)
+    assert found.schema == table.schema
+    assert found.to_pylist() == expected
+    assert take_rows(table, np.zeros(0, np.int64)).to_pylist() == []
+
+
+@pytest.mark.scale
+def test_more_text_than_one_array_holds() -> None:
+    chunk = pa.array(["x" * 1_000_000] * 1000)
+    table = pa.table({"a": pa.chunked_array([chunk, chunk, chunk])})
+    found = take_rows(table, np.random.default_rng(1).permutation(3000))
+    assert len(found) == 3000
+    assert found["a"].null_count == 0

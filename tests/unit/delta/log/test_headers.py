@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from floecat.delta.log.headers import Header, has_metadata, header_of_rows, read_header
+from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
+from floecat.errors import InvalidDeltaTableError
+from tests.unit.delta.log_lines import PARTITIONED, PROTOCOL, add, commit_bytes, metadata
+
+LOCATION = "s3://bucket/t/_delta_log/00000000000000000003.json"
+
+
+def read(data: bytes) -> Header:
+    return read_header(data, location=LOCATION)
+
+
+def test_what_a_commit_says_beside_its_files() -> None:
+    info = {
+        "commitInfo": {
+            "timestamp": 1,
+            "inCommitTimestamp": 2,
+            "operation": "WRITE",
+            "operationParameters": {"a": {}},
+        }
+    }
+    features = {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": ["a"],
+            "writerFeatures": ["a", "b"],
+        }
+    }
+    header = read(
+        commit_bytes(info, features, add("f"), metadata("{}", ["p"], delta__appendOnly="true"), add("g"))
+    )
+    assert header.protocol == Protocol(3, 7, ("a",), ("a", "b"))
+    assert header.metadata == Metadata(
+        "some-id", "{}", ("p",), {"delta.appendOnly": "true"}, None, None, "parquet", 1700000000000
+    )
+    assert header.commit_info == CommitInfo(1, 2, "WRITE")
+    assert header.sidecars == ()
+
+
+def test_a_commit_of_files_only() -> None:
+    data = commit_bytes(
+        add("f"), add("g", partitionValues={"metaData": "protocol", "protocol": "commitInfo"})
+    )
+    assert read(data) == Header()
+
+
+def test_keys_inside_texts_are_no_actions() -> None:
+    stats = json.dumps({"minValues": {"metaData": 1, "protocol": 2}})
+    data = commit_bytes(add("f", stats=stats), PROTOCOL)
+    assert read(data) == Header(protocol=Protocol(1, 2))
+    assert not has_metadata(data)
+    assert has_metadata(commit_bytes(PARTITIONED))
+
+
+def test_the_last_action_of_a_kind_wins() -> None:
+    second = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    assert read(commit_bytes(PROTOCOL, second)).protocol == Protocol(2, 5)
+
+
+def test_lines_may_lack_the_last_newline_and_be_spaced() -> None:
+    spaced = b'\n { "protocol" : { "minReaderVersion" : 1, "minWriterVersion" : 2 } }\r\n\n' + commit_bytes(
+        PARTITIONED
+    )
+    header = read(spaced.rstrip())
+    assert header.protocol == Protocol(1, 2)
+    assert header.metadata is not None
+
+
+def test_what_may_be_left_out_of_metadata() -> None:
+    header = read(b'{"metaData":{"schemaString":"{}","configuration":{"a":null,"b":"1"},"unknown":[1]}}')
+    assert header.metadata == Metadata("", "{}", (), {"b": "1"})
+    assert read(b'{"metaData":{"id":"x"}}').metadata == Metadata("x", "")
+
+
+def test_provenance_may_be_anything() -> None:
+    assert (
+        read(b'{"commitInfo":{"timestamp":"now","inCommitTimestamp":1.5,"operation":7}}').commit_info
+        == CommitInfo()
+    )
+    assert read(b'{"commitInfo":{"inCommitTimestamp":true}}').commit_info == CommitInfo()
+    assert read(b'{"commitInfo":{}}').commit_info == CommitInfo()
+
+
+def test_sidecars_are_told_by_their_last_name() -> None:
+    data = commit_bytes(
+        {"sidecar": {"path": "a.parquet", "sizeInBytes": 1}},
+        {"sidecar": {"path": "s3://bucket/t/_delta_log/_sidecars/b%20c.parquet"}},
+        {"sidecar": {"path": "../../d.parquet"}},
+    )
+    assert read(data).sidecars == ("a.parquet", "b c.parquet", "d.parquet")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b" \r\n\n"])
+def test_an_empty_file(data: bytes) -> None:
+    with pytest.raises(InvalidDeltaTableError, match=r"00000000000000000003\.json of the log is empty"):
+        read(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"protocol":{"minReaderVersion":"secret","minWriterVersion":2}}',
+        b'{"protocol":{"minReaderVersion":1}}',
+        b'{"metaData":{"schemaString":"secret"',
+        b'{"metaData":{"schemaString":["secret"]}}',
+        b'{"metaData":{"schemaString":"\xff secret"}}',
+        b'["protocol"]',
+        b'{"protocol":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
+def test_a_broken_line_is_named_and_not_quoted(line: bytes) -> None:
+    with pytest.raises(InvalidDeltaTableError) as raised:
+        read(commit_bytes(add("f"), add("g")) + line)
+    assert raised.value.message == f"Line 3 of {LOCATION} is no valid Delta action"
+
+
+def test_rows_of_a_checkpoint() -> None:
+    rows = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2, "readerFeatures": None}},
+        {
+            "metaData": {
+                "schemaString": "{}",
+                "configuration": [("a", "b")],
+                "format": {"provider": None, "options": []},
+            }
+        },
+        {"sidecar": {"path": "x"}},
+    ]
+    header = header_of_rows(rows, location=LOCATION)
+    assert header == Header(Protocol(1, 2), Metadata("", "{}", (), {"a": "b"}), None, ("x",))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"protocol": {"minReaderVersion": None}},
+        {"metaData": {"configuration": [("a",)]}},
+        {"sidecar": {"path": 5}},
+    ],
+)
+def test_broken_rows_of_a_checkpoint(row: dict[str, dict[str, object]]) -> None:
+    with pytest.raises(InvalidDeltaTableError, match=r"Protocol, metadata or a sidecar in .* is broken"):
+        header_of_rows([row], location=LOCATION)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.schemas.default_values import check_default
+from floecat.iceberg.schemas.types import ListType, StructType, Type, parse_primitive
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("boolean", False),
+        ("int", -(2**31)),
+        ("long", 2**63 - 1),
+        ("double", 0.5),
+        ("decimal(9,2)", "-14.20"),
+        ("decimal(2,2)", "0.25"),
+        ("decimal(9,8)", "1E-8"),
+        ("string", ""),
+        ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+        ("date", "2017-11-16"),
+        ("date", "+12345-01-31"),
+        ("date", "+12344-02-29"),
+        ("date", "-0004-02-29"),
+        ("time", "22:31"),
+        ("time", "22:31:08"),
+        ("time", "22:31:08.123456"),
+        ("timestamp", "2017-11-16T22:31:08.123456"),
+        ("timestamp", "+292000-11-16T22:31:08.123456789"),
+        ("timestamptz", "2017-11-16T22:31:08.123456+00:00"),
+        ("timestamptz", "2017-11-16T22:31:08Z"),
+        ("timestamp_ns", "2017-11-16T22:31:08.123456789"),
+        ("timestamp_ns", "1677-09-21T00:12:43.145224192"),
+        ("timestamp_ns", "2262-04-11T23:47:16.854775807"),
+        ("timestamptz_ns", "2017-11-16T22:31:08.123456789+00:00"),
+        ("fixed[2]", "00Ff"),
+        ("binary", ""),
+    ],
+)
+def test_accepts_single_values(type: str, value: object) -> None:
+    assert check_default(value, parse_primitive(type), "c") == value
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("boolean", 1),
+        ("int", 2**31),
+        ("int", True),
+        ("int", 1.0),
+        ("long", 2**63),
+        ("double", "0.5"),
+        ("double", True),
+        ("decimal(9,2)", "14.2"),
+        ("decimal(3,2)", "14.20"),
+        ("decimal(9,2)", 14.2),
+        ("decimal(9,2)", "NaN"),
+        ("decimal(9,2)", "many"),
+        ("decimal(9,2)", " 1.00"),
+        ("decimal(9,2)", "1_0.00"),
+        ("decimal(9,2)", "1.0\u0661"),
+        ("string", 5),
+        ("uuid", "f79c3e09677c4bbda4793f349cb785e7"),
+        ("uuid", "g79c3e09-677c-4bbd-a479-3f349cb785e7"),
+        ("date", "2017-13-01"),
+        ("uuid", "f79c3e09677c4bbda4793f349cb785e7----"),
+        ("uuid", "f79c3e0-9677c-4bbd-a479-3f349cb785e7"),
+        ("date", "20171116"),
+        ("date", "+12345-02-30"),
+        ("date", "12345-01-01"),
+        ("date", 17486),
+        ("time", "25:00:00"),
+        ("time", "noon"),
+        ("time", "22:31.5"),
+        ("time", "22:31:08."),
+        ("timestamp", "+12345-02-30T00:00:00"),
+        ("timestamp", "+999999999-01-01T00:00:00"),
+        ("timestamp_ns", "1677-09-21T00:12:43.145224191"),
+        ("timestamp_ns", "2262-04-11T23:47:16.854775808"),
+        ("timestamp_ns", "1600-01-01T00:00:00"),
+        ("timestamptz_ns", "2300-01-01T00:00:00+00:00"),
+        ("timestamp", "2017-11-16T22:31:08+00:00"),
+        ("timestamp", "2017-11-16"),
+        ("timestamptz", "2017-11-16T22:31:08"),
+        ("timestamptz", "2017-11-16T22:31:08+01:00"),
+        ("fixed[2]", "00"),
+        ("binary", "0"),
+        ("binary", "zz"),
+        ("unknown", 1),
+        ("variant", {}),
+        ("geometry", "POINT (0 0)"),
+    ],
+)
+def test_refuses_others_without_quoting_them(type: str, value: object) -> None:
+    with pytest.raises(IllegalArgumentError) as caught:
+        check_default(value, parse_primitive(type), "secret_column")
+    assert "secret_column" in caught.value.message
+    assert repr(value) not in caught.value.message.replace("secret_column", "")
+
+
+@pytest.mark.parametrize(
+    "type", [StructType(()), ListType(1, parse_primitive("int"), element_required=False)]
+)
+def test_nested_types_default_to_null_only(type: Type) -> None:
+    with pytest.raises(IllegalArgumentError, match="must be null"):
+        check_default({}, type, "c")
+
+
+def test_a_whole_number_becomes_a_float_for_floating_point_columns() -> None:
+    value = check_default(3, parse_primitive("double"), "c")
+    assert isinstance(value, float)
+    assert value == 3
+
+
+def test_a_whole_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(IllegalArgumentError, match="Cannot parse default of c as a double value"):
+        check_default(10**400, parse_primitive("double"), "c")

@@ -9,8 +9,8 @@ import floecat.store
 
 MODULES = [
     name
-    for _, name, _ in pkgutil.walk_packages(floecat.store.__path__, "floecat.store.")
-    if ".migrations." not in name
+    for _, name, is_package in pkgutil.walk_packages(floecat.store.__path__, "floecat.store.")
+    if not is_package and ".migrations." not in name
 ]
 
 

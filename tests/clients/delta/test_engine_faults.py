@@ -157,6 +157,7 @@ def _changes(lake: DeltaLake, table: str, first: int, last: int) -> list[tuple[A
         f"CALL system.create_changelog_view(table => '{table}', options => {options}, changelog_view => 'c')"
     )
     found = lake.spark("SELECT id, _change_type FROM c")
+    lake.spark("DROP VIEW c")
     return sorted(zip(found["id"].to_pylist(), found["_change_type"].to_pylist(), strict=True))
 
 

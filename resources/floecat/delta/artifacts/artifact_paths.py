@@ -12,9 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from floecat.delta.artifacts.data_file_locations import as_uri
-
-__all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "generation_of", "is_numbered_file"]
+__all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "as_uri", "generation_of", "is_numbered_file"]
 
 NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
 """A regular expression for names of copies of data files."""
@@ -100,3 +98,8 @@ def is_numbered_file(location: str) -> bool:
 
 def _name(data_file: str, which: str) -> str:
     return blake2b(f"{as_uri(data_file)}|{which}".encode(), digest_size=16).hexdigest()
+
+
+def as_uri(location: str) -> str:
+    """A location as a URI, also if it is spelled as a path."""
+    return f"file://{location}" if location.startswith("/") else location

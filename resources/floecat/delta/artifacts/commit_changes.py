@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.artifacts.data_file_locations import as_uri, data_file_locations
+from floecat.delta.artifacts.artifact_paths import as_uri
+from floecat.delta.artifacts.data_file_locations import data_file_locations
 from floecat.delta.artifacts.readded_files import CarriedFile, with_carried
 from floecat.delta.artifacts.version_context import ChunkContext
 from floecat.delta.log.file_tables import take_rows

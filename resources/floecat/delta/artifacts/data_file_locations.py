@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from floecat.errors import BadRequestError, InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.locations import AllowedLocations, FileLocation, normalize_location
 
-__all__ = ["as_uri", "checked_location", "data_file_locations"]
+__all__ = ["checked_location", "data_file_locations"]
 
 _ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
@@ -52,11 +52,6 @@ def data_file_locations(
         for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
     ]
     return _readable(pc.coalesce(pa.array(checked, pa.string()), relative))
-
-
-def as_uri(location: str) -> str:
-    """A location as a URI, also if it is spelled as a path."""
-    return f"file://{location}" if location.startswith("/") else location
 
 
 def _readable(locations: pa.StringArray) -> pa.StringArray:

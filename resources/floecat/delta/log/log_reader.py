@@ -127,6 +127,10 @@ class LogReader:
             ) from None
 
 
+_ADD_FIELDS: Final = ("path", "size", "partitionValues", "modificationTime", "dataChange")
+"""Fields that every add has (Delta protocol, "Add File and Remove File")."""
+
+
 class OpenCheckpoint:
     """A checkpoint that was read.
 
@@ -163,10 +167,12 @@ class OpenCheckpoint:
             metadata=metadata[0],
             sidecars=tuple(name for header in headers for name in header.sidecars),
         )
-        if not all(
-            file.has_columns("add", ["path", "size"]) or file.has_columns("sidecar", ["path"])
-            for file in files
-        ):
+        # a part may hold other actions alone, and then has no column for files
+        complete = [file.has_columns("add", ["path", "size"]) for file in files]
+        lacking = [file for file, ok in zip(files, complete, strict=True) if not ok]
+        has_sidecars = any(file.has_columns("sidecar", ["path"]) for file in lacking)
+        cut = any(file.has_columns("add", [name]) for file in lacking for name in _ADD_FIELDS)
+        if cut or not (any(complete) or has_sidecars):
             raise InvalidDeltaTableError(f"{name} lacks the columns of files")
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 
+import msgspec
 import pytest
 
 from floecat.entries.calls import Call
 from floecat.errors import CommitStateUnknownError, StoreUnavailableError
 from floecat.runtime import Kernel
+from floecat.store import commit_log
 from floecat.store.database.engine import Connection
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
@@ -119,3 +121,15 @@ def test_a_key_whose_claim_was_in_doubt_is_not_held_for_a_minute(
             kernel.commits.commit(keyed, set_property("t", "mark", "1"))
     assert time.monotonic() - began < 20
     assert b'"mark"' in kernel.tables.load(call, table("t")).metadata
+
+
+def test_a_load_that_publishes_a_delta_version_is_answered(kernel: Kernel, call: Call) -> None:
+    context = STORE_OPERATIONS["register a Delta table"].prepare(kernel, call, "")
+    kernel.delta_registration.register(call, ("ns",), "d", str(context["folder"]), read=False)
+    # the lease is the first transaction
+    with lose_answers(kernel.store, applied=True, after=1):
+        loaded = kernel.tables.load(call, table("d"))
+    assert msgspec.json.decode(loaded.metadata)["current-snapshot-id"] == 1
+    with kernel.store.read() as conn:
+        log = commit_log.read_after(conn, call.catalog.id, 0, 100)
+    assert [row.operation for row in log if row.name == "d"] == ["register", "refresh"]

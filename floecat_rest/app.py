@@ -109,7 +109,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = Services(settings, kernel)
-    authenticator = open_authenticator(settings)
+    authenticator = open_authenticator(settings, services.memory)
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,

@@ -12,12 +12,13 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from floecat.entries.calls import Catalog, Labels
-from floecat.entries.documents import Document, KnownStates
+from floecat.entries.documents import Document
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.json_arrays import fragment_size
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 from floecat.store import documents as stored_documents
 from floecat.store import tables
 from floecat.store.database.engine import Store
@@ -27,6 +28,8 @@ __all__ = ["Entries", "Entry"]
 V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
 _STRIPES = 64
+_NAME_BYTES = 600
+"""About what a name and its state take in memory, without the location."""
 
 
 class Entry(msgspec.Struct, Generic[V], frozen=True):
@@ -42,11 +45,12 @@ class Entry(msgspec.Struct, Generic[V], frozen=True):
 class Entries:
     """Looks entries up by name."""
 
-    def __init__(self, store: Store, budget_bytes: int) -> None:
-        """Takes the store and how many bytes of metadata stay in memory."""
+    def __init__(self, store: Store, memory: MemoryBudget) -> None:
         self._store = store
-        self._documents: LruCache[Document[Any]] = LruCache(budget_bytes)
-        self._known = KnownStates()
+        # a state names the same bytes for ever, so what is kept is never wrong
+        self._documents: LruCache[Document[Any]] = memory.cache("documents")
+        # hints: with the last state of a name, a load asks for the document only if the entry has changed
+        self._known: LruCache[tables.EntryState] = memory.cache("known-states")
         # one cold load of a document at a time: ten clients that open a huge table read it once
         self._cold = [Lock() for _ in range(_STRIPES)]
 
@@ -114,11 +118,12 @@ class Entries:
         self, catalog: Catalog, identifier: TableIdentifier, state: tables.EntryState, document: Document[V]
     ) -> None:
         """Keeps a document that is current now, in place of the one before."""
-        before = self._known.get(catalog.id, identifier)
+        name = (catalog.id, identifier)
+        before = self._known.get(name)
         if before is not None and before != state:
             self._documents.drop(before)
         self._documents.put(state, document, _weight(document))
-        self._known.put(catalog.id, identifier, state)
+        self._known.put(name, state, _NAME_BYTES + len(state.metadata_location))
 
     def remembered(self, state: tables.EntryState) -> Document[Any] | None:
         """The document of a state, if it is in memory."""
@@ -153,7 +158,7 @@ class Entries:
     def _held(
         self, catalog: Catalog, identifier: TableIdentifier
     ) -> tuple[tables.EntryState | None, Document[Any] | None]:
-        known = self._known.get(catalog.id, identifier)
+        known = self._known.get((catalog.id, identifier))
         document = self._documents.get(known) if known else None
         return (known, document) if document else (None, None)
 

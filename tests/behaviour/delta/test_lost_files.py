@@ -18,7 +18,6 @@ from floecat.delta.refresh import artifact_check
 from floecat.delta.refresh.delta_table import DeltaState
 from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.errors import FloecatError, LeftToPipelineError, LocationNotAllowedError, UnavailableError
-from floecat.lru_cache import LruCache
 from floecat.runtime import open_kernel
 from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
 
@@ -198,12 +197,10 @@ def test_a_look_is_two_listings_however_many_files_there_are(lake, tmp_path):
     assert (spent.lists, spent.calls) == (2, 2)
 
 
-def test_another_process_reads_what_it_compares_once(lake, writer, monkeypatch):
+def test_another_process_reads_what_it_compares_once(lake, writer):
     table = lake.register(writer.folder)
     other = open_kernel(lake.kernel.settings)
     try:
-        # what this process knows of the files
-        monkeypatch.setattr(artifact_check, "_NAMED", LruCache(1_000))
         costs = []
         for _ in range(2):
             before = other.files.counters.counts

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.fast_loads import FastLoads
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metrics import MetricsService
@@ -151,6 +152,13 @@ class Kernel:
             self.metadata_files,
             self.storage_config,
             self.formats,
+            verify_metadata_file=gateway.verify_metadata_file,
+        )
+        self.fast_loads = FastLoads(
+            store,
+            self.entries,
+            self.formats,
+            self.loader,
             verify_metadata_file=gateway.verify_metadata_file,
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)

@@ -21,7 +21,7 @@ from floecat.lru_cache import LruCache
 from floecat.memory_budget import MemoryBudget
 from floecat.store import documents as stored_documents
 from floecat.store import tables
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["Entries", "Entry"]
 
@@ -58,16 +58,28 @@ class Entries:
         """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
         return self._find(catalog, identifier, "table", TableMetadata)
 
-    def find_table_at_once(
-        self, catalog: Catalog, identifier: TableIdentifier
-    ) -> Entry[TableMetadata] | None:
-        """The table, where that takes one quick statement: its document is in memory, and is the current one.
+    def last_seen_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table as it was when last seen, from memory alone. `confirm_table` checks that it still is.
 
-        `None` says nothing about whether the table exists.
+        Returns:
+            `None` if its document or its row is not in memory.
+        """
+        _, document = self._held(catalog, identifier)
+        row = None if document is None else document.row_of(catalog.id, identifier)
+        if row is None or document is None or row.kind != "table":
+            return None
+        return Entry(identifier, row, document)
+
+    def confirm_table(
+        self, conn: Connection, catalog: Catalog, identifier: TableIdentifier
+    ) -> Entry[TableMetadata] | None:
+        """The table, if its document is in memory and current, in one statement that reads no document.
+
+        Returns:
+            `None` also for a table that exists: its document is not in memory, or was replaced.
         """
         known, document = self._held(catalog, identifier)
-        conn = self._store.at_once
-        if document is None or conn is None:
+        if document is None:
             return None
         row = document.row_of(catalog.id, identifier)
         if row is None:
@@ -78,24 +90,6 @@ class Entries:
         elif tables.state(conn, row.id) != row.state:
             return None
         return Entry(identifier, row, document) if row.kind == "table" else None
-
-    @property
-    def waits(self) -> bool:
-        """Whether every look-up waits for a remote store."""
-        return self._store.at_once is None
-
-    def last_seen(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
-        """The table as it was when last seen, from memory alone; `is_current` tells whether it still is."""
-        _, document = self._held(catalog, identifier)
-        row = None if document is None else document.row_of(catalog.id, identifier)
-        if row is None or document is None or row.kind != "table":
-            return None
-        return Entry(identifier, row, document)
-
-    def is_current(self, entry: Entry[V]) -> bool:
-        """Whether an entry is still as it was seen, in one quick statement."""
-        with self._store.read() as conn:
-            return tables.state(conn, entry.row.id) == entry.row.state
 
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""

@@ -24,8 +24,8 @@ from floecat_rest.empty_names import EmptyNames
 from floecat_rest.errors import answer_error
 from floecat_rest.iceberg.config import ConfigController
 from floecat_rest.iceberg.endpoints import served_endpoints
+from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
-from floecat_rest.iceberg.loads_at_once import LoadsAtOnce
 from floecat_rest.iceberg.metrics import MetricsController
 from floecat_rest.iceberg.namespaces import (
     NamespaceController,
@@ -109,7 +109,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = Services(settings, kernel)
-    authenticator = open_authenticator(settings)
+    authenticator = open_authenticator(settings, services.memory)
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
@@ -131,7 +131,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     services.endpoints = served_endpoints(app.routes)
     named = EmptyNames(app, services, authenticator)
-    loads = LoadsAtOnce(named, services, authenticator, path_template=TableController.path)
+    loads = FastLoadAnswers(named, services, authenticator, path_template=TableController.path)
     return RequestLog(RawPaths(loads, default_prefix=settings.gateway.default_prefix))
 
 

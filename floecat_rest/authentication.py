@@ -10,6 +10,7 @@ from litestar.concurrency import sync_to_thread
 from floecat.auth.oidc import TokenVerifier, open_verifier
 from floecat.auth.principals import DEVELOPER, Principal
 from floecat.errors import NotAuthorizedError
+from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def bearer_token(headers: Iterable[tuple[bytes, bytes]], header: bytes) -> str:
     return token.decode("ascii")
 
 
-def open_authenticator(settings: Settings) -> Authenticator:
+def open_authenticator(settings: Settings, memory: MemoryBudget) -> Authenticator:
     """The authenticator that the settings ask for.
 
     Raises:
@@ -104,5 +105,5 @@ def open_authenticator(settings: Settings) -> Authenticator:
     """
     if settings.gateway.auth_mode == "dev":
         return DevAuthenticator(settings)
-    verifier = open_verifier(settings.oidc, account_claim=settings.gateway.account_claim)
+    verifier = open_verifier(settings.oidc, memory, account_claim=settings.gateway.account_claim)
     return OidcAuthenticator(verifier, settings.gateway.auth_header)

@@ -29,6 +29,8 @@ OWN_COMPRESSION = {"own_compression": True}
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10
 _COMPRESS_AT_ONCE_BYTES = 32 << 10
+_KEY_BYTES = 1 << 10
+"""About what the key of a compressed answer takes in memory."""
 _WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
@@ -103,7 +105,7 @@ class Documents:
         if compressed is None:
             compressed = gzip_member(parts)
             if key is not None:
-                self._cache.put(key, compressed, len(compressed))
+                self._cache.put(key, compressed, _KEY_BYTES + len(compressed))
         return _found((compressed,), etag, _GZIP)
 
     def answer_at_once(

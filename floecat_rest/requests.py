@@ -18,7 +18,7 @@ from floecat.entries.calls import Call, Catalog, LoadedTable, LoadedView, Reques
 from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
 from floecat_rest.bodies import canonical_json, check_media_type, decode_body
@@ -44,7 +44,7 @@ Warehouse = Annotated[
 ]
 
 _LONGEST_KEY = 255
-_SHARE_OF_COMPRESSED = 4
+_LARGEST_ANSWER_PART = 4
 
 
 @dataclass
@@ -63,9 +63,9 @@ class Services:
 
     def __post_init__(self) -> None:
         """Make what needs only settings."""
-        budget_bytes = self.settings.cache.metadata_bytes // _SHARE_OF_COMPRESSED
+        self.memory = MemoryBudget(self.settings.cache.memory)
         # an answer larger than a quarter is not worth the others
-        self.documents = Documents(LruCache(budget_bytes, largest=budget_bytes // 4))
+        self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
 
 
 class CatalogRequest(Request[Principal, None, Any]):

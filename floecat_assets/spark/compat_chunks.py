@@ -22,6 +22,7 @@ from floecat.delta.artifacts.version_context import ChunkContext
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.memory_budget import MemoryBudget
 from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
     prepare_struct_types()
     files, is_added = _unpacked(chunk)
     storage = shared.open_files()
-    # nobody asks this process for the same manifest again
-    artifacts = ArtifactFiles(storage, cached_bytes=0)
+    artifacts = ArtifactFiles(storage, MemoryBudget())
     try:
         return build_chunk(shared.context, number, files, is_added, storage, artifacts, shared.allowed)
     except (FloecatError, NameTakenError, ArtifactLostError) as error:

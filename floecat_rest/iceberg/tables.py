@@ -63,6 +63,7 @@ class TableController(Controller):
     @get(operation_id="loadTable", sync_to_thread=True, opt=OWN_COMPRESSION)
     def load_table(self, request: CatalogRequest, snapshots: FromQuery[str] = "all") -> DocumentResponse:
         """The table with its metadata document, or 304 if the client's copy is current."""
+        # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
         call = request.call()
         table = request.kernel.tables.load(
             call, request.entry(call.catalog), snapshots, request.header_list(b"if-none-match")

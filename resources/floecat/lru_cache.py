@@ -28,6 +28,17 @@ class LruCache(Generic[V]):
         self._size = 0
         self._lock = Lock()
 
+    @property
+    def size(self) -> int:
+        """Of all values together, as `put` counts."""
+        return self._size
+
+    def resize(self, budget: int, *, largest: int | None = None) -> None:
+        """Changes the budget, and drops values that are beyond it; arguments as of the class."""
+        with self._lock:
+            self._budget, self._largest = budget, budget if largest is None else largest
+            self._shrink()
+
     def get(self, key: Hashable) -> V | None:
         """The value, or `None`."""
         with self._lock:
@@ -45,14 +56,17 @@ class LruCache(Generic[V]):
                 return
             self._held[key] = (value, size)
             self._size += size
-            while self._size > self._budget:
-                _, (_, dropped) = self._held.popitem(last=False)
-                self._size -= dropped
+            self._shrink()
 
     def drop(self, key: Hashable) -> None:
         """Forgets a value."""
         with self._lock:
             self._forget(key)
+
+    def _shrink(self) -> None:
+        while self._size > self._budget:
+            _, (_, dropped) = self._held.popitem(last=False)
+            self._size -= dropped
 
     def _forget(self, key: Hashable) -> None:
         held = self._held.pop(key, None)

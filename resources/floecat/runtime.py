@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.fast_loads import FastLoads
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.metrics import MetricsService
@@ -22,6 +23,7 @@ from floecat.commits.commit_services import CommitParts
 from floecat.commits.staging import Staging
 from floecat.commits.table_registration import RegisterService
 from floecat.commits.view_commits import ViewCommitService
+from floecat.compression.gzip_members import gzip_blocks
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
@@ -51,6 +53,7 @@ from floecat.identifiers.separator import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.workers import JobWorkers
+from floecat.memory_budget import MemoryBudget
 from floecat.purge.drops import DropService
 from floecat.purge.jobs import PurgeWork, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
@@ -59,6 +62,7 @@ from floecat.settings import Settings, StorageSettings
 from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
+from floecat.store.documents import stored_frames
 from floecat.store_expiry import Expiry
 from floecat.struct_types import prepare_struct_types
 
@@ -79,6 +83,7 @@ class Kernel:
         store: the SQL store.
         transactions: runs what changes a catalog.
         files: object storage.
+        memory: what the caches may hold.
         separator: how namespace levels are joined on the wire.
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
             `floecat.catalog`.
@@ -99,7 +104,10 @@ class Kernel:
         self.transactions = ConfirmedTransactions(
             store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
         )
-        self.entries = Entries(store, settings.cache.metadata_bytes)
+        self.memory = MemoryBudget(settings.cache.memory)
+        gzip_blocks.resize(self.memory.share("gzip-blocks"))
+        stored_frames.resize(self.memory.share("stored-frames"))
+        self.entries = Entries(store, self.memory)
         self.keys = IdempotencyKeys(
             store,
             clock,
@@ -132,7 +140,9 @@ class Kernel:
         # artifacts of Delta tables are read like what the catalogs hold, and written by the engine alone
         readable = (*settings.storage.allowed_locations, *([compat_location] if compat_location else []))
         self.compat = (
-            DeltaCompat(store, self.transactions, self.files, clock, compat) if compat.enabled else None
+            DeltaCompat(store, self.transactions, self.files, clock, compat, self.memory)
+            if compat.enabled
+            else None
         )
         self.delta_loads = DeltaLoads(self.entries, self.compat, compat_location)
         self.delta_tables = DeltaTableService(store, self.delta_loads)
@@ -144,15 +154,27 @@ class Kernel:
             self.formats,
             verify_metadata_file=gateway.verify_metadata_file,
         )
+        self.fast_loads = FastLoads(
+            store,
+            self.entries,
+            self.formats,
+            self.loader,
+            verify_metadata_file=gateway.verify_metadata_file,
+        )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
-        self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
+        self.catalogs = CatalogService(store, clock, self.memory, settings.storage.allowed_locations)
         self.resolver = Resolver(store)
         self.namespaces = NamespaceService(
             store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
         )
         self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
         self.views = ViewService(store, self.entries, listing, changes, self.keys, self.storage_config)
-        shared = SharedFiles(self.files, StoredTables(store, readable), {"delta": owned_folders})
+        shared = SharedFiles(
+            self.files,
+            StoredTables(store, readable),
+            {"delta": owned_folders},
+            area_bytes=self.memory.share("purge-areas"),
+        )
         batch_size = settings.purge.batch_size
         artifacts = ArtifactPurge(
             self.files,

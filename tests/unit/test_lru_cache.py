@@ -54,3 +54,18 @@ def test_what_is_dropped_leaves_its_room() -> None:
     cache.drop("not there")
     cache.put("c", "c")
     assert [cache.get(key) for key in ("a", "b", "c")] == ["a", None, "c"]
+
+
+def test_a_smaller_budget_drops_what_was_used_longest_ago() -> None:
+    cache: LruCache[str] = LruCache(100)
+    for key in range(5):
+        cache.put(key, "value", 20)
+    assert cache.get(0) == "value"
+    cache.resize(40)
+    assert [cache.get(key) is not None for key in range(5)] == [True, False, False, False, True]
+    assert cache.size == 40
+    cache.put("large", "value", 41)
+    assert cache.get("large") is None
+    cache.resize(100, largest=50)
+    cache.put("large", "value", 50)
+    assert (cache.get("large"), cache.size) == ("value", 90)

@@ -51,19 +51,19 @@ def artifacts(
     """Brings a Delta table up to its log, and counts what came out against the log."""
     entry_id = require_table_id(context.partition_key)
     pipeline = kernel.delta_pipeline()
-    with ChunkRunners(kernel, spark) as runners:
-        started = time.monotonic()
-        try:
-            made = pipeline.materialise(entry_id, _told(context), runners.runner)
-            seconds = time.monotonic() - started
-            numbers = pipeline.numbers(entry_id)
-        except NoSuchTableError as error:
-            # a table of another format, or one that was dropped while the run waited
-            context.log.info("nothing to make: %s", error.message)
-            yield from nothing_to_check()
-            return
-        except _LASTING as error:
-            raise _failure(error) from error
+    runners = ChunkRunners(kernel, spark)
+    started = time.monotonic()
+    try:
+        made = pipeline.materialise(entry_id, _told(context), runners.runner)
+        seconds = time.monotonic() - started
+        numbers = pipeline.numbers(entry_id)
+    except NoSuchTableError as error:
+        # a table of another format, or one that was dropped while the run waited
+        context.log.info("nothing to make: %s", error.message)
+        yield from nothing_to_check()
+        return
+    except _LASTING as error:
+        raise _failure(error) from error
     yield dg.MaterializeResult(
         metadata=table_metadata(made, numbers, seconds=seconds, runners=runners),
         check_results=check_results(numbers),

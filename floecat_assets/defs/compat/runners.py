@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from floecat_assets.defs.resources import KernelResource, SparkResource
 
 if TYPE_CHECKING:
-    from floecat.delta.artifacts.artifact_files import ArtifactFiles
     from floecat.delta.artifacts.chunk_order import ChunkRunner
     from floecat.delta.refresh.delta_table import CompatTable
     from floecat_assets.spark.chosen_chunks import ChosenChunks
@@ -28,21 +26,6 @@ class ChunkRunners:
         self._kernel = kernel
         self._spark = spark
         self._made: list[ChosenChunks] = []
-        self._artifacts: list[ArtifactFiles] = []
-
-    def __enter__(self) -> Self:
-        """Opens nothing yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Ends the threads of all runners."""
-        for artifacts in self._artifacts:
-            artifacts.close()
 
     @property
     def in_process(self) -> int:
@@ -56,20 +39,16 @@ class ChunkRunners:
 
     def runner(self, table: CompatTable) -> ChunkRunner:
         """What builds the chunks of a table."""
-        from floecat.delta.artifacts.artifact_files import ArtifactFiles
-        from floecat.delta.artifacts.local_chunks import local_chunks
         from floecat_assets.spark.chosen_chunks import ChosenChunks
         from floecat_assets.spark.compat_chunks import spark_chunks
 
         kernel = self._kernel.open()
-        artifacts = ArtifactFiles(kernel.files, cached_bytes=0)
-        self._artifacts.append(artifacts)
 
         def on_spark() -> ChunkRunner:
             return spark_chunks(self._spark.open(), self._kernel.file_opener(), table.allowed)
 
         chosen = ChosenChunks(
-            local_chunks(kernel.files, artifacts, table.allowed),
+            self._kernel.delta_pipeline().local_chunks(table),
             on_spark,
             most_opened_files=kernel.settings.gateway.delta_compat.max_files_in_request,
         )

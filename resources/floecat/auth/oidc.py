@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -18,6 +16,8 @@ from floecat.auth.keys import JwksKeys, KeySource, StaticKey
 from floecat.auth.principals import Principal
 from floecat.clock import Clock, SystemClock
 from floecat.errors import NotAuthorizedError
+from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 from floecat.settings import OidcSettings
 
 __all__ = ["ALGORITHMS", "TokenVerifier", "open_verifier"]
@@ -28,7 +28,8 @@ ALGORITHMS: Final = (
 )
 """Accepted `alg`: signatures by a private key of the issuer. Never `none`, never a shared secret."""
 
-_REMEMBERED_TOKENS = 4096
+_PRINCIPAL_BYTES = 1024
+_CLAIMS_FACTOR = 3
 _REMEMBERED_FOR_MS = 60_000
 _LONGEST_NAME = 512
 """UTF-8 bytes of the name of a principal, which is part of keys in the store."""
@@ -45,6 +46,7 @@ class TokenVerifier:
     def __init__(
         self,
         keys: KeySource,
+        memory: MemoryBudget,
         *,
         issuer: str | None = None,
         audience: str | None = None,
@@ -57,6 +59,7 @@ class TokenVerifier:
 
         Args:
             keys: the keys of the issuer.
+            memory: for tokens that were verified.
             issuer: accepted `iss`; any if None.
             audience: accepted `aud`; any if None.
             account_claim: claim with the id of the account, a UUID.
@@ -70,20 +73,18 @@ class TokenVerifier:
         self._leeway_s = leeway_s
         self._clock = clock or SystemClock()
         self._claims = _claims_registry(issuer, audience, leeway_s, self._clock)
-        self._remembered: OrderedDict[bytes, _Verified] = OrderedDict()
-        self._lock = threading.Lock()
+        self._remembered: LruCache[_Verified] = memory.cache("tokens")
 
     def remembered(self, token: str) -> Principal | None:
         """The principal of a token that was verified a short while ago. Costs microseconds, does no I/O."""
         digest = _digest(token)
-        with self._lock:
-            verified = self._remembered.get(digest)
-            if verified is None:
-                return None
-            if verified.until_ms <= self._clock.now_ms():
-                del self._remembered[digest]
-                return None
-            return verified.principal
+        verified = self._remembered.get(digest)
+        if verified is None:
+            return None
+        if verified.until_ms <= self._clock.now_ms():
+            self._remembered.drop(digest)
+            return None
+        return verified.principal
 
     def verify(self, token: str) -> Principal:
         """Check signature, issuer, audience and times of a token. May fetch the keys of the issuer.
@@ -145,13 +146,14 @@ class TokenVerifier:
             return
         now_ms = self._clock.now_ms()
         until_ms = int(min(now_ms + _REMEMBERED_FOR_MS, (expires_at_s + self._leeway_s) * 1000))
-        with self._lock:
-            self._remembered[_digest(token)] = _Verified(principal, until_ms)
-            while len(self._remembered) > _REMEMBERED_TOKENS:
-                self._remembered.popitem(last=False)
+        # the claims take several times the bytes that they have in the token
+        size = _PRINCIPAL_BYTES + _CLAIMS_FACTOR * len(token)
+        self._remembered.put(_digest(token), _Verified(principal, until_ms), size)
 
 
-def open_verifier(settings: OidcSettings, *, account_claim: str, clock: Clock | None = None) -> TokenVerifier:
+def open_verifier(
+    settings: OidcSettings, memory: MemoryBudget, *, account_claim: str, clock: Clock | None = None
+) -> TokenVerifier:
     """The verifier that the settings describe.
 
     Raises:
@@ -164,6 +166,7 @@ def open_verifier(settings: OidcSettings, *, account_claim: str, clock: Clock | 
     )
     return TokenVerifier(
         keys,
+        memory,
         issuer=settings.issuer,
         audience=settings.audience,
         account_claim=account_claim,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from uuid import UUID
 
 import uuid_utils.compat as uuids
@@ -14,6 +13,8 @@ from floecat.clock import Clock
 from floecat.entries.calls import Catalog
 from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 from floecat.store import accounts, catalogs
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError
@@ -30,13 +31,14 @@ _CACHED_S = 5.0
 class CatalogService:
     """Creates, lists and finds catalogs. What is found is kept for some seconds."""
 
-    def __init__(self, store: Store, clock: Clock, shared_locations: Sequence[str] = ()) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, memory: MemoryBudget, shared_locations: Sequence[str] = ()
+    ) -> None:
         """Takes the store, and locations that every catalog may use beside its own."""
         self._store = store
         self._clock = clock
         self._shared = tuple(shared_locations)
-        self._cache: dict[tuple[UUID, str], tuple[float, Catalog]] = {}
-        self._lock = Lock()
+        self._cache: LruCache[tuple[float, Catalog]] = memory.cache("catalogs")
 
     def by_prefix(self, account_id: UUID, prefix: str) -> Catalog:
         """The catalog that a path prefix names.
@@ -52,8 +54,7 @@ class CatalogService:
         if row is None:
             raise NoSuchWarehouseError(f"Warehouse does not exist: {prefix}")
         catalog = self._catalog(row)
-        with self._lock:
-            self._cache[(account_id, prefix)] = (time.monotonic() + _CACHED_S, catalog)
+        self._cache.put((account_id, prefix), (time.monotonic() + _CACHED_S, catalog), _weight(row))
         return catalog
 
     def by_id(self, catalog_id: UUID) -> Catalog:
@@ -150,6 +151,11 @@ class CatalogService:
         return Catalog(
             row.id, row.account_id, row.name, row.storage_location.rstrip("/"), allowed, row.properties
         )
+
+
+def _weight(row: catalogs.CatalogRow) -> int:
+    texts = [row.storage_location, *row.allowed_locations, *row.properties, *row.properties.values()]
+    return 2048 + sum(200 + 3 * len(text) for text in texts)
 
 
 def _holds(catalog: Catalog, location: str) -> bool:

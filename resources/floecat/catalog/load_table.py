@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from floecat.compression.pieces import Piece
-from floecat.entries.calls import Call, Catalog, LoadedTable
+from floecat.entries.calls import Call, LoadedTable
 from floecat.entries.etags import SnapshotsMode, etag_of, matches
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entries, Entry
@@ -80,49 +80,12 @@ class TableLoader:
         # nothing is lost with a metadata file that is derived
         if self._verify and not format.derives_metadata:
             self._files.check_exists(call.catalog.allowed, entry.row.metadata_location)
-        return self._answer(entry, mode, if_none_match)
+        return self.answer(entry, mode, if_none_match)
 
-    def load_at_once(
-        self, catalog: Catalog, identifier: TableIdentifier, mode: SnapshotsMode, if_none_match: str | None
-    ) -> LoadedTable | None:
-        """A table, where neither storage nor a remote store is asked, and nothing has to be worked out.
-
-        `None` says nothing about whether the table exists: `load` tells.
-        """
-        entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
-        if entry is None or (mode == "refs" and not _has_refs(entry)):
-            return None
-        if not self._formats.of(entry.row).is_current(entry.row):
-            return None
-        return self._answer(entry, mode, if_none_match)
-
-    def last_seen(
-        self, catalog: Catalog, identifier: TableIdentifier, mode: SnapshotsMode
-    ) -> Entry[TableMetadata] | None:
-        """A table as it was last seen, if only the store has to say that it still is: see `load_seen`.
-
-        `None` where the store is local, as `load_at_once` is quicker, and where there is more to be done.
-        """
-        if self._verify or not self._entries.waits:
-            return None
-        entry = self._entries.last_seen(catalog, identifier)
-        if entry is None or (mode == "refs" and not _has_refs(entry)):
-            return None
-        return entry if self._formats.of(entry.row).is_current(entry.row) else None
-
-    def load_seen(
-        self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
-    ) -> LoadedTable | None:
-        """The table of `last_seen`, after one statement; `None` if it has changed or is gone.
-
-        Raises:
-            StoreUnavailableError: the store did not answer.
-        """
-        return self._answer(entry, mode, if_none_match) if self._entries.is_current(entry) else None
-
-    def _answer(
+    def answer(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable:
+        """The answer of a load of a current entry: the table, or that the caller's copy is current."""
         state = entry.row.state
         location = state.metadata_location
         etag = etag_of(state, mode, entry.labels)
@@ -172,11 +135,6 @@ def _mode(snapshots: str) -> SnapshotsMode:
     if snapshots == "refs":
         return "refs"
     raise BadRequestError("Invalid parameter snapshots: must be all or refs")
-
-
-def _has_refs(entry: Entry[TableMetadata]) -> bool:
-    parsed = entry.document.parsed_already()
-    return parsed is not None and parsed.has_refs_only_bytes
 
 
 def _pieces(entry: Entry[TableMetadata], mode: SnapshotsMode) -> Sequence[Piece]:

@@ -15,13 +15,12 @@ from isal import isal_zlib
 
 from floecat.compression.pieces import Piece, PieceCompressor
 
-__all__ = ["gzip_member"]
+__all__ = ["gzip_blocks", "gzip_member"]
 
 _LEVEL: Final = 3
 """On metadata documents level 6 takes twice the time and saves a tenth."""
 
 _RAW_DEFLATE: Final = -15
-_CACHE_BUDGET_BYTES: Final = 64 * 1024 * 1024
 
 _HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 """Without a time and the system it was made on: the same document gives the same bytes."""
@@ -52,7 +51,7 @@ def gzip_member(pieces: Iterable[Piece]) -> bytes:
     """
     blocks = [_HEADER]
     crc32 = size_bytes = 0
-    for part in _compressor.parts(pieces):
+    for part in gzip_blocks.parts(pieces):
         blocks.append(part.data)
         crc32 = isal_zlib.crc32_combine(crc32, part.crc32, part.size_bytes)
         size_bytes += part.size_bytes
@@ -65,4 +64,5 @@ def _deflate(piece: Piece) -> _Deflated:
     return _Deflated(data, isal_zlib.crc32(piece), len(piece))
 
 
-_compressor = PieceCompressor(_deflate, lambda part: len(part.data), budget_bytes=_CACHE_BUDGET_BYTES)
+gzip_blocks = PieceCompressor(_deflate, lambda part: len(part.data), budget_bytes=0)
+"""Blocks of all documents of the process. Keeps nothing until the composition root resizes it."""

@@ -55,6 +55,16 @@ class PieceCompressor(Generic[C]):
         self._largest_bytes = budget_bytes // _SHARE_OF_LARGEST
         self._kept: LruCache[tuple[bytes, C]] = LruCache(budget_bytes)
 
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes are kept, of pieces and what they were compressed to."""
+        return self._kept.size
+
+    def resize(self, budget_bytes: int) -> None:
+        """Changes how many bytes are kept."""
+        self._largest_bytes = budget_bytes // _SHARE_OF_LARGEST
+        self._kept.resize(budget_bytes)
+
     def parts(self, pieces: Iterable[Piece]) -> Iterator[C]:
         """The compressed parts of a document, in order.
 

@@ -5,7 +5,6 @@ A state names the same bytes for ever, so what is cached is never wrong; a budge
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar, cast
@@ -15,9 +14,9 @@ from floecat.compression.pieces import Piece
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryRow, EntryState
+from floecat.store.tables import EntryRow
 
-__all__ = ["Document", "KnownStates"]
+__all__ = ["Document"]
 
 V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
@@ -84,29 +83,3 @@ class Document(Generic[V]):
                 if self._parsed is None:
                     self._parsed = self._parse(self._data)
         return self._parsed
-
-
-class KnownStates:
-    """The state that the entry of each name had when last seen: a hint, checked by every load.
-
-    With it a load asks the store for the document only when the entry has changed, in the same statement.
-    """
-
-    def __init__(self, max_entries: int = 100_000) -> None:
-        """Takes how many names are remembered."""
-        self._max_entries = max_entries
-        self._states: OrderedDict[tuple[UUID, TableIdentifier], EntryState] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, catalog_id: UUID, identifier: TableIdentifier) -> EntryState | None:
-        """The last known state."""
-        return self._states.get((catalog_id, identifier))
-
-    def put(self, catalog_id: UUID, identifier: TableIdentifier, state: EntryState) -> None:
-        """Remembers a state."""
-        key = (catalog_id, identifier)
-        with self._lock:
-            self._states[key] = state
-            self._states.move_to_end(key)
-            if len(self._states) > self._max_entries:
-                self._states.popitem(last=False)

@@ -12,21 +12,24 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from floecat.entries.calls import Catalog, Labels
-from floecat.entries.documents import Document, KnownStates
+from floecat.entries.documents import Document
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.json_arrays import fragment_size
 from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 from floecat.store import documents as stored_documents
 from floecat.store import tables
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["Entries", "Entry"]
 
 V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
 _STRIPES = 64
+_NAME_BYTES = 600
+"""About what a name and its state take in memory, without the location."""
 
 
 class Entry(msgspec.Struct, Generic[V], frozen=True):
@@ -42,11 +45,12 @@ class Entry(msgspec.Struct, Generic[V], frozen=True):
 class Entries:
     """Looks entries up by name."""
 
-    def __init__(self, store: Store, budget_bytes: int) -> None:
-        """Takes the store and how many bytes of metadata stay in memory."""
+    def __init__(self, store: Store, memory: MemoryBudget) -> None:
         self._store = store
-        self._documents: LruCache[Document[Any]] = LruCache(budget_bytes)
-        self._known = KnownStates()
+        # a state names the same bytes for ever, so what is kept is never wrong
+        self._documents: LruCache[Document[Any]] = memory.cache("documents")
+        # hints: with the last state of a name, a load asks for the document only if the entry has changed
+        self._known: LruCache[tables.EntryState] = memory.cache("known-states")
         # one cold load of a document at a time: ten clients that open a huge table read it once
         self._cold = [Lock() for _ in range(_STRIPES)]
 
@@ -54,16 +58,28 @@ class Entries:
         """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
         return self._find(catalog, identifier, "table", TableMetadata)
 
-    def find_table_at_once(
-        self, catalog: Catalog, identifier: TableIdentifier
-    ) -> Entry[TableMetadata] | None:
-        """The table, where that takes one quick statement: its document is in memory, and is the current one.
+    def last_seen_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
+        """The table as it was when last seen, from memory alone. `confirm_table` checks that it still is.
 
-        `None` says nothing about whether the table exists.
+        Returns:
+            `None` if its document or its row is not in memory.
+        """
+        _, document = self._held(catalog, identifier)
+        row = None if document is None else document.row_of(catalog.id, identifier)
+        if row is None or document is None or row.kind != "table":
+            return None
+        return Entry(identifier, row, document)
+
+    def confirm_table(
+        self, conn: Connection, catalog: Catalog, identifier: TableIdentifier
+    ) -> Entry[TableMetadata] | None:
+        """The table, if its document is in memory and current, in one statement that reads no document.
+
+        Returns:
+            `None` also for a table that exists: its document is not in memory, or was replaced.
         """
         known, document = self._held(catalog, identifier)
-        conn = self._store.at_once
-        if document is None or conn is None:
+        if document is None:
             return None
         row = document.row_of(catalog.id, identifier)
         if row is None:
@@ -74,24 +90,6 @@ class Entries:
         elif tables.state(conn, row.id) != row.state:
             return None
         return Entry(identifier, row, document) if row.kind == "table" else None
-
-    @property
-    def waits(self) -> bool:
-        """Whether every look-up waits for a remote store."""
-        return self._store.at_once is None
-
-    def last_seen(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
-        """The table as it was when last seen, from memory alone; `is_current` tells whether it still is."""
-        _, document = self._held(catalog, identifier)
-        row = None if document is None else document.row_of(catalog.id, identifier)
-        if row is None or document is None or row.kind != "table":
-            return None
-        return Entry(identifier, row, document)
-
-    def is_current(self, entry: Entry[V]) -> bool:
-        """Whether an entry is still as it was seen, in one quick statement."""
-        with self._store.read() as conn:
-            return tables.state(conn, entry.row.id) == entry.row.state
 
     def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
         """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
@@ -114,11 +112,12 @@ class Entries:
         self, catalog: Catalog, identifier: TableIdentifier, state: tables.EntryState, document: Document[V]
     ) -> None:
         """Keeps a document that is current now, in place of the one before."""
-        before = self._known.get(catalog.id, identifier)
+        name = (catalog.id, identifier)
+        before = self._known.get(name)
         if before is not None and before != state:
             self._documents.drop(before)
         self._documents.put(state, document, _weight(document))
-        self._known.put(catalog.id, identifier, state)
+        self._known.put(name, state, _NAME_BYTES + len(state.metadata_location))
 
     def remembered(self, state: tables.EntryState) -> Document[Any] | None:
         """The document of a state, if it is in memory."""
@@ -153,7 +152,7 @@ class Entries:
     def _held(
         self, catalog: Catalog, identifier: TableIdentifier
     ) -> tuple[tables.EntryState | None, Document[Any] | None]:
-        known = self._known.get(catalog.id, identifier)
+        known = self._known.get((catalog.id, identifier))
         document = self._documents.get(known) if known else None
         return (known, document) if document else (None, None)
 

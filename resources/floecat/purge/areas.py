@@ -34,7 +34,6 @@ Area = frozenset[Location]
 """Folders; all that lies below them belongs to the area."""
 
 _MAX_FOLDERS = 32
-_CACHED_AREAS = 100_000
 _PARALLEL_READS = 8
 
 
@@ -74,11 +73,11 @@ class AreaReader:
         allowed: what may be read; areas that are remembered depend on it.
     """
 
-    def __init__(self, files: FileIO, allowed: AllowedLocations) -> None:
-        """Takes storage, and the locations outside of which nothing is read."""
+    def __init__(self, files: FileIO, allowed: AllowedLocations, *, cached_bytes: int) -> None:
+        """Takes storage, the locations outside of which nothing is read, and the memory for areas."""
         self.allowed = allowed
         self._files = files
-        self._known: LruCache[Area] = LruCache(_CACHED_AREAS)
+        self._known: LruCache[Area] = LruCache(cached_bytes)
 
     def area(
         self,
@@ -110,7 +109,7 @@ class AreaReader:
         home = _folders([f"{location.rstrip('/')}/_"])
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
         if state is not None:
-            self._known.put(state, area)
+            self._known.put(state, area, _weight(area))
         return area
 
     def _named_area(self, metadata: TableMetadata, entry_id: UUID | None) -> Area:
@@ -144,7 +143,7 @@ class AreaReader:
             return _collapsed(_folders(folders))
         area = _collapsed(_folders(folders))
         if entry_id is not None:
-            self._known.put((entry_id, manifest), area)
+            self._known.put((entry_id, manifest), area, _weight(area) + len(manifest))
         return area
 
     def _read(self, location: str) -> bytes:
@@ -165,6 +164,11 @@ def _folders(files: Iterable[str]) -> Area:
             continue
         found.add(location._replace(path=location.path.rpartition("/")[0]))
     return Area(found)
+
+
+def _weight(area: Area) -> int:
+    # with the key, and the set itself
+    return 700 + sum(200 + len(folder.path) for folder in area)
 
 
 def _collapsed(area: Area) -> Area:

@@ -134,6 +134,8 @@ class SharedFiles:
         files: FileIO,
         live: LiveTables,
         owned_folders: Mapping[str, Callable[[LiveTable], Sequence[str]]] = MappingProxyType({}),
+        *,
+        area_bytes: int = 0,
     ) -> None:
         """Takes what to look at.
 
@@ -142,11 +144,13 @@ class SharedFiles:
             live: the tables.
             owned_folders: by name of a format: the folders of a live table whose files are all needed, as its
                 metadata does not name them all. Formats that are left out have none.
+            area_bytes: memory for the areas of tables.
         """
         self._files = files
         self._owned_folders = owned_folders
         self._live = live
-        self._areas = AreaReader(files, AllowedLocations(()))
+        self._area_bytes = area_bytes
+        self._areas = AreaReader(files, AllowedLocations(()), cached_bytes=area_bytes)
         self._lock = threading.Lock()
 
     def collect(self, metadata_location: str, metadata: TableMetadata) -> LocationSet:
@@ -225,7 +229,7 @@ class SharedFiles:
         with self._lock:
             # what was left out before may be allowed now: areas of other roots are worth nothing
             if allowed.roots != self._areas.allowed.roots:
-                self._areas = AreaReader(self._files, allowed)
+                self._areas = AreaReader(self._files, allowed, cached_bytes=self._area_bytes)
             return self._areas
 
     def _area(self, table: LiveTable, areas: AreaReader) -> Area:

@@ -289,10 +289,11 @@ class StorageSettings(Group, frozen=True, kw_only=True):
 
 
 class CacheSettings(Group, frozen=True, kw_only=True):
-    """Memory for what never changes."""
+    """Memory of each process."""
 
-    metadata_bytes: Annotated[int, size()] = 512 * _MIB
-    """Table metadata documents that a worker keeps, by their location."""
+    memory: Annotated[int | None, size()] = None
+    """All caches of a process together, in place of `metadata-bytes`. By default a quarter of the memory of
+    the machine or its control group (cgroup), at most 1 GiB."""
 
 
 class OidcSettings(Group, frozen=True, kw_only=True):

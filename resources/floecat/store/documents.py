@@ -14,12 +14,11 @@ import zstandard
 
 from floecat.compression.pieces import Piece, PieceCompressor
 
-__all__ = ["compress", "compress_pieces", "decompress", "is_compressed"]
+__all__ = ["compress", "compress_pieces", "decompress", "is_compressed", "stored_frames"]
 
 _LEVEL: Final = 1
 """On metadata documents level 3 takes twice the time and saves no bytes."""
 
-_CACHE_BUDGET_BYTES: Final = 64 * 1024 * 1024
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 
@@ -39,7 +38,8 @@ def compress(document: Piece) -> bytes:
     return _contexts.compressor.compress(document)
 
 
-_compressor = PieceCompressor(compress, len, budget_bytes=_CACHE_BUDGET_BYTES)
+stored_frames = PieceCompressor(compress, len, budget_bytes=0)
+"""Frames of all documents of the process. Keeps nothing until the composition root resizes it."""
 
 
 def compress_pieces(pieces: Sequence[Piece]) -> bytes:
@@ -51,7 +51,7 @@ def compress_pieces(pieces: Sequence[Piece]) -> bytes:
     Returns:
         A body for `decompress`.
     """
-    return b"".join(_compressor.parts(pieces)) or compress(b"")
+    return b"".join(stored_frames.parts(pieces)) or compress(b"")
 
 
 def decompress(body: bytes) -> bytes:

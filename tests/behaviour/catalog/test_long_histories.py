@@ -76,8 +76,8 @@ def compressed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
         monkeypatch.setattr(compressor, "_compress", counting)
 
-    watch("file", gzip_members._compressor)
-    watch("store", documents._compressor)
+    watch("file", gzip_members.gzip_blocks)
+    watch("store", documents.stored_frames)
     return seen
 
 

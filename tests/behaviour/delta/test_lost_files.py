@@ -18,7 +18,6 @@ from floecat.delta.refresh import artifact_check
 from floecat.delta.refresh.delta_table import DeltaState
 from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.errors import FloecatError, LeftToPipelineError, LocationNotAllowedError, UnavailableError
-from floecat.lru_cache import LruCache
 from floecat.runtime import open_kernel
 from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
 
@@ -163,14 +162,14 @@ def test_looks_are_as_far_apart_as_the_settings_say(open_lake, writer, if_none_m
     etag = lake.load(table).etag if if_none_match else None
     lose(writer, "1-compat-m0.avro")
     before = lake.kernel.files.counters.counts
-    loader, catalog = lake.kernel.loader, lake.call.catalog
+    fast_loads = lake.kernel.fast_loads
     old = lake.kernel.tables.load(lake.call, table, if_none_match=etag).etag
-    assert loader.load_at_once(catalog, table, "all", etag).etag == old
+    assert fast_loads.load(lake.call, table, "all", etag).table.etag == old
     assert (lake.kernel.files.counters.counts - before).calls == 0
     wait_for_the_next_look(lake)
-    assert loader.load_at_once(catalog, table, "all", etag) is None
+    assert fast_loads.load(lake.call, table, "all", etag).state == "slow"
     assert lake.kernel.tables.load(lake.call, table, if_none_match=etag).etag != old
-    assert loader.load_at_once(catalog, table, "all", etag).etag != old
+    assert fast_loads.load(lake.call, table, "all", etag).table.etag != old
 
 
 def test_a_load_that_read_the_entry_before_it_was_replaced_looks_again(open_lake, writer):
@@ -198,12 +197,10 @@ def test_a_look_is_two_listings_however_many_files_there_are(lake, tmp_path):
     assert (spent.lists, spent.calls) == (2, 2)
 
 
-def test_another_process_reads_what_it_compares_once(lake, writer, monkeypatch):
+def test_another_process_reads_what_it_compares_once(lake, writer):
     table = lake.register(writer.folder)
     other = open_kernel(lake.kernel.settings)
     try:
-        # what this process knows of the files
-        monkeypatch.setattr(artifact_check, "_NAMED", LruCache(1_000))
         costs = []
         for _ in range(2):
             before = other.files.counters.counts

@@ -12,6 +12,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from floecat.auth.keys import JwksKeys, StaticKey
 from floecat.auth.oidc import ALGORITHMS, TokenVerifier, open_verifier
 from floecat.errors import NotAuthorizedError, UnavailableError
+from floecat.memory_budget import MemoryBudget
 from floecat.settings import OidcSettings
 
 ACCOUNT = UUID("5eaa9cd5-7d08-3750-9457-cfe800b0b9d2")
@@ -48,7 +49,9 @@ def claims(clock):
 @pytest.fixture
 def verifier(rsa_key, clock):
     pem = rsa_key.as_pem(private=False).decode()
-    return TokenVerifier(StaticKey(pem), issuer=ISSUER, audience="floecat", leeway_s=30, clock=clock)
+    return TokenVerifier(
+        StaticKey(pem), MemoryBudget(), issuer=ISSUER, audience="floecat", leeway_s=30, clock=clock
+    )
 
 
 def sign(claims, key, algorithm="RS256", **header):
@@ -149,7 +152,7 @@ def test_what_is_no_token_is_refused(verifier, token):
 )
 def test_signatures_of_every_kind_are_taken(claims, clock, algorithm, key):
     assert algorithm in ALGORITHMS
-    verifier = TokenVerifier(StaticKey(key.as_pem(private=False).decode()), clock=clock)
+    verifier = TokenVerifier(StaticKey(key.as_pem(private=False).decode()), MemoryBudget(), clock=clock)
     assert verifier.verify(sign(claims, key, algorithm)).name == "alice"
 
 
@@ -158,7 +161,9 @@ def test_the_older_name_of_ed25519_is_taken(claims, clock):
     with pytest.warns(UserWarning, match="EdDSA"):
         token = sign(claims, key, "EdDSA")
     assert (
-        TokenVerifier(StaticKey(key.as_pem(private=False).decode()), clock=clock).verify(token).name
+        TokenVerifier(StaticKey(key.as_pem(private=False).decode()), MemoryBudget(), clock=clock)
+        .verify(token)
+        .name
         == "alice"
     )
 
@@ -166,14 +171,16 @@ def test_the_older_name_of_ed25519_is_taken(claims, clock):
 def test_without_a_kid_every_key_of_the_issuer_is_tried(issuer, claims, clock, rsa_key):
     keys = [ECKey.generate_key("P-256", {"kid": "ec"}), RSAKey.generate_key(2048, {"kid": "old"}), rsa_key]
     issuer.publish(*keys)
-    verifier = TokenVerifier(JwksKeys(issuer.jwks_url), clock=clock)
+    verifier = TokenVerifier(JwksKeys(issuer.jwks_url), MemoryBudget(), clock=clock)
     assert verifier.verify(sign(claims, rsa_key)).name == "alice"
 
 
 def test_rotation_works_without_a_restart(issuer, claims, clock, rsa_key):
     now_s = [0.0]
     issuer.publish(rsa_key)
-    verifier = TokenVerifier(JwksKeys(issuer.jwks_url, monotonic_s=lambda: now_s[0]), clock=clock)
+    verifier = TokenVerifier(
+        JwksKeys(issuer.jwks_url, monotonic_s=lambda: now_s[0]), MemoryBudget(), clock=clock
+    )
     verifier.verify(sign(claims, rsa_key, kid="rsa-1"))
     new = ECKey.generate_key("P-256", {"kid": "ec-2"})
     issuer.publish(rsa_key, new)
@@ -184,7 +191,7 @@ def test_rotation_works_without_a_restart(issuer, claims, clock, rsa_key):
 def test_an_issuer_that_is_away_does_not_make_tokens_wrong(issuer, claims, rsa_key):
     issuer.broken = True
     with pytest.raises(UnavailableError):
-        TokenVerifier(JwksKeys(issuer.jwks_url)).verify(sign(claims, rsa_key))
+        TokenVerifier(JwksKeys(issuer.jwks_url), MemoryBudget()).verify(sign(claims, rsa_key))
 
 
 def test_a_verified_token_is_remembered_for_a_minute(verifier, claims, rsa_key, clock):
@@ -222,6 +229,6 @@ def test_the_settings_choose_claims_and_keys(claims, rsa_key):
     settings = OidcSettings(
         public_key=rsa_key.as_pem(private=False).decode(), principal_claim="preferred_username"
     )
-    verifier = open_verifier(settings, account_claim="tenant")
+    verifier = open_verifier(settings, MemoryBudget(), account_claim="tenant")
     token = sign(claims | {"tenant": str(ACCOUNT), "preferred_username": "bob"}, rsa_key)
     assert verifier.verify(token).name == "bob"

@@ -77,3 +77,21 @@ def test_a_view_keeps_only_what_it_shows() -> None:
     counting.parts(memoryview(document)[:LARGE], memoryview(document)[LARGE : 2 * LARGE])
     counting.parts(document[:LARGE], document[LARGE : 2 * LARGE])
     assert counting.seen == []
+
+
+def test_what_is_kept_follows_the_budget() -> None:
+    counting = Counting(0)
+    pieces = [os.urandom(LARGE) for _ in range(6)]
+    counting.parts(*pieces)
+    assert counting.compressor.kept_bytes == 0
+    counting.compressor.resize(12 * LARGE)
+    counting.parts(*pieces)
+    assert counting.compressor.kept_bytes == 12 * LARGE
+    assert counting.parts(*pieces) == pieces
+    assert counting.seen == []
+    counting.compressor.resize(8 * LARGE)
+    assert counting.compressor.kept_bytes == 8 * LARGE
+    # a piece of more than a quarter of the budget is not kept
+    counting.compressor.resize(2 * LARGE)
+    counting.parts(os.urandom(LARGE))
+    assert (counting.seen, counting.compressor.kept_bytes) == ([LARGE], 2 * LARGE)

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+from floecat.delta.artifacts.byte_budget import ByteBudget
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.avro.container import same_records
+from floecat.iceberg.manifests.index import ManifestIndex
 from floecat.lru_cache import LruCache
+from floecat.memory_budget import MemoryBudget
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
 
@@ -24,7 +27,7 @@ _MOST_LARGER = 4
 """So many times larger another compression of the same records may be; what is larger is not read."""
 
 _PARALLEL_CALLS = 16
-_CACHED_BYTES = 256 << 20
+_LARGEST_PART = 4
 
 
 class NameTakenError(Exception):
@@ -43,13 +46,18 @@ class ArtifactFiles:
 
     Attributes:
         owner: the table; None where only one is worked on.
+        indexes: of manifests, by owner and location.
+        listed: what manifest lists and manifests name, by owner and location.
+        copies: bytes of data files that are held while they are copied.
     """
 
-    def __init__(self, files: FileIO, *, cached_bytes: int = _CACHED_BYTES) -> None:
-        """Takes storage, and how many bytes of manifests stay in memory."""
+    def __init__(self, files: FileIO, memory: MemoryBudget) -> None:
         self.owner: UUID | None = None
         self._files = files
-        self._cache: LruCache[bytes] = LruCache(cached_bytes, largest=cached_bytes // 4)
+        self._cache: LruCache[bytes] = memory.cache("delta-artifacts", largest_part=_LARGEST_PART)
+        self.indexes: LruCache[ManifestIndex] = memory.cache("delta-indexes")
+        self.listed: LruCache[Any] = memory.cache("delta-listed")
+        self.copies = ByteBudget(memory.share("delta-copies"))
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
 
     def of(self, owner: UUID) -> ArtifactFiles:

@@ -16,9 +16,7 @@ What footers show beside the columns of the table is collected on the way
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from threading import Condition
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,44 +40,15 @@ from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
 from floecat.iceberg.parquet.footers import footer_metrics
 
-__all__ = ["MAX_COPIED_BYTES", "ByteBudget", "NumberedFiles", "field_numbers"]
+__all__ = ["MAX_COPIED_BYTES", "NumberedFiles", "field_numbers"]
 
 MAX_COPIED_BYTES = 4 << 30
 """Larger files are not copied: they would have to be in memory, and in one request to an object store."""
-
-_HELD_BYTES = 512 << 20
 
 _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
 """What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
 
 _MOST_KINDS = 4
-
-
-class ByteBudget:
-    """Keeps threads from holding more bytes at once than there is room for. What is larger is held alone."""
-
-    def __init__(self, total: int) -> None:
-        """Takes how many bytes there is room for."""
-        self._total = total
-        self._free = total
-        self._changed = Condition()
-
-    @contextmanager
-    def holding(self, count: int) -> Iterator[None]:
-        """Waits until there is room for so many bytes, and takes it."""
-        taken = min(count, self._total)
-        with self._changed:
-            self._changed.wait_for(lambda: self._free >= taken)
-            self._free -= taken
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += taken
-                self._changed.notify_all()
-
-
-_BUDGET = ByteBudget(_HELD_BYTES)
 
 
 def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers | None:
@@ -127,10 +96,9 @@ class NumberedFiles:
         artifacts: ArtifactFiles,
         allowed: AllowedLocations,
         *,
-        budget: ByteBudget = _BUDGET,
         columns: FileColumns | None = None,
     ) -> None:
-        """Takes what the version is, where files are read and written, and how much of them is held.
+        """Takes what the version is, and where files are read and written.
 
         What footers show is collected in `columns`.
         """
@@ -139,7 +107,6 @@ class NumberedFiles:
         self._storage = storage
         self._artifacts = artifacts
         self._allowed = allowed
-        self._budget = budget
         self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
         self.vectorized = True
 
@@ -259,7 +226,7 @@ class NumberedFiles:
 
         copy = self._context.paths.numbered_file(location)
         # what is read and what is written are both in memory
-        with self._budget.holding(2 * size):
+        with self._artifacts.copies.holding(2 * size):
             self._artifacts.write_large(self._allowed, copy, make, offset=length, tail=footer.data)
         return SeenFile(copy, length + len(footer.data), footer.data)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,6 @@ from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest
-from floecat.lru_cache import LruCache
 
 __all__ = ["Layout", "Layouts"]
 
@@ -46,8 +46,8 @@ _SMALL_FILES = 500
 _MERGED_FROM = 100
 """So many small manifests become one, as Iceberg's own writers do (`commit.manifest.min-count-to-merge`)."""
 
-_INDEXED_ENTRIES = 2_000_000
-"""Entries whose index stays in memory, each some hundred bytes."""
+_INDEX_BYTES = 16 << 10
+"""About what an index takes in memory beside its columns."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Layouts:
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
         if _is_listed(self._manifest(context, made, location), context):
             made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
-            _INDEXES.put((self._artifacts.owner, location), made.index, len(made.index))
+            self._remember((self._artifacts.owner, location), made.index)
         return self._manifest(context, made, location), int(removed_bytes)
 
     @staticmethod
@@ -307,17 +307,16 @@ class Layouts:
     def _index(self, manifest: ManifestFile) -> ManifestIndex:
         location = manifest.manifest_path
         key = (self._artifacts.owner, location)
-        index = _INDEXES.get(key)
+        index = self._artifacts.indexes.get(key)
         if index is None:
             index = read_index(self._artifacts.read(self._allowed, location), location=location)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
-            _INDEXES.put(key, index, len(index))
+            self._remember(key, index)
         return index
 
-
-_INDEXES: LruCache[ManifestIndex] = LruCache(_INDEXED_ENTRIES)
-"""Indexes that were used last, by table and location of the manifest."""
+    def _remember(self, key: tuple[UUID | None, str], index: ManifestIndex) -> None:
+        self._artifacts.indexes.put(key, index, _INDEX_BYTES + index.entries.get_total_buffer_size())
 
 
 def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequence[str]) -> list[R]:

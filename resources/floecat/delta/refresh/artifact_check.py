@@ -16,7 +16,6 @@ from floecat.delta.refresh.delta_table import CompatTable
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
-from floecat.lru_cache import LruCache
 
 __all__ = ["missing_artifacts"]
 
@@ -27,7 +26,8 @@ _LOOKED_UP = 16
 _MOST_OLDER_FILES = 10_000
 """Manifests and delete files of older snapshots that are compared, for each table."""
 
-_REMEMBERED_FILES = 300_000
+_LISTED_BYTES = 200
+"""About what a location takes in memory beside its text."""
 
 
 class _Snapshot(msgspec.Struct, rename="kebab"):
@@ -133,7 +133,7 @@ class _Reader:
     def _named(self, wanted: Sequence[tuple[str, ManifestFile | None]]) -> list[_Named]:
         """What files name: manifests where their entry in a list is given, else manifest lists."""
         owner = self._artifacts.owner
-        found = {location: _NAMED.get((owner, location)) for location, _ in wanted}
+        found = {location: self._artifacts.listed.get((owner, location)) for location, _ in wanted}
         unread = [each for each in wanted if found[each[0]] is None]
         read = dict(
             zip((location for location, _ in unread), self._artifacts.each(self._read, unread), strict=True)
@@ -150,13 +150,14 @@ class _Reader:
                 found = _Named(len(data), files=_made_files(data, manifest))
         except InvalidMetadataError:
             raise ArtifactLostError(location) from None
-        size = 1 + len(found.manifests) + len(found.files)
-        _NAMED.put((self._artifacts.owner, location), found, size)
+        self._artifacts.listed.put((self._artifacts.owner, location), found, _weight(location, found))
         return found
 
 
-_NAMED: LruCache[_Named] = LruCache(_REMEMBERED_FILES)
-"""What was used last, by table and location."""
+def _weight(location: str, found: _Named) -> int:
+    size = sum(_LISTED_BYTES + len(text) for text in (location, *found.files))
+    # the entry of a manifest in a list has counts and bounds too
+    return size + sum(4 * _LISTED_BYTES + len(each.manifest_path) for each in found.manifests)
 
 
 def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:

@@ -65,6 +65,10 @@ class TableWorker(Protocol):
         """Rebuilds artifacts if some are missing; returns whether some were."""
         ...
 
+    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+        """What builds the chunks of a table on threads of this process."""
+        ...
+
 
 class TablePosition(msgspec.Struct, frozen=True, order=True):
     """A place in the order of all Delta tables."""
@@ -251,6 +255,10 @@ class DeltaPipeline:
             location=delta.location,
             metadata_location=row.metadata_location,
         )
+
+    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+        """What builds the chunks of a table on threads of this process."""
+        return self._worker.local_chunks(table)
 
     def repair(self, entry_id: UUID) -> bool:
         """Rebuilds the artifacts of a table if some that its entry leads to are missing.

@@ -25,6 +25,7 @@ from floecat.errors import (
     UnavailableError,
 )
 from floecat.fileio.base import FileIO
+from floecat.memory_budget import MemoryBudget
 from floecat.settings import DeltaCompatSettings
 from floecat.store import leases, tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions
@@ -87,12 +88,14 @@ class DeltaCompat:
         files: FileIO,
         clock: Clock,
         settings: DeltaCompatSettings,
+        memory: MemoryBudget,
     ) -> None:
         self._store = store
         self._transactions = transactions
         self._files = files
         self._clock = clock
         self._settings = settings
+        self._memory = memory
         self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
         self._waiting = BoundedSemaphore(_MOST_WAITING)
@@ -209,6 +212,12 @@ class DeltaCompat:
         if is_missing:
             self.materialise(table, lambda _done, _all: None)
         return is_missing
+
+    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+        """What builds the chunks of a table on threads of this process."""
+        from floecat.delta.artifacts.local_chunks import local_chunks
+
+        return local_chunks(self._files, self._artifact_files().of(table.row.id), table.allowed)
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
@@ -334,19 +343,9 @@ class DeltaCompat:
         return problem
 
     def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
-        from floecat.delta.artifacts.artifact_files import ArtifactFiles
-        from floecat.delta.artifacts.local_chunks import local_chunks
         from floecat.delta.refresh.refresher import Refresher
 
-        with self._lock:
-            if self._artifacts is None:
-                prepare_struct_types()
-                self._artifacts = ArtifactFiles(self._files)
-            artifacts = self._artifacts
-
-        def runner(table: CompatTable) -> ChunkRunner:
-            return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
-
+        artifacts = self._artifact_files()
         return Refresher(
             self._store,
             self._transactions,
@@ -354,9 +353,18 @@ class DeltaCompat:
             self._clock,
             self._settings,
             artifacts,
-            runner,
+            lambda table: run_chunks or self.local_chunks(table),
             self._damaged,
         )
+
+    def _artifact_files(self) -> ArtifactFiles:
+        from floecat.delta.artifacts.artifact_files import ArtifactFiles
+
+        with self._lock:
+            if self._artifacts is None:
+                prepare_struct_types()
+                self._artifacts = ArtifactFiles(self._files, self._memory)
+            return self._artifacts
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

@@ -24,6 +24,7 @@ from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
+from floecat.memory_budget import MemoryBudget
 from floecat_assets.spark.chosen_chunks import ChosenChunks
 from floecat_assets.spark.compat_chunks import spark_chunks
 from tests.behaviour.delta.conftest import Lake, OpenLake, artifacts, open_lake
@@ -165,7 +166,7 @@ def test_what_nobody_foresaw_fails_the_run(open_lake: OpenLake, table: DeltaWrit
 def test_all_that_executors_need_can_be_pickled(open_lake: OpenLake, table: DeltaWriter) -> None:
     seen: list[Any] = []
     files = OPEN_FILES()
-    store = ArtifactFiles(files)
+    store = ArtifactFiles(files, MemoryBudget())
 
     def runner(allowed: AllowedLocations) -> ChunkRunner:
         chunks = local_chunks(files, store, allowed)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +11,15 @@ import pytest
 from floecat.delta.artifacts import field_id_copies as numbered_files
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, NameTakenError
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
-from floecat.delta.artifacts.field_id_copies import ByteBudget, NumberedFiles
+from floecat.delta.artifacts.byte_budget import ByteBudget
+from floecat.delta.artifacts.field_id_copies import NumberedFiles
 from floecat.errors import FileMissingError, InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import FieldNumbers
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.json_values import encode_json
+from floecat.memory_budget import MemoryBudget
 
 NUMBERS = FieldNumbers(
     {("l",): 1, ("l", "element"): 2},
@@ -53,7 +53,7 @@ class Place:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.storage = LocalFileIO(fsync=False)
-        self.artifacts = ArtifactFiles(self.storage)
+        self.artifacts = ArtifactFiles(self.storage, MemoryBudget())
         self.allowed = AllowedLocations([root.as_uri()])
         self.paths = ArtifactPaths(f"{root.as_uri()}/metadata")
 
@@ -63,18 +63,14 @@ class Place:
         pq.write_table(pa.table({"l": [[1, None], []]}, schema=schema), self.root / name)
         return f"{self.root.as_uri()}/{name}", (self.root / name).stat().st_size
 
-    def replace(
-        self, *files: tuple[str, int], copies: bool = True, budget: ByteBudget | None = None
-    ) -> tuple[list[str], list[int]]:
+    def replace(self, *files: tuple[str, int], copies: bool = True) -> tuple[list[str], list[int]]:
         context: Any = SimpleNamespace(
             paths=self.paths,
             numbers=NUMBERS,
             copies_unnumbered=copies,
             translated=SimpleNamespace(leaves=()),
         )
-        made = NumberedFiles(
-            context, self.storage, self.artifacts, self.allowed, budget=budget or ByteBudget(1 << 30)
-        )
+        made = NumberedFiles(context, self.storage, self.artifacts, self.allowed)
         locations = pa.array([location for location, _ in files], pa.string())
         found, sizes = made.replace(locations, np.array([size for _, size in files], np.int64))
         return found.to_pylist(), sizes.tolist()
@@ -148,26 +144,8 @@ def test_broken_and_missing_files(place):
         place.replace((location + "x", size))
 
 
-def test_a_budget_holds_threads_back():
-    budget = ByteBudget(100)
-    held, most = 0, 0
-    lock = threading.Lock()
-
-    def work(count: int) -> None:
-        nonlocal held, most
-        with budget.holding(count):
-            with lock:
-                held += min(count, 100)
-                most = max(most, held)
-            with lock:
-                held -= min(count, 100)
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(work, [60, 30, 500, 50, 1, 100] * 50))
-    assert 0 < most <= 100
-
-
 def test_what_is_larger_than_a_budget_is_held_all_the_same(place):
     lacking = [place.write(f"{n}.parquet") for n in range(5)]
-    locations, _ = place.replace(*lacking, budget=ByteBudget(10))
+    place.artifacts.copies = ByteBudget(10)
+    locations, _ = place.replace(*lacking)
     assert locations == [place.paths.numbered_file(location) for location, _ in lacking]

@@ -38,12 +38,12 @@ class Labelled:
         self._entries = kernel.entries
 
     def __enter__(self) -> Labelled:
-        for name in ("find_table", "find_table_at_once", "last_seen", "find_view"):
+        for name in ("find_table", "confirm_table", "last_seen_table", "find_view"):
             setattr(self._entries, name, self._with_labels(getattr(self._entries, name)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in ("find_table", "find_table_at_once", "last_seen", "find_view"):
+        for name in ("find_table", "confirm_table", "last_seen_table", "find_view"):
             delattr(self._entries, name)
 
     def _with_labels(self, find: Any) -> Any:

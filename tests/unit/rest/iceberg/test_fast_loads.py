@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from litestar.testing import TestClient
 
+from floecat.auth.principals import Principal
+from floecat.entries.calls import Call
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
@@ -45,7 +47,7 @@ def client(kernel: Kernel) -> Iterator[TestClient]:
 
 
 def at_once(kernel: Kernel, path: str, client: TestClient, encoding: str = "identity") -> bool:
-    """Whether a request needs no thread: such a load asks `TableLoader.load_at_once` and nothing else."""
+    """Whether a request needs no thread: such a load asks `FastLoads` and nothing else."""
     asked = []
     load = kernel.loader.load
     kernel.loader.load = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
@@ -105,15 +107,16 @@ def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
 
 def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
     client.get(TABLE).raise_for_status()
-    catalog = kernel.catalogs.by_prefix(kernel.settings.gateway.default_account_id, "floecat")
+    account = kernel.settings.gateway.default_account_id
+    call = Call(Principal("tester", account), kernel.catalogs.by_prefix(account, "floecat"))
     identifier = TableIdentifier(("a", "b"), "t")
     with kernel.store.count_statements() as counter:
-        table = kernel.loader.load_at_once(catalog, identifier, "all", None)
-        seen = kernel.loader.last_seen(catalog, identifier, "all")
-        if seen is not None:
-            assert table is None
-            table = kernel.loader.load_seen(seen, "all", None)
-    assert table is not None
+        load = kernel.fast_loads.load(call, identifier, "all", None)
+        assert load.state == ("waits" if kernel.store.at_once is None else "loaded")
+        if load.state == "waits":
+            load = kernel.fast_loads.load(call, identifier, "all", None, may_wait=True)
+    assert load.state == "loaded"
+    assert load.table is not None
     assert (counter.statements, counter.transactions) == (1, 0)
 
 
@@ -195,7 +198,7 @@ def test_a_store_that_fails_is_answered_in_shape(
 
     client.get(TABLE).raise_for_status()
     remote = kernel.store.at_once is None
-    for method in ("find_table", "is_current" if remote else "find_table_at_once"):
+    for method in ("find_table", "confirm_table"):
         monkeypatch.setattr(kernel.entries, method, fail)
     answer = client.get(TABLE)
     assert answer.status_code == 503

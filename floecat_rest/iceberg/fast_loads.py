@@ -1,21 +1,22 @@
-"""Loads of documents that are in memory, answered in front of the application.
+"""Fast loads (`floecat.catalog.fast_loads`), answered in front of the application.
 
 Such a load takes one statement. On a local store it runs on the event loop: handing it to a thread and back
 costs several times that, since both compete for the interpreter. A remote store is asked in a thread.
-Whatever is not that simple goes on to the application: this wrapper answers 200 and 304 as `TableController`
-would, and that a remote store is away, lest the application waits for it once more.
+All other requests go on to the application: this wrapper answers 200 and 304 as `TableController` would. It
+also answers that a remote store is away, so that the application does not wait for it a second time.
 """
 
 from __future__ import annotations
 
 import re
 from asyncio import get_running_loop
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Request
 from litestar.enums import ScopeType
 
+from floecat.entries.calls import Call
 from floecat.entries.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
@@ -27,7 +28,7 @@ from floecat_rest.requests import Services
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["LoadsAtOnce"]
+__all__ = ["FastLoadAnswers"]
 
 # Names of other characters may have two readings, or none.
 _NAME = "[A-Za-z0-9_-]+"
@@ -37,7 +38,7 @@ _LONGEST_KEPT_PATH: Final = 512
 _QUERIES: Final[dict[bytes, SnapshotsMode]] = {b"": "all", b"snapshots=all": "all", b"snapshots=refs": "refs"}
 
 
-class LoadsAtOnce:
+class FastLoadAnswers:
     """ASGI wrapper, behind the one that restores raw paths."""
 
     def __init__(
@@ -79,17 +80,17 @@ class LoadsAtOnce:
             if catalog is None:
                 return None
             tags = list_of(headers, b"if-none-match")
-            table = kernel.loader.load_at_once(catalog, identifier, mode, tags)
-            seen = None if table else kernel.loader.last_seen(catalog, identifier, mode)
+            call = Call(principal, catalog)
+            load = kernel.fast_loads.load(call, identifier, mode, tags)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape
-        if seen is not None:
+        if load.state == "waits":
+            in_thread = partial(kernel.fast_loads.load, call, identifier, mode, tags, may_wait=True)
             try:
-                table = await get_running_loop().run_in_executor(
-                    None, kernel.loader.load_seen, seen, mode, tags
-                )
+                load = await get_running_loop().run_in_executor(None, in_thread)
             except FloecatError as error:
                 return _refusal(scope, error)
+        table = load.table
         if table is None or table.metadata_location is None or table.etag is None:
             return None
         if table.not_modified:

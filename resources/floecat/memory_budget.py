@@ -1,0 +1,108 @@
+"""The memory that all caches of a process share, and which part of it each of them gets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from floecat.lru_cache import LruCache
+
+__all__ = ["SHARES", "MemoryBudget", "default_memory_bytes", "memory_limit_bytes"]
+
+_WHOLE: Final = 1024
+
+SHARES: Final[Mapping[str, int]] = {
+    "documents": 456,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
+    "known-states": 24,
+    "answers": 80,  # compressed, as they are sent
+    "gzip-blocks": 64,  # blocks of metadata files and answers
+    "stored-frames": 64,  # zstd frames of documents in the store
+    "delta-artifacts": 88,
+    "delta-indexes": 64,  # of manifests, decoded
+    "delta-listed": 24,  # what manifests name, to check that it exists
+    "delta-copies": 128,  # data files while they are copied
+    "purge-areas": 24,
+    "tokens": 4,
+    "catalogs": 4,
+}
+"""Parts of 1024 by cache: of 1 GiB each gets as many MiB."""
+
+_LARGEST_DEFAULT: Final = 1 << 30
+_DEFAULT_DIVISOR: Final = 4
+
+
+class MemoryBudget:
+    """Gives each cache of `SHARES` its bytes."""
+
+    def __init__(self, total_bytes: int | None = None) -> None:
+        self._total_bytes = default_memory_bytes() if total_bytes is None else total_bytes
+        self._caches: dict[str, LruCache[Any]] = {}
+
+    def share(self, name: str) -> int:
+        """The bytes of one cache of `SHARES`."""
+        return self._total_bytes * SHARES[name] // _WHOLE
+
+    def cache(self, name: str, *, largest_part: int = 1) -> LruCache[Any]:
+        """A cache, to be filled with sizes in bytes; one for each name.
+
+        Args:
+            name: the name in `SHARES`.
+            largest_part: a value larger than the share divided by this is not kept.
+        """
+        share = self.share(name)
+        made = self._caches[name] = LruCache(share, largest=share // largest_part)
+        return made
+
+    def held_bytes(self) -> dict[str, int]:
+        """How many bytes each cache that was made here holds."""
+        return {name: made.size for name, made in self._caches.items()}
+
+
+@cache
+def default_memory_bytes(root: Path = Path("/")) -> int:
+    """A quarter of the memory that this process may use, at most 1 GiB. Read once."""
+    return min(memory_limit_bytes(root) // _DEFAULT_DIVISOR, _LARGEST_DEFAULT)
+
+
+def memory_limit_bytes(root: Path = Path("/")) -> int:
+    """The smallest limit of the process's control groups, or the memory of the machine if none is smaller.
+
+    Reads `memory.max` of version 2 (kernel documentation, "Control Group v2") and `memory.limit_in_bytes` of
+    version 1, for the group of the process and those above it.
+
+    Args:
+        root: the folder that has `proc` and `sys`.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_group_limits(root)])
+
+
+def _group_limits(root: Path) -> Iterator[int]:
+    groups = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        hierarchy, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
+        if hierarchy == "0":
+            top, name = groups, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = groups / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        # in a container the group of the process may be mounted as the top
+        own = top / path.strip("/")
+        for folder in (own, *own.parents):
+            limit = _text(folder / name).strip()
+            if limit.isdecimal():
+                yield int(limit)
+            if folder == top:
+                break
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # no such system, version or group
+        return ""

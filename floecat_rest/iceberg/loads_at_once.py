@@ -86,7 +86,7 @@ class LoadsAtOnce:
         if seen is not None:
             try:
                 table = await get_running_loop().run_in_executor(
-                    None, kernel.loader.load_seen, seen, mode, tags
+                    None, kernel.loader.load_seen, catalog, seen, mode, tags
                 )
             except FloecatError as error:
                 return _refusal(scope, error)

@@ -62,14 +62,14 @@ class ChunkRunners:
         from floecat_assets.spark.compat_chunks import spark_chunks
 
         kernel = self._kernel.open()
-        artifacts = ArtifactFiles(kernel.files, cached_bytes=0)
+        artifacts = ArtifactFiles(table.files, cached_bytes=0)
         self._artifacts.append(artifacts)
 
         def on_spark() -> ChunkRunner:
-            return spark_chunks(self._spark.open(), self._kernel.file_opener(), table.allowed)
+            return spark_chunks(self._spark.open(), table.storage.opener(table.row.location), table.allowed)
 
         chosen = ChosenChunks(
-            local_chunks(kernel.files, artifacts, table.allowed),
+            local_chunks(table.files, artifacts, table.allowed),
             on_spark,
             most_opened_files=kernel.settings.gateway.delta_compat.max_files_in_request,
         )

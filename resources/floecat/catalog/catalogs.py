@@ -13,7 +13,8 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.entries.calls import Catalog
 from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.fileio.locations import normalize_location
+from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import accounts, catalogs
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError
@@ -30,11 +31,10 @@ _CACHED_S = 5.0
 class CatalogService:
     """Creates, lists and finds catalogs. What is found is kept for some seconds."""
 
-    def __init__(self, store: Store, clock: Clock, shared_locations: Sequence[str] = ()) -> None:
-        """Takes the store, and locations that every catalog may use beside its own."""
+    def __init__(self, store: Store, clock: Clock, storages: CatalogStorages) -> None:
         self._store = store
         self._clock = clock
-        self._shared = tuple(shared_locations)
+        self._storages = storages
         self._cache: dict[tuple[UUID, str], tuple[float, Catalog]] = {}
         self._lock = Lock()
 
@@ -146,9 +146,13 @@ class CatalogService:
                 return self.by_prefix(account_id, name)
 
     def _catalog(self, row: catalogs.CatalogRow) -> Catalog:
-        allowed = AllowedLocations((row.storage_location, *row.allowed_locations, *self._shared))
         return Catalog(
-            row.id, row.account_id, row.name, row.storage_location.rstrip("/"), allowed, row.properties
+            row.id,
+            row.account_id,
+            row.name,
+            row.storage_location.rstrip("/"),
+            self._storages.of(row),
+            row.properties,
         )
 
 

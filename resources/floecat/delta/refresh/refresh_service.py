@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -84,13 +85,11 @@ class DeltaCompat:
         self,
         store: Store,
         transactions: ConfirmedTransactions,
-        files: FileIO,
         clock: Clock,
         settings: DeltaCompatSettings,
     ) -> None:
         self._store = store
         self._transactions = transactions
-        self._files = files
         self._clock = clock
         self._settings = settings
         self._looks: dict[UUID, _Look] = {}
@@ -99,7 +98,8 @@ class DeltaCompat:
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
-        self._damaged = DamagedFiles()
+        # by storage: logs of two stores may have the same location
+        self._damaged: defaultdict[FileIO, DamagedFiles] = defaultdict(DamagedFiles)
 
     def due(self, row: EntryRow) -> bool:
         """Whether a load has to call `refresh` before it answers an entry."""
@@ -185,7 +185,7 @@ class DeltaCompat:
         from floecat.delta.refresh.publication import StaleTableError
         from floecat.delta.refresh.refresher import Backfill
 
-        refresher, work, more = self._refresher(run_chunks), Backfill(), True
+        refresher, work, more = self._refresher(table, run_chunks), Backfill(), True
         try:
             while more:
                 try:
@@ -205,7 +205,7 @@ class DeltaCompat:
         Returns:
             Whether some were.
         """
-        is_missing = self._refresher().has_missing_artifacts(table)
+        is_missing = self._refresher(table).has_missing_artifacts(table)
         if is_missing:
             self.materialise(table, lambda _done, _all: None)
         return is_missing
@@ -219,7 +219,7 @@ class DeltaCompat:
     def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
         """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
         try:
-            entry = self._refresher().current_entry(table)
+            entry = self._refresher(table).current_entry(table)
             if entry is None:
                 self._threads.submit(self._work, table, look, started)
                 return
@@ -240,7 +240,7 @@ class DeltaCompat:
         from floecat.delta.refresh.publication import StaleTableError
         from floecat.delta.refresh.version_builder import TooLargeError
 
-        refresher, wait_s = self._refresher(), self._settings.wait.ms / 1000
+        refresher, wait_s = self._refresher(table), self._settings.wait.ms / 1000
         try:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
         except StaleTableError:
@@ -333,7 +333,7 @@ class DeltaCompat:
         )
         return problem
 
-    def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
+    def _refresher(self, table: CompatTable, run_chunks: ChunkRunner | None = None) -> Refresher:
         from floecat.delta.artifacts.artifact_files import ArtifactFiles
         from floecat.delta.artifacts.local_chunks import local_chunks
         from floecat.delta.refresh.refresher import Refresher
@@ -341,21 +341,21 @@ class DeltaCompat:
         with self._lock:
             if self._artifacts is None:
                 prepare_struct_types()
-                self._artifacts = ArtifactFiles(self._files)
-            artifacts = self._artifacts
+                self._artifacts = ArtifactFiles(table.files)
+            artifacts, damaged = self._artifacts.at(table.files), self._damaged[table.files]
 
         def runner(table: CompatTable) -> ChunkRunner:
-            return run_chunks or local_chunks(self._files, artifacts.of(table.row.id), table.allowed)
+            return run_chunks or local_chunks(table.files, artifacts.of(table.row.id), table.allowed)
 
         return Refresher(
             self._store,
             self._transactions,
-            self._files,
+            table.files,
             self._clock,
             self._settings,
             artifacts,
             runner,
-            self._damaged,
+            damaged,
         )
 
 

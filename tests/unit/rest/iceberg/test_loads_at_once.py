@@ -112,7 +112,7 @@ def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient)
         seen = kernel.loader.last_seen(catalog, identifier, "all")
         if seen is not None:
             assert table is None
-            table = kernel.loader.load_seen(seen, "all", None)
+            table = kernel.loader.load_seen(catalog, seen, "all", None)
     assert table is not None
     assert (counter.statements, counter.transactions) == (1, 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.events.catalog_events import CatalogEvents
     from floecat.events.lost_files import LostFiles
-    from floecat.fileio.base import FileIO
     from floecat.runtime import Kernel
     from floecat_assets.spark.sessions import SparkPlace
 
@@ -65,26 +62,11 @@ class KernelResource(dg.ConfigurableResource[None]):
         kernel = self.open()
         kernel.delta_loads.check_enabled()
         assert kernel.compat is not None  # noqa: S101 - that is what was checked
-        compat = kernel.settings.gateway.delta_compat
-        return DeltaPipeline(
-            kernel.store,
-            kernel.files,
-            kernel.compat,
-            shared_locations=kernel.settings.storage.allowed_locations,
-            compat_location=compat.location,
-        )
+        return DeltaPipeline(kernel.store, kernel.storages, kernel.compat)
 
     def connector_scans(self) -> ConnectorScans:
         """Scans for tables; raises what `open` raises."""
         return self.open().connector_scans
-
-    def file_opener(self) -> Callable[[], FileIO]:
-        """Opens the same storage in another process; can be pickled, and then holds the credentials."""
-        from floecat.fileio.opening import open_fileio
-        from floecat.runtime import _object_store_options
-
-        storage = self.open().settings.storage
-        return partial(open_fileio, _object_store_options(storage), fsync=storage.fsync)
 
     def now_ms(self) -> int:
         """The time, in ms since 1970; raises what `open` raises."""

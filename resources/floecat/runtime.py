@@ -40,14 +40,12 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.paging import Paging
 from floecat.entries.path_readings import Resolver
 from floecat.entries.removals import EntryChanges
-from floecat.entries.storage_config import StorageConfig
 from floecat.entries.writes import EntryWrites, Retries
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
@@ -58,7 +56,8 @@ from floecat.purge.drops import DropService
 from floecat.purge.jobs import PurgeWork, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purger import Purger
-from floecat.settings import Settings, StorageSettings
+from floecat.settings import Settings
+from floecat.storage.catalog_storages import object_store_options, open_storages
 from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
@@ -82,7 +81,8 @@ class Kernel:
         settings: what the kernel was opened with.
         store: the SQL store.
         transactions: runs what changes a catalog.
-        files: object storage.
+        files: storage of catalogs that have none of their own in the settings.
+        storages: storages of all catalogs.
         memory: what the caches may hold.
         separator: how namespace levels are joined on the wire.
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
@@ -98,6 +98,7 @@ class Kernel:
         self.settings = settings
         self.store = store
         self.files = files
+        self.storages = open_storages(settings, files)
         self.clock = clock
         self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
         confirm = gateway.commit.confirm
@@ -125,32 +126,20 @@ class Kernel:
         paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
         listing = EntryListing(store, paging)
         changes = EntryChanges(self.transactions, clock)
-        s3 = settings.storage.aws.s3
-        self.storage_config = StorageConfig(
-            s3_endpoint=s3.endpoint,
-            s3_region=settings.storage.aws.region,
-            s3_path_style=s3.path_style_access,
-        )
         self.metadata_files = MetadataFiles(
-            self.files,
             max_bytes=gateway.max_metadata_file_bytes,
             gzip_above_bytes=gateway.gzip_metadata_above_bytes,
         )
-        compat, compat_location = gateway.delta_compat, _compat_location(settings)
-        # artifacts of Delta tables are read like what the catalogs hold, and written by the engine alone
-        readable = (*settings.storage.allowed_locations, *([compat_location] if compat_location else []))
+        compat = gateway.delta_compat
         self.compat = (
-            DeltaCompat(store, self.transactions, self.files, clock, compat, self.memory)
-            if compat.enabled
-            else None
+            DeltaCompat(store, self.transactions, clock, compat, self.memory) if compat.enabled else None
         )
-        self.delta_loads = DeltaLoads(self.entries, self.compat, compat_location)
+        self.delta_loads = DeltaLoads(self.entries, self.compat)
         self.delta_tables = DeltaTableService(store, self.delta_loads)
         self.formats = TableFormats({"delta": self.delta_loads})
         self.loader = TableLoader(
             self.entries,
             self.metadata_files,
-            self.storage_config,
             self.formats,
             verify_metadata_file=gateway.verify_metadata_file,
         )
@@ -162,31 +151,23 @@ class Kernel:
             verify_metadata_file=gateway.verify_metadata_file,
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
-        self.catalogs = CatalogService(store, clock, self.memory, settings.storage.allowed_locations)
+        self.catalogs = CatalogService(store, clock, self.memory, self.storages)
         self.resolver = Resolver(store)
         self.namespaces = NamespaceService(
             store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
         )
         self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
-        self.views = ViewService(store, self.entries, listing, changes, self.keys, self.storage_config)
+        self.views = ViewService(store, self.entries, listing, changes, self.keys)
         shared = SharedFiles(
-            self.files,
-            StoredTables(store, readable),
+            StoredTables(store, self.storages),
             {"delta": owned_folders},
             area_bytes=self.memory.share("purge-areas"),
         )
         batch_size = settings.purge.batch_size
-        artifacts = ArtifactPurge(
-            self.files,
-            shared,
-            batch_size=batch_size,
-            locations=() if compat_location is None else (compat_location,),
-        )
-        purger = Purger(
-            self.files, self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts}
-        )
+        artifacts = ArtifactPurge(shared, batch_size=batch_size)
+        purger = Purger(self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts})
         purge = purge_kind(
-            PurgeWork(store, purger, settings.storage.allowed_locations),
+            PurgeWork(store, self.storages, purger),
             lease_ms=settings.purge.lease_ms,
             max_attempts=settings.purge.max_attempts,
             retention_ms=settings.purge.retention.ms,
@@ -194,8 +175,8 @@ class Kernel:
         self.purge_queue = JobQueue(store, clock, purge)
         self.drops = DropService(self.tables, clock, purge, self._wake_purge_workers)
         self.metrics = MetricsService(store, clock)
-        self.events = CatalogEvents(store, self.metadata_files, readable)
-        self.lost_files = LostFiles(store, self.metadata_files, readable)
+        self.events = CatalogEvents(store, self.metadata_files, self.storages)
+        self.lost_files = LostFiles(store, self.metadata_files, self.storages)
 
     def _wire_transactions(self, settings: Settings) -> None:
         store, clock, gateway = self.store, self.clock, settings.gateway
@@ -206,6 +187,7 @@ class Kernel:
             self.keys,
             self.entries,
             self.metadata_files,
+            self.storages,
             clock,
             Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
         )
@@ -220,19 +202,17 @@ class Kernel:
             keys=self.keys,
             formats=self.formats,
             writes=writes,
+            storages=self.storages,
         )
         self.commits = CommitService(parts, Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000))
-        self.view_commits = ViewCommitService(parts, self.storage_config)
+        self.view_commits = ViewCommitService(parts)
         self.registration = RegisterService(
             parts,
-            RequestFiles(
-                _object_store_options(settings.storage), enabled=gateway.register_storage_properties
-            ),
+            RequestFiles(enabled=gateway.register_storage_properties),
         )
 
         self.delta_registration = RegisterDeltaService(
             parts,
-            self.files,
             self.delta_loads,
             compat_location=_compat_location(settings),
         )
@@ -242,7 +222,6 @@ class Kernel:
             self.transactions,
             clock,
             self.keys,
-            self.files,
             ConnectorRegistry(settings.connectors.kinds),
             reserved=self.separator.reserved,
         )
@@ -309,7 +288,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     )
     try:
         store.check_schema()
-        files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
+        files = open_fileio(object_store_options(settings.storage), fsync=settings.storage.fsync)
         opened = Kernel(settings, store, files, clock or SystemClock())
     except BaseException:
         store.close()
@@ -342,22 +321,6 @@ def check_locations(settings: Settings) -> None:
 def _compat_location(settings: Settings) -> str | None:
     location = settings.gateway.delta_compat.location
     return None if location is None else str(normalize_location(location))
-
-
-def _object_store_options(storage: StorageSettings) -> ObjectStoreOptions:
-    s3 = storage.aws.s3
-    return ObjectStoreOptions(
-        region=storage.aws.region,
-        endpoint=s3.endpoint,
-        path_style_access=s3.path_style_access,
-        access_key_id=s3.access_key_id,
-        secret_access_key=s3.secret_access_key,
-        session_token=s3.session_token,
-        connect_timeout_s=storage.connect_timeout_ms / 1000,
-        answer_timeout_s=storage.answer_timeout_ms / 1000,
-        request_timeout_s=storage.request_timeout_ms / 1000,
-        max_retries=storage.max_retries,
-    )
 
 
 def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> None:

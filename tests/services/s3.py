@@ -26,7 +26,7 @@ import pytest
 
 from tests.services import supervisor
 
-__all__ = ["S3Server", "s3_bucket", "s3_server"]
+__all__ = ["S3Server", "other_s3_server", "s3_bucket", "s3_server"]
 
 ROLE_ARN = "arn:aws:iam::000000000000:role/LakeRole"
 
@@ -87,6 +87,15 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Itera
             shared.write_bytes(msgspec.json.encode(server))
         server = msgspec.json.decode(shared.read_bytes(), type=S3Server)
     yield server
+
+
+@pytest.fixture(scope="session")
+def other_s3_server() -> Iterator[S3Server]:
+    """A second server, for tests of several stores."""
+    server, process = _start()
+    yield server
+    process.terminate()
+    process.wait()
 
 
 @pytest.fixture

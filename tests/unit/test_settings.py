@@ -352,6 +352,7 @@ def test_description_of_every_setting() -> None:
         "floecat.store.url",
         "floecat.storage.aws.s3.secret-access-key",
         "floecat.storage.aws.s3.session-token",
+        "floecat.storage.catalogs",
         "floecat.spark.remote",
         "floecat.spark.conf",
     }

@@ -45,7 +45,7 @@ class ChunkRunners:
         kernel = self._kernel.open()
 
         def on_spark() -> ChunkRunner:
-            return spark_chunks(self._spark.open(), self._kernel.file_opener(), table.allowed)
+            return spark_chunks(self._spark.open(), table.storage.opener(table.row.location), table.allowed)
 
         chosen = ChosenChunks(
             self._kernel.delta_pipeline().local_chunks(table),

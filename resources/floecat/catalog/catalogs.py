@@ -12,9 +12,10 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.entries.calls import Catalog
 from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.fileio.locations import normalize_location
 from floecat.lru_cache import LruCache
 from floecat.memory_budget import MemoryBudget
+from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import accounts, catalogs
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError
@@ -31,13 +32,10 @@ _CACHED_S = 5.0
 class CatalogService:
     """Creates, lists and finds catalogs. What is found is kept for some seconds."""
 
-    def __init__(
-        self, store: Store, clock: Clock, memory: MemoryBudget, shared_locations: Sequence[str] = ()
-    ) -> None:
-        """Takes the store, and locations that every catalog may use beside its own."""
+    def __init__(self, store: Store, clock: Clock, memory: MemoryBudget, storages: CatalogStorages) -> None:
         self._store = store
         self._clock = clock
-        self._shared = tuple(shared_locations)
+        self._storages = storages
         self._cache: LruCache[tuple[float, Catalog]] = memory.cache("catalogs")
 
     def by_prefix(self, account_id: UUID, prefix: str) -> Catalog:
@@ -147,9 +145,13 @@ class CatalogService:
                 return self.by_prefix(account_id, name)
 
     def _catalog(self, row: catalogs.CatalogRow) -> Catalog:
-        allowed = AllowedLocations((row.storage_location, *row.allowed_locations, *self._shared))
         return Catalog(
-            row.id, row.account_id, row.name, row.storage_location.rstrip("/"), allowed, row.properties
+            row.id,
+            row.account_id,
+            row.name,
+            row.storage_location.rstrip("/"),
+            self._storages.of(row),
+            row.properties,
         )
 
 

@@ -89,7 +89,7 @@ class FastLoads:
             return _SLOW
         if local is None and not may_wait:
             return _WAITS
-        return FastLoad("loaded", self._loader.answer(entry, mode, if_none_match))
+        return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match))
 
     def _is_ready(self, entry: Entry[TableMetadata], mode: SnapshotsMode) -> bool:
         if mode == "refs":

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import msgspec
 
 from floecat.compression.pieces import Piece
-from floecat.entries.calls import Call, LoadedTable
+from floecat.entries.calls import Call, Catalog, LoadedTable
 from floecat.entries.etags import SnapshotsMode, etag_of, matches
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entries, Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table
-from floecat.entries.storage_config import StorageConfig
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryRow, EntryState
 
 __all__ = ["TableLoader"]
@@ -29,7 +29,6 @@ class TableLoader:
         self,
         entries: Entries,
         files: MetadataFiles,
-        config: StorageConfig,
         formats: TableFormats,
         *,
         verify_metadata_file: bool,
@@ -39,13 +38,11 @@ class TableLoader:
         Args:
             entries: look-ups by name.
             files: metadata files.
-            config: client-safe settings of storage.
             formats: bring tables up to date.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
         """
         self._entries = entries
         self._files = files
-        self._config = config
         self._formats = formats
         self._verify = verify_metadata_file
 
@@ -79,11 +76,15 @@ class TableLoader:
             raise missing_table(identifier)
         # nothing is lost with a metadata file that is derived
         if self._verify and not format.derives_metadata:
-            self._files.check_exists(call.catalog.allowed, entry.row.metadata_location)
-        return self.answer(entry, mode, if_none_match)
+            self._files.check_exists(call.catalog.storage, entry.row.metadata_location)
+        return self.answer(call.catalog, entry, mode, if_none_match)
 
     def answer(
-        self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+        self,
+        catalog: Catalog,
+        entry: Entry[TableMetadata],
+        mode: SnapshotsMode,
+        if_none_match: str | None,
     ) -> LoadedTable:
         """The answer of a load of a current entry: the table, or that the caller's copy is current."""
         state = entry.row.state
@@ -91,7 +92,7 @@ class TableLoader:
         etag = etag_of(state, mode, entry.labels)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
-        config = self._config.of(entry.row.location)
+        config = catalog.storage.client_config(entry.row.location)
         table_uuid = entry.row.object_uuid
         return LoadedTable(
             _pieces(entry, mode),
@@ -104,28 +105,35 @@ class TableLoader:
         )
 
     def loaded(
-        self, pieces: Sequence[Piece], state: EntryState | None, location: str, table_uuid: str
+        self,
+        storage: CatalogStorage,
+        pieces: Sequence[Piece],
+        state: EntryState | None,
+        location: str,
+        table_uuid: str,
     ) -> LoadedTable:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
+            storage: of the catalog.
             pieces: the document.
             state: of the entry; `None` for a staged table, which has neither file nor tag.
             location: where the table lives.
             table_uuid: its UUID.
         """
         metadata_location, etag = (None, None) if state is None else (state.metadata_location, etag_of(state))
-        config = self._config.of(location)
+        config = storage.client_config(location)
         return LoadedTable(pieces, metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
-    def removed(self, row: EntryRow, document: bytes) -> LoadedTable:
+    def removed(self, storage: CatalogStorage, row: EntryRow, document: bytes) -> LoadedTable:
         """A table as it was when its entry was removed.
 
         Args:
+            storage: of the catalog.
             row: its entry.
             document: its metadata document, JSON.
         """
-        answer = self.loaded((document,), row.state, row.location, row.object_uuid)
+        answer = self.loaded(storage, (document,), row.state, row.location, row.object_uuid)
         return msgspec.structs.replace(answer, is_derived=self._formats.of(row).derives_metadata)
 
 

@@ -71,7 +71,7 @@ class TableAnswers:
         if held is not None:
             return held.pieces
         try:
-            found = read_foreign_table(self._files.read(call.catalog.allowed, location))
+            found = read_foreign_table(self._files.read(call.catalog.storage, location))
         except (FileMissingError, InvalidMetadataError, PayloadTooLargeError):
             return None
         return found.pieces() if found.table_uuid == table_uuid else None

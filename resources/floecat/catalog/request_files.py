@@ -35,13 +35,16 @@ _KEYS = frozenset({"access_key_id", "secret_access_key", "session_token"})
 class RequestFiles:
     """Opens storage for one request."""
 
-    def __init__(self, options: ObjectStoreOptions, *, enabled: bool) -> None:
-        """Takes what the catalog itself uses, and whether requests may bring something else."""
-        self._options = options
+    def __init__(self, *, enabled: bool) -> None:
+        """Takes whether requests may bring their own access."""
         self._enabled = enabled
 
-    def open(self, properties: Mapping[str, str]) -> FileIO | None:
+    def open(self, own: ObjectStoreOptions, properties: Mapping[str, str]) -> FileIO | None:
         """Storage as the properties describe it, or `None` when they do not concern storage.
+
+        Args:
+            own: how the catalog itself reaches the storage.
+            properties: of the request.
 
         Raises:
             BadRequestError: a property of storage is unknown or malformed, or this is turned off.
@@ -59,21 +62,22 @@ class RequestFiles:
             raise BadRequestError(
                 f"Unknown storage property: {unknown[0][:80]} (known: {', '.join(sorted(_FIELDS))})"
             )
-        return open_fileio(self._merged(given))
+        return open_fileio(_merged(own, given))
 
-    def _merged(self, given: Mapping[str, str]) -> ObjectStoreOptions:
-        changes: dict[str, object] = {_FIELDS[key]: value for key, value in given.items()}
-        if "path_style_access" in changes:
-            changes["path_style_access"] = _boolean(given["s3.path-style-access"])
-        if "endpoint" in changes and "access_key_id" not in changes:
-            # neither the catalog's keys nor those of its machine sign for an endpoint that a request names
-            raise BadRequestError("Invalid storage properties: s3.endpoint needs s3.access-key-id")
-        if _KEYS & changes.keys():
-            changes = dict.fromkeys(_KEYS) | changes
-        try:
-            return msgspec.structs.replace(self._options, **changes)
-        except SettingsError as error:
-            raise BadRequestError(f"Invalid storage properties: {error.message}") from None
+
+def _merged(own: ObjectStoreOptions, given: Mapping[str, str]) -> ObjectStoreOptions:
+    changes: dict[str, object] = {_FIELDS[key]: value for key, value in given.items()}
+    if "path_style_access" in changes:
+        changes["path_style_access"] = _boolean(given["s3.path-style-access"])
+    if "endpoint" in changes and "access_key_id" not in changes:
+        # neither the catalog's keys nor those of its machine sign for an endpoint that a request names
+        raise BadRequestError("Invalid storage properties: s3.endpoint needs s3.access-key-id")
+    if _KEYS & changes.keys():
+        changes = dict.fromkeys(_KEYS) | changes
+    try:
+        return msgspec.structs.replace(own, **changes)
+    except SettingsError as error:
+        raise BadRequestError(f"Invalid storage properties: {error.message}") from None
 
 
 def _boolean(value: str) -> bool:

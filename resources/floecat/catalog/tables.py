@@ -123,7 +123,7 @@ class TableService:
                         " load it first, or drop it"
                     )
                 document = decompress(tables.document(conn, row.id) or b"")
-                answer = self._loader.removed(row, document)
+                answer = self._loader.removed(call.catalog.storage, row, document)
                 finish(conn, answer)
 
             self._changes.remove(call, identifier, "table", "unregister", within)

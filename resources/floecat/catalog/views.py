@@ -9,7 +9,6 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.lookup import Entries
 from floecat.entries.names import missing_view
 from floecat.entries.removals import EntryChanges
-from floecat.entries.storage_config import StorageConfig
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
@@ -27,7 +26,6 @@ class ViewService:
         listing: EntryListing,
         changes: EntryChanges,
         keys: IdempotencyKeys,
-        config: StorageConfig,
     ) -> None:
         """Takes the parts that it puts together."""
         self._store = store
@@ -35,7 +33,6 @@ class ViewService:
         self._listing = listing
         self._changes = changes
         self._keys = keys
-        self._config = config
 
     def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
         """Views of a namespace, by name.
@@ -68,7 +65,7 @@ class ViewService:
         return LoadedView(
             entry.document.data,
             entry.row.metadata_location,
-            self._config.of(entry.row.location),
+            call.catalog.storage.client_config(entry.row.location),
             etag_of(entry.row.state, labels=entry.labels),
             entry.labels,
         )

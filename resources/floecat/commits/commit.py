@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -77,11 +78,11 @@ class CommitService:
         def prepare() -> Sequence[Prepared[TableMetadata]]:
             namespace_id, metadata = self._initial(call, identifier, request)
             made = self._changes.new_table(call, identifier, metadata, namespace_id)
-            self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+            self._files.prepare_table_location(call.catalog.storage, metadata.location)
             return [made]
 
         codec = self._answers.of_table(call, identifier)
-        return self._writes.apply(call, [identifier], prepare, self._render, codec)
+        return self._writes.apply(call, [identifier], prepare, partial(self._render, call), codec)
 
     def stage_table(
         self, call: Call, namespace: Namespace, request: CreateTable, stage_id: str | None
@@ -103,12 +104,14 @@ class CommitService:
             _, metadata = self._initial(call, identifier, request)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
             # folders are no objects; DuckDB writes into them before it commits, and does not make them
-            self._files.prepare_table_location(call.catalog.allowed, metadata.location)
+            self._files.prepare_table_location(call.catalog.storage, metadata.location)
 
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
                 transactions.insert(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
-                answer = self._loader.loaded(staged.pieces(), None, staged.location, staged.table_uuid)
+                answer = self._loader.loaded(
+                    call.catalog.storage, staged.pieces(), None, staged.location, staged.table_uuid
+                )
                 finish(conn, answer)
                 return answer
 
@@ -126,7 +129,7 @@ class CommitService:
             CommitStateUnknownError: the commit may have been applied.
         """
         codec = self._answers.of_table(call, change.identifier)
-        return self._apply(call, [change], self._render, codec, stage_id)
+        return self._apply(call, [change], partial(self._render, call), codec, stage_id)
 
     def commit_transaction(self, call: Call, changes: Sequence[TableChange]) -> None:
         """Applies changes to several tables, all or none; creates among them too.

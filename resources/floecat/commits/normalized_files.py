@@ -52,7 +52,7 @@ def write_normalized(
     made = TableMetadata.of({**metadata.fields, "metadata-log": log})
     location = files.next_location(made, registered, uuid5(_CONTENT, sha256(made.to_bytes()).hexdigest()))
     try:
-        files.write_once(call.catalog.allowed, location, made)
+        files.write_once(call.catalog.storage, location, made)
     except (ForbiddenError, LocationNotAllowedError, StorageUnavailableError) as error:
         _log.warning("the normalised form of %s was not written: %s", registered, error.message)
         return metadata, registered

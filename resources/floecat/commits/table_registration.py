@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from floecat.catalog.request_files import RequestFiles
 from floecat.commits.commit_services import CommitParts
@@ -73,11 +74,12 @@ class RegisterService:
         identifier = TableIdentifier(namespace, name)
 
         def prepare() -> Sequence[AnyPrepared]:
-            files = self._request_files.open(storage_properties or {})
+            own = call.catalog.storage.options(metadata_location)
+            files = self._request_files.open(own, storage_properties or {})
             return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
         codec = self._answers.of_table(call, identifier)
-        return self._writes.apply(call, [identifier], prepare, self._render, codec)
+        return self._writes.apply(call, [identifier], prepare, partial(self._render, call), codec)
 
     def _prepare(
         self,
@@ -95,7 +97,7 @@ class RegisterService:
         if entry is not None:
             self._formats.of(entry.row).check_writable(identifier)
         check_metadata_location(metadata_location)
-        data = self._files.read(call.catalog.allowed, metadata_location, files)
+        data = self._files.read(call.catalog.storage, metadata_location, files)
         metadata = read_foreign_table(data)
         if entry is not None and entry.row.metadata_location == metadata_location:
             _check_unchanged(entry, metadata.to_bytes())

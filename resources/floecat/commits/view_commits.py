@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -16,7 +17,6 @@ from floecat.entries.entry_locations import check_locations, chosen_location
 from floecat.entries.etags import etag_of
 from floecat.entries.names import missing_view, namespace_for
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
-from floecat.entries.storage_config import StorageConfig
 from floecat.iceberg.metadata.metadata_locations import metadata_version
 from floecat.iceberg.values.stored_texts import check_stored_text
 from floecat.iceberg.views.builder import (
@@ -48,14 +48,13 @@ class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
 class ViewCommitService:
     """Writes view metadata."""
 
-    def __init__(self, parts: CommitParts, config: StorageConfig) -> None:
-        """Takes the shared parts and the client-safe settings of storage."""
+    def __init__(self, parts: CommitParts) -> None:
+        """Takes the shared parts."""
         self._store = parts.store
         self._clock = parts.clock
         self._entries = parts.entries
         self._files = parts.files
         self._writes = parts.writes
-        self._config = config
 
     def create(self, call: Call, namespace: Namespace, request: CreateView) -> LoadedView:
         """Creates a view.
@@ -153,7 +152,7 @@ class ViewCommitService:
         def prepare() -> Prepared[ViewMetadata]:
             row = namespace_for(self._store, call, "view", identifier)
             check_metadata_location(metadata_location)
-            data = self._files.read(call.catalog.allowed, metadata_location)
+            data = self._files.read(call.catalog.storage, metadata_location)
             metadata = ViewMetadata.parse(normalize_view(data))
             check_stored_text(metadata.view_uuid, "view-uuid")
             check_view_integrity(metadata)
@@ -165,16 +164,19 @@ class ViewCommitService:
     def _run(
         self, call: Call, identifier: TableIdentifier, prepare: Callable[[], Prepared[ViewMetadata]]
     ) -> LoadedView:
-        return self._writes.apply(call, [identifier], lambda: [prepare()], self._answer, ViewAnswer())
-
-    def _answer(self, changes: Sequence[AnyPrepared]) -> LoadedView:
-        change = changes[0]
-        return LoadedView(
-            change.metadata.to_bytes(),
-            change.metadata_location,
-            self._config.of(change.location),
-            etag_of(change.state),
+        return self._writes.apply(
+            call, [identifier], lambda: [prepare()], partial(_answer, call), ViewAnswer()
         )
+
+
+def _answer(call: Call, changes: Sequence[AnyPrepared]) -> LoadedView:
+    change = changes[0]
+    return LoadedView(
+        change.metadata.to_bytes(),
+        change.metadata_location,
+        call.catalog.storage.client_config(change.location),
+        etag_of(change.state),
+    )
 
 
 def _new_view(

@@ -16,7 +16,6 @@ from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
 from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
-from floecat.fileio.base import FileIO
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
 from floecat.store import commit_traces as transactions
 from floecat.store import connectors
@@ -75,7 +74,6 @@ class ConnectorService:
         transactions: ConfirmedTransactions,
         clock: Clock,
         keys: IdempotencyKeys,
-        files: FileIO,
         registry: ConnectorRegistry,
         *,
         reserved: str,
@@ -87,7 +85,6 @@ class ConnectorService:
             transactions: runs changes.
             clock: wall-clock time.
             keys: runs changes under idempotency keys.
-            files: storage.
             registry: the kinds.
             reserved: characters that no namespace level may hold.
         """
@@ -95,7 +92,6 @@ class ConnectorService:
         self._transactions = transactions
         self._clock = clock
         self._keys = keys
-        self._files = files
         self._registry = registry
         self._reserved = reserved
 
@@ -180,7 +176,7 @@ class ConnectorService:
             SettingsError: the class of the kind cannot be imported, or is no connector.
         """
         call.catalog.allowed.check(row.location)
-        source = ConnectorSource(row.location, row.options, call.catalog.allowed, self._files)
+        source = ConnectorSource(row.location, row.options, call.catalog.storage)
         kind = self._registry.get(row.kind)
         try:
             return kind(source)

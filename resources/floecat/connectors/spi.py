@@ -11,6 +11,7 @@ from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = [
     "ChecksRoot",
@@ -29,9 +30,18 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """Root of the place, normalized."""
     options: Mapping[str, str]
     """What else its kind wants to know."""
-    allowed: AllowedLocations
-    """Nothing outside is looked at."""
-    files: FileIO
+    storage: CatalogStorage
+    """Of the catalog."""
+
+    @property
+    def allowed(self) -> AllowedLocations:
+        """Nothing outside is looked at."""
+        return self.storage.allowed
+
+    @property
+    def files(self) -> FileIO:
+        """The storage that holds the place."""
+        return self.storage.files(self.location)
 
 
 class DiscoveredTable(msgspec.Struct, frozen=True):

@@ -12,12 +12,12 @@ from contextlib import suppress
 
 from floecat.delta.artifacts.artifact_paths import COMPAT_FILE
 from floecat.errors import InvalidMetadataError
-from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import LiveTable, SharedFiles
 from floecat.purge.location_set import LocationSet
 from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 
 __all__ = ["ArtifactPurge", "owned_folders"]
@@ -28,19 +28,13 @@ _FORMAT = "delta"
 class ArtifactPurge:
     """Deletes artifacts. Safe to share between threads."""
 
-    def __init__(
-        self, files: FileIO, shared: SharedFiles, *, batch_size: int, locations: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, shared: SharedFiles, *, batch_size: int) -> None:
         """Puts a purge together.
 
         Args:
-            files: storage.
             shared: finds what live tables need.
             batch_size: files in one call to storage.
-            locations: where artifacts may be, beside the locations of a catalog.
         """
-        self.locations: Sequence[str] = tuple(locations)
-        self._files = files
         self._shared = shared
         self._batch_size = batch_size
 
@@ -57,20 +51,22 @@ class ArtifactPurge:
             LocationNotAllowedError: a folder of artifacts is outside the allowed locations.
             StorageUnavailableError: storage fails.
         """
-        folders = _folders(target)
+        folders, storage = _folders(target), target.storage.with_artifacts
         for folder in folders:
-            target.allowed.check(folder)
+            storage.allowed.check(folder)
         counts = PurgeCounts()
-        with self._shared.collect_in(target.table_uuid, folders, _shared_folder) as kept:
-            doomed = list(self._unshared(folders, kept, counts))
+        with self._shared.collect_in(storage, target.table_uuid, folders, _shared_folder) as kept:
+            doomed = list(self._unshared(storage, folders, kept, counts))
         doomed.sort(key=_before_what_it_names)
         for start in range(0, len(doomed), self._batch_size):
-            self._delete(doomed[start : start + self._batch_size], counts, before_batch)
+            self._delete(storage, doomed[start : start + self._batch_size], counts, before_batch)
         return PurgeReport(counts)
 
-    def _unshared(self, folders: Sequence[str], kept: LocationSet, counts: PurgeCounts) -> Iterator[str]:
+    def _unshared(
+        self, storage: CatalogStorage, folders: Sequence[str], kept: LocationSet, counts: PurgeCounts
+    ) -> Iterator[str]:
         for folder in folders:
-            for entry in self._files.list(folder):
+            for entry in storage.files(folder).list(folder):
                 parent, _, name = entry.location.rpartition("/")
                 if parent != folder or COMPAT_FILE.fullmatch(name) is None:
                     continue
@@ -79,9 +75,15 @@ class ArtifactPurge:
                 else:
                     yield entry.location
 
-    def _delete(self, batch: list[str], counts: PurgeCounts, before_batch: Callable[[], None]) -> None:
+    def _delete(
+        self,
+        storage: CatalogStorage,
+        batch: list[str],
+        counts: PurgeCounts,
+        before_batch: Callable[[], None],
+    ) -> None:
         before_batch()
-        outcome = self._files.delete_many(batch)
+        outcome = storage.delete_many(batch)
         counts.failed += len(outcome.failures)
         counts.deleted += len(batch) - len(outcome.failures)
         if outcome.failures:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.lookup import Entries, Entry
 from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOperationError
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
@@ -25,17 +24,15 @@ class DeltaLoads:
 
     derives_metadata = True
 
-    def __init__(self, entries: Entries, engine: DeltaCompat | None, compat_location: str | None) -> None:
+    def __init__(self, entries: Entries, engine: DeltaCompat | None) -> None:
         """Takes its company.
 
         Args:
             entries: look-ups by name.
             engine: brings tables up to date; `None` where Delta tables are turned off.
-            compat_location: where artifacts go that do not lie beside their table.
         """
         self._entries = entries
         self._engine = engine
-        self._compat_location = compat_location
 
     def check_enabled(self) -> None:
         """Fails where Delta tables are turned off.
@@ -116,9 +113,4 @@ class DeltaLoads:
         """The table as the engine wants it: it alone may write where artifacts go."""
         from floecat.delta.refresh.delta_table import CompatTable
 
-        return CompatTable(row, identifier, self._allowed(catalog), principal)
-
-    def _allowed(self, catalog: Catalog) -> AllowedLocations:
-        if self._compat_location is None:
-            return catalog.allowed
-        return AllowedLocations((*map(str, catalog.allowed.roots), self._compat_location))
+        return CompatTable(row, identifier, catalog.storage.with_artifacts, principal)

@@ -18,7 +18,7 @@ from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
 from floecat.entries.calls import Call
-from floecat.entries.commit_rows import compressed, write_rows
+from floecat.entries.commit_rows import compressed, is_purged, write_rows
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for
 from floecat.entries.prepared_changes import EncodedDocument, Prepared
@@ -29,10 +29,9 @@ from floecat.errors import (
     FloecatError,
     UnavailableError,
 )
-from floecat.fileio.base import FileIO
 from floecat.iceberg.values.stored_texts import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import jobs, tables
+from floecat.store import tables
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.no_metadata import no_metadata_location
@@ -65,7 +64,6 @@ class RegisterDeltaService:
     def __init__(
         self,
         parts: CommitParts,
-        files: FileIO,
         loads: DeltaLoads,
         *,
         compat_location: str | None,
@@ -74,7 +72,6 @@ class RegisterDeltaService:
 
         Args:
             parts: what services of this package share.
-            files: storage.
             loads: reads the log.
             compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
                 `metadata` of each table.
@@ -84,7 +81,7 @@ class RegisterDeltaService:
         self._clock = parts.clock
         self._entries = parts.entries
         self._keys = parts.keys
-        self._files = files
+        self._storages = parts.storages
         self._loads = loads
         self._compat_location = compat_location
 
@@ -147,7 +144,7 @@ class RegisterDeltaService:
         self._loads.check_enabled()
         root = str(call.catalog.allowed.check(location))
         check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
-        if not has_delta_log(self._files, root):
+        if not has_delta_log(call.catalog.storage.files(root), root):
             raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
         return root
 
@@ -219,7 +216,7 @@ class RegisterDeltaService:
             write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
             delta_tables.insert(conn, delta)
             # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
-            if jobs.is_open_for_subject_or_resource(conn, "purge", change.object_uuid, change.location):
+            if is_purged(conn, self._storages, call.catalog, change, change.location):
                 raise ConflictError(
                     f"Cannot register {change.identifier}: files of a dropped table at {change.location}"
                     " are being deleted; try again later"

@@ -11,6 +11,7 @@ import msgspec
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.fileio.locations import AllowedLocations
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState
 
 __all__ = [
@@ -40,9 +41,14 @@ class Catalog(msgspec.Struct, frozen=True):
     name: str
     storage_location: str
     """Root of default locations, without a trailing slash."""
-    allowed: AllowedLocations
-    """Where tables and views of this catalog may live; holds `storage_location`."""
+    storage: CatalogStorage
+    """Its files, the locations it may use and what clients are told; holds `storage_location`."""
     properties: Mapping[str, str] = {}
+
+    @property
+    def allowed(self) -> AllowedLocations:
+        """Where tables and views of this catalog may live."""
+        return self.storage.allowed
 
 
 class RequestKey(msgspec.Struct, frozen=True):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from floecat.entries.calls import Catalog
 from floecat.entries.prepared_changes import AnyPrepared, MetadataDocument, Prepared, SnapshotChanges
 from floecat.errors import ConflictError
 from floecat.identifiers.encoding import physical_name
+from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import commit_log, jobs, snapshots, staged_tables, tables
 from floecat.store.database.engine import Connection
 from floecat.store.documents import compress_pieces
@@ -16,7 +18,7 @@ from floecat.store.snapshots import RefRow
 
 _PURGE = "purge"
 
-__all__ = ["PointerMovedError", "check_not_purged", "compressed", "write_rows"]
+__all__ = ["PointerMovedError", "check_not_purged", "compressed", "is_purged", "write_rows"]
 
 
 class PointerMovedError(Exception):
@@ -59,7 +61,9 @@ def write_rows(
         commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id)
 
 
-def check_not_purged(conn: Connection, change: AnyPrepared) -> None:
+def check_not_purged(
+    conn: Connection, storages: CatalogStorages, catalog: Catalog, change: AnyPrepared
+) -> None:
     """Refuses to register files that are being deleted.
 
     Called after `write_rows`, whose lock on the catalog orders this against the drop that makes the job.
@@ -67,11 +71,33 @@ def check_not_purged(conn: Connection, change: AnyPrepared) -> None:
     Raises:
         ConflictError: a purge of the table is open.
     """
-    subject = change.object_uuid.lower()
-    if jobs.is_open_for_subject_or_resource(conn, _PURGE, subject, change.metadata_location):
+    if is_purged(conn, storages, catalog, change, change.metadata_location):
         raise ConflictError(
             f"Cannot register {change.identifier}: the files of {change.metadata_location} are being deleted"
         )
+
+
+def is_purged(
+    conn: Connection,
+    storages: CatalogStorages,
+    catalog: Catalog,
+    change: Prepared[MetadataDocument],
+    location: str,
+) -> bool:
+    """Whether files of a table are being deleted, in a store that its catalog shares.
+
+    Args:
+        conn: a connection.
+        storages: of all catalogs.
+        catalog: of the table.
+        change: the table; a purge of another table of its UUID counts too.
+        location: what a purge job of its format names as its resource.
+    """
+    for catalog_id in jobs.catalogs_with_open_job(conn, _PURGE, change.object_uuid.lower(), location):
+        other = storages.by_id(conn, catalog_id)
+        if other is None or catalog.storage.shares(location, other):
+            return True
+    return False
 
 
 def compressed(change: Prepared[MetadataDocument]) -> bytes:

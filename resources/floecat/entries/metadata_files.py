@@ -24,10 +24,10 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.metadata_locations import metadata_version
 from floecat.iceberg.metadata.table_metadata import TableMetadata, metadata_file_location
 from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["MetadataFiles"]
 
@@ -35,25 +35,23 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class MetadataFiles:
-    """Reads and writes metadata files inside the allowed locations of a catalog."""
+    """Reads and writes metadata files in the storage of a catalog, inside its allowed locations."""
 
-    def __init__(self, files: FileIO, *, max_bytes: int, gzip_above_bytes: int = 0) -> None:
-        """Takes storage, the largest document that is read, and which are compressed.
+    def __init__(self, *, max_bytes: int, gzip_above_bytes: int = 0) -> None:
+        """Takes the largest document that is read, and which are compressed.
 
         Args:
-            files: object storage.
             max_bytes: bound on the size of a document, before and after decompression.
             gzip_above_bytes: larger documents of tables that name no codec are compressed; 0 for none.
         """
-        self._files = files
         self._max_bytes = max_bytes
         self._gzip_above_bytes = gzip_above_bytes
 
-    def read(self, allowed: AllowedLocations, location: str, files: FileIO | None = None) -> bytes:
+    def read(self, storage: CatalogStorage, location: str, files: FileIO | None = None) -> bytes:
         """The JSON document at a location, decompressed.
 
         Args:
-            allowed: the allowed locations of the catalog.
+            storage: of the catalog.
             location: of the file.
             files: storage to read it from, in place of the catalog's own.
 
@@ -64,8 +62,8 @@ class MetadataFiles:
             InvalidMetadataError: the compressed file is broken.
             StorageUnavailableError: storage fails.
         """
-        allowed.check(location)
-        data = (files or self._files).read(location, max_bytes=self._max_bytes)
+        storage.allowed.check(location)
+        data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
         if data[:2] == _GZIP_MAGIC:
             return self._inflate(location, data)
         return data
@@ -88,62 +86,62 @@ class MetadataFiles:
             metadata, version, name_uuid or uuids.uuid7(), gzip_above_bytes=self._gzip_above_bytes
         )
 
-    def write(self, allowed: AllowedLocations, location: str, metadata: TableMetadata | ViewMetadata) -> None:
+    def write(self, storage: CatalogStorage, location: str, metadata: TableMetadata | ViewMetadata) -> None:
         """Writes a document to a location of its own, as `metadata_file_name` makes it.
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
             StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
-        allowed.check(location)
+        storage.allowed.check(location)
         with _own_folders():
-            self._files.write_new(location, _encoded(location, metadata), unique_name=True)
+            storage.files(location).write_new(location, _encoded(location, metadata), unique_name=True)
 
-    def write_once(self, allowed: AllowedLocations, location: str, metadata: TableMetadata) -> None:
+    def write_once(self, storage: CatalogStorage, location: str, metadata: TableMetadata) -> None:
         """Writes a document to a location that names its content; it may be there already.
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
             StorageUnavailableError: storage fails or refuses, or another file is in the place.
         """
-        allowed.check(location)
+        storage.allowed.check(location)
         data = _encoded(location, metadata)
         with _own_folders():
             try:
-                self._files.write_new(location, data)
+                storage.files(location).write_new(location, data)
             except AlreadyExistsError:
-                if self._files.read_range(location, 0, len(data) + 1) != data:
+                if storage.files(location).read_range(location, 0, len(data) + 1) != data:
                     raise
 
-    def check_exists(self, allowed: AllowedLocations, location: str) -> None:
+    def check_exists(self, storage: CatalogStorage, location: str) -> None:
         """Fails when the file is gone, with the text that the reference implementation gives.
 
         Raises:
             FileMissingError: there is no file.
         """
-        allowed.check(location)
-        if not self._files.exists(location):
+        storage.allowed.check(location)
+        if not storage.files(location).exists(location):
             raise FileMissingError(f"Failed to open input stream for file: {location}")
 
-    def delete(self, allowed: AllowedLocations, location: str) -> None:
+    def delete(self, storage: CatalogStorage, location: str) -> None:
         """Deletes a file; a missing one is fine."""
-        allowed.check(location)
-        self._files.delete(location)
+        storage.allowed.check(location)
+        storage.files(location).delete(location)
 
-    def delete_many(self, allowed: AllowedLocations, locations: Sequence[str]) -> None:
+    def delete_many(self, storage: CatalogStorage, locations: Sequence[str]) -> None:
         """Deletes files as far as storage lets it; those outside the allowed locations are refused first."""
         for location in locations:
-            allowed.check(location)
+            storage.allowed.check(location)
         if locations:
-            self._files.delete_many(locations)
+            storage.delete_many(locations)
 
-    def prepare_table_location(self, allowed: AllowedLocations, location: str) -> None:
+    def prepare_table_location(self, storage: CatalogStorage, location: str) -> None:
         """Makes the folders that clients write to without making them, on local storage only."""
         for folder in ("metadata", "data"):
             path = f"{location.rstrip('/')}/{folder}"
-            allowed.check(path)
+            storage.allowed.check(path)
             with _own_folders():
-                self._files.make_directory(path)
+                storage.files(path).make_directory(path)
 
     def _inflate(self, location: str, data: bytes) -> bytes:
         """The content of all members, which may follow one another (RFC 1952 section 2.2)."""

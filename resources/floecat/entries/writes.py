@@ -28,6 +28,7 @@ from floecat.entries.obsolete_files import deletable_files
 from floecat.entries.prepared_changes import AnyPrepared
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
@@ -65,6 +66,7 @@ class EntryWrites:
         keys: IdempotencyKeys,
         entries: Entries,
         files: MetadataFiles,
+        storages: CatalogStorages,
         clock: Clock,
         retries: Retries,
     ) -> None:
@@ -73,6 +75,7 @@ class EntryWrites:
         self._keys = keys
         self._entries = entries
         self._files = files
+        self._storages = storages
         self._clock = clock
         self._retries = retries
         self._locks = EntryLocks()
@@ -129,11 +132,11 @@ class EntryWrites:
         """
         started_s = time.monotonic()
         writes = [change for change in changed if change.writes_file]
-        allowed = call.catalog.allowed
+        storage = call.catalog.storage
 
         def write(change: AnyPrepared) -> FloecatError | None:
             try:
-                self._files.write(allowed, change.metadata_location, change.metadata)
+                self._files.write(storage, change.metadata_location, change.metadata)
             except FloecatError as error:
                 return error
             return None
@@ -163,7 +166,7 @@ class EntryWrites:
             write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
             for change in changes:
                 if change.operation == "register" and change.kind == "table":
-                    check_not_purged(conn, change)
+                    check_not_purged(conn, self._storages, call.catalog, change)
             claim.keep(conn, answer)
 
         try:
@@ -187,7 +190,7 @@ class EntryWrites:
             self._entries.remember(call.catalog, change.identifier, change.state, document)
             if change.obsolete_files:
                 try:
-                    self._files.delete_many(call.catalog.allowed, deletable_files(self._store, change))
+                    self._files.delete_many(call.catalog.storage, deletable_files(self._store, change))
                 except FloecatError as error:  # the commit is made: nothing here may fail it
                     _log.warning("metadata files of %s were left: %s", change.identifier, error.message)
 
@@ -195,6 +198,6 @@ class EntryWrites:
         """Deletes files that no pointer names; what cannot be deleted is left for the orphan job."""
         for location in locations:
             try:
-                self._files.delete(call.catalog.allowed, location)
+                self._files.delete(call.catalog.storage, location)
             except FloecatError as error:
                 _log.warning("could not delete unreferenced metadata file %s: %s", location, error.message)

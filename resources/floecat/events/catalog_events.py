@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 import msgspec
@@ -10,10 +10,10 @@ import msgspec
 from floecat.events.commit_cursor import CommitCursor
 from floecat.events.committed_tables import CommittedTable, CommittedTables, MetadataReader
 from floecat.events.table_description import TableDescription
-from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, commit_log
-from floecat.store.database.engine import Connection, Store
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import catalogs, commit_log
+from floecat.store.database.engine import Store
 
 __all__ = ["CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
 
@@ -71,11 +71,10 @@ class EventBatch(msgspec.Struct, frozen=True):
 class CatalogEvents:
     """Reads the commit logs of all catalogs, of every account."""
 
-    def __init__(self, store: Store, files: MetadataReader, shared_locations: Sequence[str] = ()) -> None:
-        """Takes the store, metadata files, and locations that every catalog may use beside its own."""
+    def __init__(self, store: Store, files: MetadataReader, storages: CatalogStorages) -> None:
         self._store = store
         self._tables = CommittedTables(store, files)
-        self._shared = tuple(shared_locations)
+        self._storages = storages
 
     def after(self, cursor: CommitCursor, *, limit: int, until: CommitCursor | None = None) -> EventBatch:
         """The commits that follow a position.
@@ -89,7 +88,7 @@ class CatalogEvents:
             StoreUnavailableError: the store does not answer.
         """
         with self._store.read() as conn:
-            known = _catalogs(conn)
+            known = {row.id: row for row in catalogs.list_all_accounts(conn)}
             ends = {row.id: row.commit_version for row in known.values()}
             if until is not None:
                 ends = {catalog_id: min(end, until.position(catalog_id)) for catalog_id, end in ends.items()}
@@ -110,12 +109,9 @@ class CatalogEvents:
     def _described(
         self, known: Mapping[UUID, catalogs.CatalogRow], events: list[CatalogEvent]
     ) -> Iterator[CatalogEvent]:
-        allowed = {
-            row.id: AllowedLocations((row.storage_location, *row.allowed_locations, *self._shared))
-            for row in known.values()
-        }
+        storages = {row.id: self._storages.of(row).with_artifacts for row in known.values()}
         questions = {
-            index: CommittedTable(event.entry_id, event.metadata_location, allowed[event.catalog_id])
+            index: CommittedTable(event.entry_id, event.metadata_location, storages[event.catalog_id])
             for index, event in enumerate(events)
             if event.kind == "table" and event.wrote_metadata and event.metadata_location is not None
         }
@@ -144,10 +140,6 @@ def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
             result[catalog_id] = share
             limit -= share
     return result
-
-
-def _catalogs(conn: Connection) -> dict[UUID, catalogs.CatalogRow]:
-    return {row.id: row for account in accounts.list_all(conn) for row in catalogs.list_all(conn, account.id)}
 
 
 def _event(catalog: catalogs.CatalogRow, row: commit_log.CommitLogRow) -> CatalogEvent:

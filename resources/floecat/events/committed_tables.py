@@ -16,8 +16,8 @@ import msgspec
 
 from floecat.errors import FloecatError
 from floecat.events.table_description import TableDescription, describe
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.normalization import read_metadata_file
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import documents, tables
 from floecat.store.database.engine import Connection, Store
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class MetadataReader(Protocol):
     """Reads metadata files."""
 
-    def read(self, allowed: AllowedLocations, location: str, /) -> bytes:
+    def read(self, storage: CatalogStorage, location: str, /) -> bytes:
         """The JSON document at a location, decompressed; raises a `FloecatError` if it cannot."""
         ...
 
@@ -44,8 +44,8 @@ class CommittedTable(msgspec.Struct, frozen=True):
     entry_id: UUID
     metadata_location: str
     """What the commit wrote."""
-    allowed: AllowedLocations
-    """Where the catalog may read."""
+    storage: CatalogStorage
+    """Where its files are."""
 
 
 class CommittedTables:
@@ -102,7 +102,7 @@ class CommittedTables:
 
     def _from_file(self, commit: CommittedTable) -> Answer:
         location = commit.metadata_location
-        return _described(location, lambda: self._files.read(commit.allowed, location))
+        return _described(location, lambda: self._files.read(commit.storage, location))
 
 
 def _from_store(conn: Connection, commit: CommittedTable) -> Answer | None:

@@ -5,7 +5,7 @@ Loads are answered from the store and do not notice, but engines that read the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 from uuid import UUID
@@ -13,8 +13,9 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import FileMissingError
-from floecat.fileio.locations import AllowedLocations
-from floecat.store import catalogs, tables
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import tables
 from floecat.store.database.engine import Store
 
 __all__ = ["LostFile", "LostFiles", "MetadataFileLookup"]
@@ -25,7 +26,7 @@ _LOOKUPS = 16
 class MetadataFileLookup(Protocol):
     """Looks for metadata files."""
 
-    def check_exists(self, allowed: AllowedLocations, location: str, /) -> None:
+    def check_exists(self, storage: CatalogStorage, location: str, /) -> None:
         """Raises `FileMissingError` if there is no file."""
         ...
 
@@ -41,11 +42,10 @@ class LostFile(msgspec.Struct, frozen=True):
 class LostFiles:
     """Finds metadata files that are gone."""
 
-    def __init__(self, store: Store, files: MetadataFileLookup, shared_locations: Sequence[str] = ()) -> None:
-        """Takes the store, metadata files, and locations that every catalog may use beside its own."""
+    def __init__(self, store: Store, files: MetadataFileLookup, storages: CatalogStorages) -> None:
         self._store = store
         self._files = files
-        self._shared = tuple(shared_locations)
+        self._storages = storages
 
     def among(self, entry_ids: Iterable[UUID]) -> list[LostFile]:
         """The entries of these whose current metadata file is gone, in their order; unknown ids are left out.
@@ -72,14 +72,12 @@ class LostFiles:
             return tables.get(conn, entry_id)
 
     def _exists(self, row: tables.EntryRow) -> bool:
+        with self._store.read() as conn:
+            storage = self._storages.by_id(conn, row.catalog_id)
+        if storage is None:
+            return True  # the catalog was dropped, and the table with it
         try:
-            self._files.check_exists(self._allowed(row.catalog_id), row.metadata_location)
+            self._files.check_exists(storage.with_artifacts, row.metadata_location)
         except FileMissingError:
             return False
         return True
-
-    def _allowed(self, catalog_id: UUID) -> AllowedLocations:
-        with self._store.read() as conn:
-            catalog = catalogs.get(conn, catalog_id)
-        own = () if catalog is None else (catalog.storage_location, *catalog.allowed_locations)
-        return AllowedLocations((*own, *self._shared))

@@ -19,7 +19,11 @@ _BATCH: Final = 10_000
 
 
 def open_fileio(
-    options: ObjectStoreOptions | None = None, *, local_roots: Iterable[str] | None = None, fsync: bool = True
+    options: ObjectStoreOptions | None = None,
+    *,
+    local_roots: Iterable[str] | None = None,
+    fsync: bool = True,
+    counters: Counters | None = None,
 ) -> FileIO:
     """Opens the local disk and object storage. Nothing is sent before the first call.
 
@@ -28,17 +32,25 @@ def open_fileio(
         local_roots: folders that hold everything that may be touched on the local disk. None if callers check
             each location themselves.
         fsync: whether a written local file is on disk when `FileIO.write_new` returns.
+        counters: where calls are counted; by default in counters of its own.
     """
-    return StorageFileIO(options or ObjectStoreOptions(), local_roots=local_roots, fsync=fsync)
+    return StorageFileIO(
+        options or ObjectStoreOptions(), local_roots=local_roots, fsync=fsync, counters=counters
+    )
 
 
 class StorageFileIO:
     """`FileIO` that sends each call to the storage that the scheme of the location names."""
 
     def __init__(
-        self, options: ObjectStoreOptions, *, local_roots: Iterable[str] | None, fsync: bool
+        self,
+        options: ObjectStoreOptions,
+        *,
+        local_roots: Iterable[str] | None,
+        fsync: bool,
+        counters: Counters | None = None,
     ) -> None:
-        self.counters: Final = Counters()
+        self.counters: Final = counters or Counters()
         self._local = LocalFileIO(local_roots, fsync=fsync, counters=self.counters)
         self._objects = ObjectStoreFileIO(options, counters=self.counters)
 

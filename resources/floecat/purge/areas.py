@@ -18,14 +18,14 @@ from floecat.errors import (
     ForbiddenError,
     InvalidMetadataError,
 )
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations, Location
+from floecat.fileio.locations import Location
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.purge.reachable_files import MAX_FILE_BYTES
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState
 
 __all__ = ["Area", "AreaReader", "folder_area", "overlaps"]
@@ -69,18 +69,15 @@ class AreaReader:
     Safe to share between threads. What cannot be read, because it is gone, broken or refused, is left out: it
     leads nobody to a file.
 
-    Attributes:
-        allowed: what may be read; areas that are remembered depend on it.
+    What was left out may be allowed later: a reader is for the allowed locations of one time.
     """
 
-    def __init__(self, files: FileIO, allowed: AllowedLocations, *, cached_bytes: int) -> None:
-        """Takes storage, the locations outside of which nothing is read, and the memory for areas."""
-        self.allowed = allowed
-        self._files = files
+    def __init__(self, *, cached_bytes: int) -> None:
         self._known: LruCache[Area] = LruCache(cached_bytes)
 
     def area(
         self,
+        storage: CatalogStorage,
         location: str,
         metadata_location: str,
         load: Callable[[], TableMetadata | None],
@@ -89,6 +86,7 @@ class AreaReader:
         """The area of a table.
 
         Args:
+            storage: of its catalog; nothing outside its allowed locations is read.
             location: base location of the table.
             metadata_location: its metadata file.
             load: the metadata, `None` if nobody can read it; not called if the area is known.
@@ -105,38 +103,38 @@ class AreaReader:
         folders = _folders([metadata_location])
         if metadata is not None:
             with suppress(InvalidMetadataError):
-                folders |= self._named_area(metadata, None if state is None else state.id)
+                folders |= self._named_area(storage, metadata, None if state is None else state.id)
         home = _folders([f"{location.rstrip('/')}/_"])
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
         if state is not None:
             self._known.put(state, area, _weight(area))
         return area
 
-    def _named_area(self, metadata: TableMetadata, entry_id: UUID | None) -> Area:
+    def _named_area(self, storage: CatalogStorage, metadata: TableMetadata, entry_id: UUID | None) -> Area:
         lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
         manifests = {path for snapshot in metadata.snapshots for path in snapshot.manifests or ()}
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-            manifests.update(*pool.map(self._manifests, lists))
-            read = Area().union(*pool.map(partial(self._manifest_area, entry_id), manifests))
+            manifests.update(*pool.map(partial(self._manifests, storage), lists))
+            read = Area().union(*pool.map(partial(self._manifest_area, storage, entry_id), manifests))
         named = [entry.metadata_file for entry in metadata.metadata_log]
         named += [statistics.statistics_path for statistics in metadata.statistics]
         named += [statistics.statistics_path for statistics in metadata.partition_statistics]
         return read | _folders([*named, *lists, *manifests])
 
-    def _manifests(self, manifest_list: str) -> set[str]:
+    def _manifests(self, storage: CatalogStorage, manifest_list: str) -> set[str]:
         found: set[str] = set()
         with suppress(InvalidMetadataError):
-            for manifest in read_manifest_list(self._read(manifest_list), location=manifest_list):
+            for manifest in read_manifest_list(_read(storage, manifest_list), location=manifest_list):
                 found.add(manifest.manifest_path)
         return found
 
-    def _manifest_area(self, entry_id: UUID | None, manifest: str) -> Area:
+    def _manifest_area(self, storage: CatalogStorage, entry_id: UUID | None, manifest: str) -> Area:
         known = None if entry_id is None else self._known.get((entry_id, manifest))
         if known is not None:
             return known
         folders: set[str] = set()
         try:
-            for path in read_file_paths(self._read(manifest), location=manifest):
+            for path in read_file_paths(_read(storage, manifest), location=manifest):
                 folders.add(path.rpartition("/")[0] + "/_")
         except InvalidMetadataError:
             # what was read before the damage counts
@@ -146,12 +144,13 @@ class AreaReader:
             self._known.put((entry_id, manifest), area, _weight(area) + len(manifest))
         return area
 
-    def _read(self, location: str) -> bytes:
-        try:
-            self.allowed.check(location)
-            return self._files.read(location, max_bytes=MAX_FILE_BYTES)
-        except (FileMissingError, ForbiddenError, BadRequestError):
-            return b""
+
+def _read(storage: CatalogStorage, location: str) -> bytes:
+    try:
+        storage.allowed.check(location)
+        return storage.files(location).read(location, max_bytes=MAX_FILE_BYTES)
+    except (FileMissingError, ForbiddenError, BadRequestError):
+        return b""
 
 
 def _folders(files: Iterable[str]) -> Area:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.purge.location_set import LocationSet, is_plain_name
 from floecat.purge.reachable_files import FileKind, ReachableFile
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["Deletions", "PurgeCounts"]
 
@@ -40,8 +39,7 @@ class Deletions:
 
     def __init__(
         self,
-        files: FileIO,
-        allowed: AllowedLocations,
+        storage: CatalogStorage,
         kept: LocationSet,
         *,
         batch_size: int,
@@ -50,14 +48,12 @@ class Deletions:
         """Takes what to delete with and what to spare.
 
         Args:
-            files: storage.
-            allowed: nothing outside is ever deleted.
+            storage: of the catalog; nothing outside its allowed locations is ever deleted.
             kept: files that live tables need.
             batch_size: files in one call to storage.
             before_batch: called before each one; raises if the deletion must stop.
         """
-        self._files = files
-        self._allowed = allowed
+        self._storage = storage
         self._kept = kept
         self._batch_size = batch_size
         self._before_batch = before_batch
@@ -93,7 +89,7 @@ class Deletions:
 
     def _delete(self, batch: list[ReachableFile]) -> None:
         self._before_batch()
-        outcome = self._files.delete_many([file.location for file in batch])
+        outcome = self._storage.delete_many([file.location for file in batch])
         failed = {failure.location for failure in outcome.failures}
         self.counts.deleted += len(batch) - len(failed)
         self.counts.failed += len(failed)
@@ -121,7 +117,7 @@ class Deletions:
         if folder == self._allowed_folder and is_plain_name(name):
             return True
         try:
-            found = self._allowed.check(location)
+            found = self._storage.allowed.check(location)
         except (LocationNotAllowedError, BadRequestError):
             return False
         # on the local disk a name can be a link, so that every one is looked at

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from floecat.errors import LocationNotAllowedError
-from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.backoff import Backoff
 from floecat.jobs.kinds import JobKind
@@ -17,7 +15,7 @@ from floecat.jobs.running import RunningJob
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
-from floecat.store import catalogs
+from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.database.engine import Store
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
@@ -45,17 +43,17 @@ class PurgePayload(msgspec.Struct, frozen=True):
 class PurgeWork:
     """Works on purge jobs. Safe to share between threads."""
 
-    def __init__(self, store: Store, purger: Purger, shared_locations: Sequence[str] = ()) -> None:
+    def __init__(self, store: Store, storages: CatalogStorages, purger: Purger) -> None:
         """Puts the work together.
 
         Args:
             store: holds the catalogs.
+            storages: of the catalogs.
             purger: deletes files.
-            shared_locations: locations that every catalog may use beside its own.
         """
         self._store = store
         self._purger = purger
-        self._shared_locations = tuple(shared_locations)
+        self._storages = storages
 
     def __call__(self, job: RunningJob) -> str | None:
         """Deletes the files of the table.
@@ -66,19 +64,11 @@ class PurgeWork:
         """
         payload = msgspec.json.decode(job.row.payload, type=PurgePayload)
         with self._store.read() as conn:
-            catalog = catalogs.get(conn, job.row.catalog_id)
-        if catalog is None:
+            storage = self._storages.by_id(conn, job.row.catalog_id)
+        if storage is None:
             raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
-        allowed = AllowedLocations(
-            [
-                catalog.storage_location,
-                *catalog.allowed_locations,
-                *self._shared_locations,
-                *self._purger.locations(payload.format),
-            ]
-        )
         target = PurgeTarget(
-            payload.table_uuid, payload.metadata_location, allowed, job.attachment(), payload.format
+            payload.table_uuid, payload.metadata_location, storage, job.attachment(), payload.format
         )
         try:
             report = self._purger.purge(target, job.check)

@@ -8,26 +8,28 @@ dropped one, or that have its UUID, are read in full; without an overlap there i
 files of views are never among a table's files, whatever its metadata calls its own.
 
 What metadata names is read only inside the locations that some catalog may use: a document can name any file.
+Catalogs on different stores share no file, whatever their locations are.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from floecat.errors import FloecatError, InvalidMetadataError
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
-from floecat.store import accounts, catalogs, tables
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 from floecat.store.no_metadata import has_metadata
@@ -48,6 +50,7 @@ class LiveTable(NamedTuple):
     """A table of some catalog."""
 
     entry_id: UUID
+    catalog_id: UUID
     table_uuid: str
     location: str
     metadata_location: str
@@ -71,28 +74,33 @@ class LiveTables(Protocol):
         """The current metadata of a table, JSON; `None` if it is gone meanwhile."""
         ...
 
-    def view_metadata_locations(self) -> Iterator[str]:
-        """Yields the metadata file of every view."""
+    def view_metadata_locations(self) -> Iterator[tuple[UUID, str]]:
+        """Yields the catalog and the metadata file of every view."""
         ...
 
-    def allowed_locations(self) -> AllowedLocations:
-        """The locations that any of the catalogs may use, as of now."""
+    def storages(self) -> Mapping[UUID, CatalogStorage]:
+        """The storage of each catalog as of now, with locations of the others that mean the same files."""
         ...
 
 
 class StoredTables:
     """The tables of a store, read page by page."""
 
-    def __init__(self, store: Store, shared_locations: Sequence[str] = ()) -> None:
-        """Takes the store, and the locations that every catalog may use beside its own."""
+    def __init__(self, store: Store, storages: CatalogStorages) -> None:
         self._store = store
-        self._shared_locations = tuple(shared_locations)
+        self._storages = storages
 
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields the tables; one that is changed meanwhile comes as it was before or after."""
         for row in self._scan("table", _PAGE):
             yield LiveTable(
-                row.id, row.object_uuid, row.location, row.metadata_location, row.version, row.format
+                row.id,
+                row.catalog_id,
+                row.object_uuid,
+                row.location,
+                row.metadata_location,
+                row.version,
+                row.format,
             )
 
     def document(self, table: LiveTable) -> bytes | None:
@@ -101,19 +109,15 @@ class StoredTables:
             stored = tables.document(conn, table.entry_id)
         return None if stored is None else decompress(stored)
 
-    def view_metadata_locations(self) -> Iterator[str]:
+    def view_metadata_locations(self) -> Iterator[tuple[UUID, str]]:
         """See `LiveTables.view_metadata_locations`."""
         for row in self._scan("view", _VIEW_PAGE):
-            yield row.metadata_location
+            yield row.catalog_id, row.metadata_location
 
-    def allowed_locations(self) -> AllowedLocations:
-        """See `LiveTables.allowed_locations`."""
-        roots = list(self._shared_locations)
+    def storages(self) -> Mapping[UUID, CatalogStorage]:
+        """See `LiveTables.storages`."""
         with self._store.read() as conn:
-            for account in accounts.list_all(conn):
-                for catalog in catalogs.list_all(conn, account.id):
-                    roots += (catalog.storage_location, *catalog.allowed_locations)
-        return AllowedLocations(roots)
+            return self._storages.all_widened(conn)
 
     def _scan(self, kind: str, page: int) -> Iterator[tables.EntryRow]:
         after: UUID | None = None
@@ -131,7 +135,6 @@ class SharedFiles:
 
     def __init__(
         self,
-        files: FileIO,
         live: LiveTables,
         owned_folders: Mapping[str, Callable[[LiveTable], Sequence[str]]] = MappingProxyType({}),
         *,
@@ -140,23 +143,25 @@ class SharedFiles:
         """Takes what to look at.
 
         Args:
-            files: storage.
             live: the tables.
             owned_folders: by name of a format: the folders of a live table whose files are all needed, as its
                 metadata does not name them all. Formats that are left out have none.
             area_bytes: memory for the areas of tables.
         """
-        self._files = files
         self._owned_folders = owned_folders
         self._live = live
         self._area_bytes = area_bytes
-        self._areas = AreaReader(files, AllowedLocations(()), cached_bytes=area_bytes)
+        self._areas = AreaReader(cached_bytes=area_bytes)
+        self._read_from: Mapping[Hashable, tuple[Location, ...]] = {}
         self._lock = threading.Lock()
 
-    def collect(self, metadata_location: str, metadata: TableMetadata) -> LocationSet:
+    def collect(
+        self, storage: CatalogStorage, metadata_location: str, metadata: TableMetadata
+    ) -> LocationSet:
         """Every file that the dropped table could have in common with a live one.
 
         Args:
+            storage: of the catalog of the dropped table.
             metadata_location: root metadata file of the dropped table.
             metadata: what it says.
 
@@ -167,28 +172,37 @@ class SharedFiles:
             SharedFilesUnknownError: an overlapping live table cannot be read.
             StorageUnavailableError: storage fails.
         """
-        areas = self._current_areas()
-        area = areas.area(metadata.location, metadata_location, lambda: metadata)
+        storages = self._live.storages()
+        areas = self._current_areas(storages)
+        readable = storage.with_neighbours(storages.values())
+        area = areas.area(readable, metadata.location, metadata_location, lambda: metadata)
         kept = LocationSet()
         try:
-            for location in self._live.view_metadata_locations():
-                kept.add(location)
-            for table in self._neighbours(metadata.table_uuid, area, areas):
+            for catalog_id, location in self._live.view_metadata_locations():
+                if catalog_id not in storages or storage.shares(location, storages[catalog_id]):
+                    kept.add(location)
+            for table, its_storage in self._neighbours(storage, metadata.table_uuid, area, areas, storages):
                 for folder in self._owned(table):
-                    kept.add_folder(folder)
+                    if storage.shares(folder, its_storage):
+                        kept.add_folder(folder)
                 if has_metadata(table.metadata_location):
-                    self._add_files(kept, table, areas.allowed)
+                    self._add_files(kept, storage, table, its_storage)
         except BaseException:
             kept.close()
             raise
         return kept
 
     def collect_in(
-        self, table_uuid: str, folders: Sequence[str], shared_folder: Callable[[LiveTable], str | None]
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        folders: Sequence[str],
+        shared_folder: Callable[[LiveTable], str | None],
     ) -> LocationSet:
         """Every file in some folders that a live table needs.
 
         Args:
+            storage: of the catalog of the dropped table.
             table_uuid: of the dropped table, of another format than Iceberg.
             folders: where its files are.
             shared_folder: the one folder in which a live table has files in common with the dropped one; None
@@ -201,15 +215,16 @@ class SharedFiles:
             SharedFilesUnknownError: an overlapping live table cannot be read.
             StorageUnavailableError: storage fails.
         """
-        areas = self._current_areas()
+        storages = self._live.storages()
+        areas, area = self._current_areas(storages), folder_area(folders)
         kept = LocationSet()
         try:
-            for table in self._neighbours(table_uuid, folder_area(folders), areas):
+            for table, its_storage in self._neighbours(storage, table_uuid, area, areas, storages):
                 folder = shared_folder(table)
-                if folder is not None:
+                if folder is None:
+                    self._add_files(kept, storage, table, its_storage)
+                elif storage.shares(folder, its_storage):
                     kept.add_folder(folder)
-                else:
-                    self._add_files(kept, table, areas.allowed)
         except BaseException:
             kept.close()
             raise
@@ -219,37 +234,59 @@ class SharedFiles:
         owned = self._owned_folders.get(table.format)
         return () if owned is None else owned(table)
 
-    def _neighbours(self, table_uuid: str, area: Area, areas: AreaReader) -> Iterator[LiveTable]:
+    def _neighbours(
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        area: Area,
+        areas: AreaReader,
+        storages: Mapping[UUID, CatalogStorage],
+    ) -> Iterator[tuple[LiveTable, CatalogStorage]]:
+        """Live tables that may share a file with the dropped one, each with the storage of its catalog."""
+        common = {
+            catalog_id: Area(folder for folder in area if storage.shares(folder, other))
+            for catalog_id, other in storages.items()
+        }
         for table in self._live:
-            if table.table_uuid.lower() == table_uuid.lower() or overlaps(area, self._area(table, areas)):
-                yield table
+            if table.catalog_id not in storages:
+                raise _unknown(table)  # the catalog was created after the storages were read
+            here, its_storage = common[table.catalog_id], storages[table.catalog_id]
+            if area and not here:
+                continue  # on another store
+            is_twin = table.table_uuid.lower() == table_uuid.lower()
+            if is_twin or overlaps(here, self._area(table, its_storage, areas)):
+                yield table, its_storage
 
-    def _current_areas(self) -> AreaReader:
-        allowed = self._live.allowed_locations()
+    def _current_areas(self, storages: Mapping[UUID, CatalogStorage]) -> AreaReader:
+        read_from = {storage.access_key: storage.allowed.roots for storage in storages.values()}
         with self._lock:
             # what was left out before may be allowed now: areas of other roots are worth nothing
-            if allowed.roots != self._areas.allowed.roots:
-                self._areas = AreaReader(self._files, allowed, cached_bytes=self._area_bytes)
+            if read_from != self._read_from:
+                self._areas = AreaReader(cached_bytes=self._area_bytes)
+                self._read_from = read_from
             return self._areas
 
-    def _area(self, table: LiveTable, areas: AreaReader) -> Area:
+    def _area(self, table: LiveTable, storage: CatalogStorage, areas: AreaReader) -> Area:
         def load() -> TableMetadata | None:
             document = self._live.document(table)
             with suppress(InvalidMetadataError):
                 return None if document is None else TableMetadata.parse(document)
             return None
 
-        return areas.area(table.location, table.metadata_location, load, table.state)
+        return areas.area(storage, table.location, table.metadata_location, load, table.state)
 
-    def _add_files(self, kept: LocationSet, table: LiveTable, allowed: AllowedLocations) -> None:
+    def _add_files(
+        self, kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
+    ) -> None:
         document = self._live.document(table)
         if document is None:
             return
         try:
             metadata = TableMetadata.parse(document)
-            reachable = ReachableFiles(self._files, table.metadata_location, metadata, allowed)
+            reachable = ReachableFiles(its_storage, table.metadata_location, metadata)
             for file in reachable:
-                kept.add(file.location)
+                if storage.shares(file.location, its_storage):
+                    kept.add(file.location)
         except InvalidMetadataError as error:
             raise _unknown(table) from error
         # a manifest that is gone leads nobody to a file, so a neighbour that lost one does not stop a purge

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import FileMissingError
-from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.purge.deletions import Deletions, PurgeCounts
@@ -27,7 +26,6 @@ class Purger:
 
     def __init__(
         self,
-        files: FileIO,
         metadata_files: MetadataFiles,
         shared: SharedFiles,
         *,
@@ -37,13 +35,11 @@ class Purger:
         """Puts a purger together.
 
         Args:
-            files: storage.
             metadata_files: reads metadata files.
             shared: finds what live tables need.
             batch_size: files in one call to storage.
             others: purge tables of other formats than Iceberg, by name of the format.
         """
-        self._files = files
         self._metadata_files = metadata_files
         self._shared = shared
         self._batch_size = batch_size
@@ -80,13 +76,9 @@ class Purger:
             return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
         return self._delete(target, metadata, before_batch)
 
-    def locations(self, format: str) -> Sequence[str]:
-        """Where files of tables of a format may be, beside the locations of their catalog."""
-        return self._others[format].locations if format in self._others else ()
-
     def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:
-            return read_metadata_file(self._metadata_files.read(target.allowed, target.metadata_location))
+            return read_metadata_file(self._metadata_files.read(target.storage, target.metadata_location))
         except FileMissingError:
             # lost, or deleted by a run that could not say so any more: that one has left nothing to find
             return None if target.document is None else TableMetadata.parse(decompress(target.document))
@@ -94,11 +86,10 @@ class Purger:
     def _delete(
         self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]
     ) -> PurgeReport:
-        reachable = ReachableFiles(self._files, target.metadata_location, metadata, target.allowed)
-        with self._shared.collect(target.metadata_location, metadata) as kept:
+        reachable = ReachableFiles(target.storage, target.metadata_location, metadata)
+        with self._shared.collect(target.storage, target.metadata_location, metadata) as kept:
             deletions = Deletions(
-                self._files,
-                target.allowed,
+                target.storage,
                 kept,
                 batch_size=self._batch_size,
                 before_batch=before_batch,

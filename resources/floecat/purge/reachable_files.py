@@ -20,13 +20,12 @@ from floecat.errors import (
     LocationNotAllowedError,
     PayloadTooLargeError,
 )
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.location_set import LocationSet
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["MAX_FILE_BYTES", "FileKind", "ReachableFile", "ReachableFiles", "Unreadable"]
 
@@ -79,23 +78,15 @@ class ReachableFiles:
         unreadable: those that are there and cannot be read.
     """
 
-    def __init__(
-        self,
-        files: FileIO,
-        metadata_location: str,
-        metadata: TableMetadata,
-        allowed: AllowedLocations,
-    ) -> None:
+    def __init__(self, storage: CatalogStorage, metadata_location: str, metadata: TableMetadata) -> None:
         """Takes what to walk.
 
         Args:
-            files: storage.
+            storage: of the catalog; nothing outside its allowed locations is read.
             metadata_location: where the document was read from.
             metadata: the document.
-            allowed: nothing outside is read.
         """
-        self._files = files
-        self._allowed = allowed
+        self._storage = storage
         self._root = metadata_location
         self._metadata = metadata
         self.missing: list[str] = []
@@ -164,8 +155,8 @@ class ReachableFiles:
 
     def _read(self, location: str, kind: FileKind) -> bytes | None:
         try:
-            self._allowed.check(location)
-            return self._files.read(location, max_bytes=MAX_FILE_BYTES)
+            self._storage.allowed.check(location)
+            return self._storage.files(location).read(location, max_bytes=MAX_FILE_BYTES)
         except FileMissingError:
             self.missing.append(location)
         except (PayloadTooLargeError, ForbiddenError) as error:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
 from floecat.errors import FloecatError
-from floecat.fileio.locations import AllowedLocations
 from floecat.purge.deletions import PurgeCounts
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["FormatPurge", "PurgeIncompleteError", "PurgeReport", "PurgeTarget"]
 
 
 class PurgeTarget(msgspec.Struct, frozen=True):
-    """A table whose files are to go. Holds no credentials: storage is asked for with those of the process."""
+    """A table whose files are to go."""
 
     table_uuid: str
     metadata_location: str
-    allowed: AllowedLocations
+    storage: CatalogStorage
     document: bytes | None = None
     """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
     format: str = "iceberg"
@@ -35,13 +35,7 @@ class PurgeReport(msgspec.Struct, frozen=True):
 
 
 class FormatPurge(Protocol):
-    """Purges tables of a format other than Iceberg.
-
-    Attributes:
-        locations: where files of such tables may be, beside the locations of their catalog.
-    """
-
-    locations: Sequence[str]
+    """Purges tables of a format other than Iceberg."""
 
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
         """Deletes the files that were made for the table here; see `Purger.purge`."""

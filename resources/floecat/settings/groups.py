@@ -23,6 +23,7 @@ from floecat.settings.kinds import (
     text,
     text_list,
 )
+from floecat.settings.named_groups import named_groups
 
 __all__ = [
     "AwsSettings",
@@ -269,6 +270,11 @@ class StorageSettings(Group, frozen=True, kw_only=True):
 
     aws: AwsSettings = AwsSettings()
     """S3."""
+
+    catalogs: Annotated[Mapping[str, AwsSettings], named_groups(AwsSettings)] = {}
+    """S3 of single catalogs in place of `floecat.storage.aws`, by the name of the catalog, or by
+    `<account id>/<name>` outside the default account: nothing of `floecat.storage.aws` is added to it.
+    Catalogs share files only where the endpoint is the same, so give one service one endpoint."""
 
     connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
     """How long a connection may take."""

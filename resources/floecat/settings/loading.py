@@ -153,6 +153,8 @@ def _build(given: Mapping[str, _Given], problems: list[str]) -> Settings:
             continue
         try:
             values[field.path] = _read(field, item)
+        except SettingsError as error:
+            problems.append(f"{field.key}.{error.message} ({item.source})")
         except (ValueError, TypeError, KeyError):
             problems.append(_ill_typed(field, item))
     return _replace(Settings(), (), values)

@@ -19,7 +19,7 @@ from floecat.store.database.json_columns import (
 from floecat.store.database.storable_names import can_exist
 from floecat.store.schema import catalogs as _catalogs
 
-__all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "next_commit_versions"]
+__all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "list_all_accounts", "next_commit_versions"]
 
 _SELECT: Final = sa.select(
     _catalogs.c.id,
@@ -38,6 +38,7 @@ _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
 )
 _LIST: Final = _SELECT.where(_catalogs.c.account_id == sa.bindparam("account_id")).order_by(_catalogs.c.name)
+_LIST_ALL_ACCOUNTS: Final = _SELECT.order_by(_catalogs.c.id)
 _NUMBER: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
@@ -93,6 +94,11 @@ def by_name(conn: Connection, account_id: UUID, name: str) -> CatalogRow | None:
 def list_all(conn: Connection, account_id: UUID) -> list[CatalogRow]:
     """All catalogs of an account, ordered by name."""
     return [_record(row) for row in conn.all(_LIST, {"account_id": account_id})]
+
+
+def list_all_accounts(conn: Connection) -> list[CatalogRow]:
+    """All catalogs of all accounts, ordered by id."""
+    return [_record(row) for row in conn.all(_LIST_ALL_ACCOUNTS, {})]
 
 
 def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> int:

@@ -26,6 +26,7 @@ __all__ = [
     "Lease",
     "attachment",
     "cancel",
+    "catalogs_with_open_job",
     "claim",
     "count_by_state",
     "delete_finished",
@@ -33,7 +34,6 @@ __all__ = [
     "finish",
     "get",
     "insert",
-    "is_open_for_subject_or_resource",
     "list_all",
     "put_back",
     "renew",
@@ -53,14 +53,14 @@ _OPEN: Final = _jobs.c.finished_at_ms.is_(None)
 _INSERT: Final = sa.insert(_jobs)
 _GET: Final = sa.select(*_COLUMNS).where(_jobs.c.id == sa.bindparam("id"))
 _ATTACHMENT: Final = sa.select(_jobs.c.attachment).where(_jobs.c.id == sa.bindparam("id"))
-_IS_OPEN_FOR: Final = (
-    sa.select(_jobs.c.id)
+_WITH_OPEN: Final = (
+    sa.select(_jobs.c.catalog_id)
+    .distinct()
     .where(
         _OPEN,
         _jobs.c.kind == sa.bindparam("kind"),
         sa.or_(_jobs.c.subject == sa.bindparam("subject"), _jobs.c.resource == sa.bindparam("resource")),
     )
-    .limit(1)
 )
 # SQLite leaves SKIP LOCKED out, and does not need it: its transactions take turns. A subquery in place of the
 # common table expression might run once for every row, and lock more jobs than it should.
@@ -297,10 +297,10 @@ def attachment(conn: Connection, job_id: UUID) -> bytes | None:
     return None if row is None else row[0]
 
 
-def is_open_for_subject_or_resource(conn: Connection, kind: str, subject: str, resource: str) -> bool:
-    """Whether a job of a kind is open, in any catalog, that is about a subject or works on a resource."""
+def catalogs_with_open_job(conn: Connection, kind: str, subject: str, resource: str) -> list[UUID]:
+    """Ids of the catalogs in which a job of a kind is open that is about a subject or works on a resource."""
     parameters = {"kind": kind, "subject": subject, "resource": resource}
-    return conn.first(_IS_OPEN_FOR, parameters) is not None
+    return [row[0] for row in conn.all(_WITH_OPEN, parameters)]
 
 
 def list_all(

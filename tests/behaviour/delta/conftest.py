@@ -80,7 +80,7 @@ class Lake:
         with self.kernel.store.read() as conn:
             entry = tables.find(conn, self.call.catalog.id, identifier)
         assert entry is not None
-        return CompatTable(entry, identifier, self.call.catalog.allowed, "tester")
+        return CompatTable(entry, identifier, self.call.catalog.storage, "tester")
 
     def materialise(self, identifier: TableIdentifier) -> bool:
         """What the pipeline does."""

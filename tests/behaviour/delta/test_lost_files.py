@@ -299,9 +299,7 @@ def test_what_cannot_be_rebuilt_is_not_answered(lake, writer):
 
 def test_what_is_too_much_for_a_load_is_left_to_the_pipeline(open_lake, writer, tmp_path):
     lake = open_lake(max_files_in_request=0, wait="PT0.2S")
-    pipeline = DeltaPipeline(
-        lake.kernel.store, lake.kernel.files, lake.kernel.compat, shared_locations=[tmp_path.as_uri()]
-    )
+    pipeline = DeltaPipeline(lake.kernel.store, lake.kernel.storages, lake.kernel.compat)
     table = lake.register(writer.folder)
     [unread] = pipeline.look(None, limit=10).pending
     lake.materialise(table)

@@ -257,14 +257,14 @@ def test_open_jobs_are_found_by_subject_and_by_resource(store: Store, catalog: C
     (job,) = add_jobs(store, catalog, 1)
 
     def is_open() -> tuple[bool, ...]:
-        look = jobs.is_open_for_subject_or_resource
+        searches = (
+            (KIND, job.subject, "elsewhere"),
+            (KIND, "other", job.resource),
+            (KIND, "other", "elsewhere"),
+            ("scan", job.subject, job.resource),
+        )
         with store.read() as conn:
-            return (
-                look(conn, KIND, job.subject, "elsewhere"),
-                look(conn, KIND, "other", job.resource),
-                look(conn, KIND, "other", "elsewhere"),
-                look(conn, "scan", job.subject, job.resource),
-            )
+            return tuple(jobs.catalogs_with_open_job(conn, *search) == [catalog.id] for search in searches)
 
     assert is_open() == (True, True, False, False)
     row = claimed(store, "anna", NOW_MS)

@@ -12,32 +12,32 @@ OWN = ObjectStoreOptions(
 
 
 def test_properties_that_do_not_concern_storage_open_nothing() -> None:
-    assert RequestFiles(OWN, enabled=False).open({"owner": "me", "comment": "s3"}) is None
+    assert RequestFiles(enabled=False).open(OWN, {"owner": "me", "comment": "s3"}) is None
 
 
 def test_storage_properties_are_refused_when_turned_off() -> None:
     with pytest.raises(BadRequestError, match=r"floecat\.gateway\.register-storage-properties"):
-        RequestFiles(OWN, enabled=False).open({"s3.region": "eu-west-1"})
+        RequestFiles(enabled=False).open(OWN, {"s3.region": "eu-west-1"})
 
 
 def test_an_unknown_storage_property_is_named() -> None:
     with pytest.raises(BadRequestError, match=r"Unknown storage property: hadoop\.x"):
-        RequestFiles(OWN, enabled=True).open({"hadoop.x": "1", "s3.region": "r"})
+        RequestFiles(enabled=True).open(OWN, {"hadoop.x": "1", "s3.region": "r"})
 
 
 def test_an_endpoint_never_gets_the_keys_of_the_catalog() -> None:
     with pytest.raises(BadRequestError, match=r"s3\.endpoint needs s3\.access-key-id"):
-        RequestFiles(OWN, enabled=True).open({"s3.endpoint": "http://elsewhere:9000"})
+        RequestFiles(enabled=True).open(OWN, {"s3.endpoint": "http://elsewhere:9000"})
 
 
 def test_a_key_without_its_secret_takes_no_secret_from_the_catalog() -> None:
     with pytest.raises(BadRequestError):
-        RequestFiles(OWN, enabled=True).open({"s3.access-key-id": "theirs"})
+        RequestFiles(enabled=True).open(OWN, {"s3.access-key-id": "theirs"})
 
 
 def test_a_malformed_flag_is_refused() -> None:
     with pytest.raises(BadRequestError, match="must be true or false"):
-        RequestFiles(OWN, enabled=True).open({"s3.path-style-access": "perhaps"})
+        RequestFiles(enabled=True).open(OWN, {"s3.path-style-access": "perhaps"})
 
 
 def test_complete_access_opens_storage() -> None:
@@ -47,4 +47,4 @@ def test_complete_access_opens_storage() -> None:
         "s3.secret-access-key": "their-secret",
         "client.region": "eu-west-1",
     }
-    assert RequestFiles(OWN, enabled=True).open(given) is not None
+    assert RequestFiles(enabled=True).open(OWN, given) is not None

@@ -21,6 +21,7 @@ from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
 from floecat.store.documents import compress
 from floecat.store.no_metadata import no_metadata_location
 from tests.services.faults import FaultyFileIO
+from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles
 
 NAMES = (
@@ -56,7 +57,7 @@ class DeltaFiles:
 
     def target(self, allowed: AllowedLocations, **changes: Any) -> PurgeTarget:
         fields = {"document": compress(self.document()), "format": "delta"} | changes
-        return PurgeTarget(self.table_uuid, self.metadata_location, allowed, **fields)
+        return PurgeTarget(self.table_uuid, self.metadata_location, storage_at(allowed, self.files), **fields)
 
     def document(self) -> bytes:
         table = TableFiles(self.files, self.location, table_uuid=self.table_uuid)
@@ -81,10 +82,11 @@ def files() -> FaultyFileIO:
 
 @pytest.fixture
 def purger(files: FaultyFileIO, live: FakeLiveTables) -> Purger:
-    shared = SharedFiles(files, live, {"delta": owned_folders})
-    artifacts = ArtifactPurge(files, shared, batch_size=2)
-    metadata_files = MetadataFiles(files, max_bytes=1 << 20)
-    return Purger(files, metadata_files, shared, batch_size=2, others={"delta": artifacts})
+    live.files = files
+    shared = SharedFiles(live, {"delta": owned_folders})
+    artifacts = ArtifactPurge(shared, batch_size=2)
+    metadata_files = MetadataFiles(max_bytes=1 << 20)
+    return Purger(metadata_files, shared, batch_size=2, others={"delta": artifacts})
 
 
 @pytest.fixture
@@ -186,7 +188,9 @@ def test_artifacts_that_were_made_elsewhere_before_go_too(
     table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
 ) -> None:
     moved = no_metadata_location(f"{warehouse}/compat/1")
-    target = PurgeTarget(table.table_uuid, moved, allowed, compress(table.document()), "delta")
+    target = PurgeTarget(
+        table.table_uuid, moved, storage_at(allowed, table.files), compress(table.document()), "delta"
+    )
     purger.purge(target)
     assert table.left() == table.theirs
 
@@ -285,7 +289,9 @@ class TestNeighbours:
         row = TableFiles(files, inner.location)
         row.metadata_location = no_metadata_location(inner.folder)
         live.register(row, document=b"{}", format="delta")
-        purger.purge(PurgeTarget(dropped.table_uuid, dropped.metadata_location, allowed))
+        purger.purge(
+            PurgeTarget(dropped.table_uuid, dropped.metadata_location, storage_at(allowed, dropped.files))
+        )
         assert dropped.remaining() == []
         assert inner.left() == inner.theirs | inner.artifacts
 
@@ -305,6 +311,8 @@ class TestNeighbours:
         # as after CONVERT TO DELTA, or an import of its files
         dropped.append(f"{delta.location}/part-0.parquet")
         dropped.commit()
-        report = purger.purge(PurgeTarget(dropped.table_uuid, dropped.metadata_location, allowed))
+        report = purger.purge(
+            PurgeTarget(dropped.table_uuid, dropped.metadata_location, storage_at(allowed, dropped.files))
+        )
         assert report.counts.shared == 1
         assert delta.left() == delta.theirs | delta.artifacts

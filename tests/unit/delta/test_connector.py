@@ -14,9 +14,9 @@ from floecat.errors import (
     LocationNotAllowedError,
     StorageUnavailableError,
 )
-from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
 from tests.services.faults import FaultyFileIO
+from tests.storages import storage_at
 
 
 class Lake:
@@ -39,9 +39,9 @@ class Lake:
 
     def connector(self, path: str = "", allowed: str = "", **options: str) -> DeltaConnector:
         location = (self.root / path).as_uri()
-        roots = AllowedLocations([(self.root / allowed).as_uri()])
+        roots = [(self.root / allowed).as_uri()]
         named = {key.replace("_", "-"): value for key, value in options.items()}
-        return DeltaConnector(ConnectorSource(location, named, roots, self.files))
+        return DeltaConnector(ConnectorSource(location, named, storage_at(roots, self.files)))
 
     def search(
         self, path: str = "", allowed: str = "", **options: str
@@ -234,6 +234,6 @@ def test_a_search_ends_when_storage_is_away(lake: Lake) -> None:
     ],
 )
 def test_options_are_checked(lake: Lake, options: dict[str, str], message: str) -> None:
-    source = ConnectorSource(lake.root.as_uri(), options, AllowedLocations([]), lake.files)
+    source = ConnectorSource(lake.root.as_uri(), options, storage_at([], lake.files))
     with pytest.raises(BadRequestError, match=message):
         DeltaConnector(source)

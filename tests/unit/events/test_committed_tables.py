@@ -11,8 +11,9 @@ import pytest
 from floecat.errors import StorageUnavailableError
 from floecat.events.committed_tables import CommittedTable, CommittedTables
 from floecat.events.table_description import TableDescription
-from floecat.fileio.locations import AllowedLocations
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Store
+from tests.storages import storage_at
 
 DOCUMENT = (
     b'{"format-version":1,"table-uuid":"2b7d3a9e-0000-4000-8000-000000000001","location":"s3://lake/t",'
@@ -21,7 +22,7 @@ DOCUMENT = (
     b'"current-snapshot-id":5,"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"manifest-list":"s3://lake/t/m.avro",'
     b'"summary":{"operation":"append","total-records":"12"}}]}'
 )
-LAKE = AllowedLocations(["s3://lake"])
+LAKE = storage_at(["s3://lake"])
 
 
 class Storage:
@@ -30,8 +31,8 @@ class Storage:
     def __init__(self) -> None:
         self.let_go = threading.Event()
 
-    def read(self, allowed: AllowedLocations, location: str, /) -> bytes:
-        allowed.check(location)
+    def read(self, storage: CatalogStorage, location: str, /) -> bytes:
+        storage.allowed.check(location)
         match location.rsplit("/", 1)[-1]:
             case "ok":
                 return DOCUMENT

@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.live_tables import SharedFiles
 from floecat.purge.purger import Purger
-from tests.unit.purge.table_files import FakeLiveTables
+from tests.unit.purge.table_files import FakeLiveTables, new_purger
 
 
 @pytest.fixture
@@ -30,10 +28,10 @@ def allowed(warehouse: str) -> AllowedLocations:
 
 
 @pytest.fixture
-def live(warehouse: str) -> FakeLiveTables:
-    return FakeLiveTables(warehouse)
+def live(warehouse: str, files: FileIO) -> FakeLiveTables:
+    return FakeLiveTables(warehouse, files=files)
 
 
 @pytest.fixture
-def purger(files: FileIO, live: FakeLiveTables) -> Purger:
-    return Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=5)
+def purger(live: FakeLiveTables) -> Purger:
+    return new_purger(live)

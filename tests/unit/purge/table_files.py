@@ -8,13 +8,16 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.live_tables import LiveTable
+from floecat.purge.live_tables import LiveTable, SharedFiles
+from floecat.purge.purger import Purger
+from floecat.storage.catalog_storage import CatalogStorage
+from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 
 __all__ = ["FakeLiveTables", "TableFiles"]
@@ -146,13 +149,17 @@ class TableFiles:
 class FakeLiveTables:
     """Tables that a catalog would hold, and the metadata files of its views."""
 
-    def __init__(self, *roots: str) -> None:
+    def __init__(self, *roots: str, files: FileIO | None = None) -> None:
+        self.catalog_id = uuid.uuid4()
+        self.files = files
         self.rows: dict[LiveTable, bytes] = {}
         self.views: list[str] = []
         self.roots = list(roots)
 
     def register(self, table: TableFiles, *, document: bytes | None = None, **changes: Any) -> LiveTable:
-        row = LiveTable(uuid.uuid4(), table.table_uuid, table.location, table.metadata_location, 0)
+        row = LiveTable(
+            uuid.uuid4(), self.catalog_id, table.table_uuid, table.location, table.metadata_location, 0
+        )
         row = row._replace(**changes)
         self.rows[row] = table.document() if document is None else document
         return row
@@ -166,8 +173,13 @@ class FakeLiveTables:
     def document(self, table: LiveTable) -> bytes | None:
         return self.rows.get(table)
 
-    def view_metadata_locations(self) -> Iterator[str]:
-        return iter(self.views)
+    def view_metadata_locations(self) -> Iterator[tuple[uuid.UUID, str]]:
+        return iter([(self.catalog_id, view) for view in self.views])
 
-    def allowed_locations(self) -> AllowedLocations:
-        return AllowedLocations(self.roots)
+    def storages(self) -> Mapping[uuid.UUID, CatalogStorage]:
+        return {self.catalog_id: storage_at(self.roots, self.files)}
+
+
+def new_purger(live: FakeLiveTables, batch_size: int = 5) -> Purger:
+    """A purger that looks at these tables."""
+    return Purger(MetadataFiles(max_bytes=1 << 20), SharedFiles(live), batch_size=batch_size)

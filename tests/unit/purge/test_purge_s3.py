@@ -7,16 +7,14 @@ from typing import NamedTuple
 
 import pytest
 
-from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
-from floecat.purge.live_tables import SharedFiles
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeTarget
 from tests.services.s3 import S3Server
-from tests.unit.purge.table_files import FakeLiveTables, TableFiles
+from tests.storages import storage_at
+from tests.unit.purge.table_files import FakeLiveTables, TableFiles, new_purger
 
 pytestmark = pytest.mark.s3
 
@@ -45,10 +43,9 @@ def keys(server: S3Server, bucket: str) -> Iterator[str]:
         yield item["Key"]
 
 
-def new_purger(bucket: Bucket, live: FakeLiveTables) -> Purger:
-    live.roots = [f"s3://{bucket.name}"]
-    metadata_files = MetadataFiles(bucket.files, max_bytes=1 << 20)
-    return Purger(bucket.files, metadata_files, SharedFiles(bucket.files, live), batch_size=7)
+def purger_of(bucket: Bucket, live: FakeLiveTables) -> Purger:
+    live.roots, live.files = [f"s3://{bucket.name}"], bucket.files
+    return new_purger(live, batch_size=7)
 
 
 def test_a_table_of_mixed_schemes_goes_whole(
@@ -64,8 +61,8 @@ def test_a_table_of_mixed_schemes_goes_whole(
     neighbour.append()
     neighbour.commit()
     live.register(neighbour)
-    allowed = AllowedLocations([f"s3://{bucket.name}"])
-    report = new_purger(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed))
+    storage = storage_at([f"s3://{bucket.name}"], bucket.files)
+    report = purger_of(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, storage))
     assert report.counts.deleted == len(table.written)
     left = sorted(keys(s3_server, bucket.name))
     assert left == sorted(location.split("/", 3)[3] for location in neighbour.written)
@@ -82,7 +79,7 @@ def test_a_file_shared_under_another_scheme_stays(
     other.append(shared.replace("s3a:", "s3:"))
     other.commit()
     live.register(other)
-    allowed = AllowedLocations([f"s3://{bucket.name}/ns"])
-    new_purger(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed))
+    storage = storage_at([f"s3://{bucket.name}/ns"], bucket.files)
+    purger_of(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, storage))
     assert table.remaining() == [shared]
     assert other.remaining() == other.written

@@ -8,21 +8,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import InvalidMetadataError, LocationNotAllowedError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
+from floecat.purge.live_tables import SharedFilesUnknownError
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
 from floecat.store.documents import compress
+from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry
-from tests.unit.purge.table_files import FakeLiveTables, TableFiles
+from tests.unit.purge.table_files import FakeLiveTables, TableFiles, new_purger
 
 
 def target(table: TableFiles, allowed: AllowedLocations) -> PurgeTarget:
-    return PurgeTarget(table.table_uuid, table.metadata_location, allowed)
+    return PurgeTarget(table.table_uuid, table.metadata_location, storage_at(allowed, table.files))
 
 
 def full_table(files: FileIO, location: str) -> TableFiles:
@@ -179,7 +179,7 @@ def test_local_aliases_of_shared_files_count(
 ) -> None:
     os.symlink(tmp_path / "warehouse", tmp_path / "link")
     live.roots.append((tmp_path / "link").as_uri())
-    allowed = live.allowed_locations()
+    allowed = AllowedLocations(live.roots)
     table = TableFiles(files, f"{warehouse}/t")
     shared = table.write(table.path("data/a.parquet"))
     table.append(shared)
@@ -259,7 +259,7 @@ def test_the_document_is_held_to_the_same_rules(
     table.properties |= change
     document = compress(table.document())
     table_uuid = table.table_uuid if change else "00000000-0000-0000-0000-000000000000"
-    report = purger.purge(PurgeTarget(table_uuid, table.metadata_location, allowed, document))
+    report = purger.purge(PurgeTarget(table_uuid, table.metadata_location, storage_at(allowed), document))
     assert report.counts.deleted == 0
     assert table.remaining() == before
 
@@ -267,7 +267,7 @@ def test_the_document_is_held_to_the_same_rules(
 def test_a_root_that_is_there_counts_more_than_the_document(
     table: TableFiles, purger: Purger, allowed: AllowedLocations
 ) -> None:
-    purger.purge(PurgeTarget(table.table_uuid, table.metadata_location, allowed, b"broken"))
+    purger.purge(PurgeTarget(table.table_uuid, table.metadata_location, storage_at(allowed), b"broken"))
     assert table.remaining() == []
 
 
@@ -341,7 +341,8 @@ def test_nothing_is_read_outside_the_allowed_locations(
         table.append(manifest=outside[0])
         table.commit()
     live.register(tables[1], location=warehouse)
-    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=5)
+    live.files = files
+    purger = new_purger(live)
     purger.purge(target(tables[0], allowed))
     assert files.read_files
     assert not set(files.read_files) & set(outside)
@@ -359,8 +360,7 @@ def test_locations_that_were_allowed_meanwhile_are_read(
     other.append(shared)
     other.commit()
     live.register(other)
-    shared_files = SharedFiles(files, live)
-    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), shared_files, batch_size=5)
+    purger = new_purger(live)
     purger.purge(target(full_table(files, f"{warehouse}/zeroth"), allowed))
     live.roots.append(later)
     table = TableFiles(files, f"{warehouse}/first")
@@ -374,7 +374,7 @@ def test_metadata_of_another_table_deletes_nothing(
     table: TableFiles, purger: Purger, allowed: AllowedLocations
 ) -> None:
     before = table.remaining()
-    other = PurgeTarget("00000000-0000-0000-0000-000000000000", table.metadata_location, allowed)
+    other = PurgeTarget("00000000-0000-0000-0000-000000000000", table.metadata_location, storage_at(allowed))
     assert purger.purge(other).note == "the metadata file belongs to another table"
     assert table.remaining() == before
 
@@ -384,7 +384,7 @@ def test_a_broken_root_is_an_error(
 ) -> None:
     files.write_new(f"{warehouse}/t/root.metadata.json", b"{")
     with pytest.raises(InvalidMetadataError):
-        purger.purge(PurgeTarget("u", f"{warehouse}/t/root.metadata.json", allowed))
+        purger.purge(PurgeTarget("u", f"{warehouse}/t/root.metadata.json", storage_at(allowed)))
 
 
 def test_missing_manifests_do_not_stop_a_purge(
@@ -468,7 +468,8 @@ def test_a_second_run_finishes_what_a_crash_left(
 ) -> None:
     files = StoppingFileIO(fsync=False)
     table = full_table(files, f"{warehouse}/t")
-    purger = Purger(files, MetadataFiles(files, max_bytes=1 << 20), SharedFiles(files, live), batch_size=5)
+    live.files = files
+    purger = new_purger(live)
     files.dies_at = dies_at
     with pytest.raises(KeyboardInterrupt):
         purger.purge(target(table, allowed))
@@ -513,9 +514,8 @@ def test_batches_are_full(
     table = TableFiles(counting, f"{warehouse}/t")
     table.append(count=95)
     table.commit()
-    purger = Purger(
-        counting, MetadataFiles(counting, max_bytes=1 << 20), SharedFiles(counting, live), batch_size=30
-    )
+    live.files = counting
+    purger = new_purger(live, batch_size=30)
     purger.purge(target(table, allowed))
     assert batches[:3] == [30, 30, 30]
     assert sum(batches) == 98

@@ -7,17 +7,20 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.reachable_files import FileKind, ReachableFile, ReachableFiles
+from floecat.storage.catalog_storage import CatalogStorage
+from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry
 from tests.unit.purge.table_files import TableFiles
 
-EVERYWHERE = AllowedLocations(["file:///"])
+
+def everywhere(files: FileIO) -> CatalogStorage:
+    return storage_at(["file:///"], files)
 
 
 def walk(table: TableFiles) -> list[ReachableFile]:
-    return list(ReachableFiles(table.files, table.metadata_location, table.metadata(), EVERYWHERE))
+    return list(ReachableFiles(everywhere(table.files), table.metadata_location, table.metadata()))
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def test_version_1_snapshots_name_their_manifests(files: FileIO, warehouse: str)
         {"snapshot-id": 1, "timestamp-ms": 1, "manifests": [manifest], "summary": {"operation": "append"}}
     ]
     metadata = TableMetadata.parse(json.dumps(document).encode())
-    found = list(ReachableFiles(files, table.path("metadata/v1.json"), metadata, EVERYWHERE))
+    found = list(ReachableFiles(everywhere(files), table.path("metadata/v1.json"), metadata))
     assert [(file.location, file.kind) for file in found[:2]] == [
         (data, FileKind.DATA),
         (manifest, FileKind.MANIFEST),
@@ -103,7 +106,7 @@ def test_missing_manifests_and_lists_are_reported(table: TableFiles) -> None:
     manifest_list = table.snapshots[0]["manifest-list"]
     table.files.delete(manifest)
     table.files.delete(manifest_list)
-    reachable = ReachableFiles(table.files, table.metadata_location, table.metadata(), EVERYWHERE)
+    reachable = ReachableFiles(everywhere(table.files), table.metadata_location, table.metadata())
     found = [file.location for file in reachable]
     assert sorted(reachable.missing) == sorted([manifest, manifest_list])
     assert manifest not in found
@@ -117,7 +120,7 @@ def test_what_leads_to_an_unreadable_file_is_incomplete(files: FileIO, warehouse
     table.append(manifest=broken)
     table.append()
     table.commit()
-    reachable = ReachableFiles(files, table.metadata_location, table.metadata(), EVERYWHERE)
+    reachable = ReachableFiles(everywhere(files), table.metadata_location, table.metadata())
     incomplete = {file.location for file in reachable if not file.complete}
     # the second list names the broken manifest too, but the first one already leads to it
     assert incomplete == {broken, table.snapshots[0]["manifest-list"], table.metadata_location}
@@ -148,9 +151,7 @@ def test_nothing_outside_the_allowed_locations_is_read(files: FileIO, tmp_path: 
     foreign = outside.manifest(inside.write(inside.path("data/a.parquet")))
     inside.append(manifest=foreign)
     inside.commit()
-    reachable = ReachableFiles(
-        files, inside.metadata_location, inside.metadata(), AllowedLocations([warehouse])
-    )
+    reachable = ReachableFiles(storage_at([warehouse], files), inside.metadata_location, inside.metadata())
     assert inside.path("data/a.parquet") not in [file.location for file in reachable]
     assert reachable.unreachable == [foreign]
 
@@ -160,4 +161,4 @@ def test_a_broken_document_raises(files: FileIO, warehouse: str) -> None:
     document = json.loads(table.document()) | {"snapshots": [{"snapshot-id": "one"}]}
     metadata = TableMetadata.parse(json.dumps(document).encode())
     with pytest.raises(InvalidMetadataError):
-        list(ReachableFiles(files, table.path("m.json"), metadata, EVERYWHERE))
+        list(ReachableFiles(everywhere(files), table.path("m.json"), metadata))

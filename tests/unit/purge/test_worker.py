@@ -26,6 +26,7 @@ from floecat.store import accounts, catalogs, jobs, namespaces, tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
 from floecat.store.jobs import JobRow
+from tests.storages import storages_at
 from tests.unit.purge.table_files import TableFiles
 
 NOW_MS = 1_700_000_000_000
@@ -130,15 +131,12 @@ def clock() -> SetClock:
 def new_kind(
     store: Store, files: FileIO | None = None, *, max_attempts: int = 3, lease_ms: int = LEASE_MS
 ) -> JobKind:
-    files = files or LocalFileIO(fsync=False)
+    storages = storages_at(files)
     purger = Purger(
-        files,
-        MetadataFiles(files, max_bytes=1 << 20),
-        SharedFiles(files, StoredTables(store)),
-        batch_size=5,
+        MetadataFiles(max_bytes=1 << 20), SharedFiles(StoredTables(store, storages)), batch_size=5
     )
     kind = purge_kind(
-        PurgeWork(store, purger), lease_ms=lease_ms, max_attempts=max_attempts, retention_ms=1000
+        PurgeWork(store, storages, purger), lease_ms=lease_ms, max_attempts=max_attempts, retention_ms=1000
     )
     backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
     return msgspec.structs.replace(kind, backoff=backoff)
@@ -243,7 +241,7 @@ def test_every_page_of_tables_is_looked_at(
     catalog: Catalog, files: FileIO, store: Store, warehouse: str
 ) -> None:
     rows = [catalog.register(new_table(files, f"{warehouse}/t{n}", 1), f"t{n}") for n in range(120)]
-    live = StoredTables(store)
+    live = StoredTables(store, storages_at())
     assert [table.entry_id for table in live] == [row.id for row in rows]
     first = next(iter(live))
     catalog.drop(rows[0])
@@ -256,9 +254,9 @@ def test_views_of_all_catalogs_are_looked_at(
     for number, owner in enumerate((catalog, Catalog(store, warehouse))):
         owner.register(new_table(files, f"{warehouse}/t{number}", 1), "t")
         owner.register(new_table(files, f"{warehouse}/v{number}", 1), "v", kind="view")
-    live = StoredTables(store)
+    live = StoredTables(store, storages_at())
     assert [table.location for table in live] == [f"{warehouse}/t0", f"{warehouse}/t1"]
-    found = list(live.view_metadata_locations())
+    found = [location for _, location in live.view_metadata_locations()]
     assert [location.rpartition("/metadata/")[0] for location in found] == [
         f"{warehouse}/v0",
         f"{warehouse}/v1",
@@ -266,12 +264,12 @@ def test_views_of_all_catalogs_are_looked_at(
 
 
 def test_the_locations_of_all_catalogs_are_allowed(store: Store, tmp_path: Path) -> None:
-    live = StoredTables(store, ["s3://shared"])
-    assert [str(root) for root in live.allowed_locations().roots] == ["s3://shared"]
+    live = StoredTables(store, storages_at(shared_locations=["s3://shared"]))
+    assert live.storages() == {}
     places = [(tmp_path / name).as_uri() for name in ("a", "b")]
-    for place in places:
-        Catalog(store, place, f"{place}-more")
-    allowed = live.allowed_locations()
+    ids = [Catalog(store, place, f"{place}-more").id for place in places]
+    assert set(live.storages()) == set(ids)
+    allowed = live.storages()[ids[0]].allowed
     for location in ("s3://shared/x", *(f"{place}{end}" for place in places for end in ("/x", "-more/x"))):
         allowed.check(location)
     with pytest.raises(LocationNotAllowedError):

@@ -66,6 +66,12 @@ class ArtifactFiles:
         view.owner = owner
         return view
 
+    def at(self, files: FileIO) -> ArtifactFiles:
+        """Those in another storage, as `of` gives those of a table."""
+        view = copy(self)
+        view._files = files
+        return view
+
     def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> bytes:
         """Writes an artifact, or finds that it is there already.
 

@@ -9,8 +9,10 @@ import msgspec
 from floecat.delta.log.damage import LogFault
 from floecat.delta.protocol.actions import Metadata, Protocol
 from floecat.delta.translation.column_ids import FieldIds
+from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryRow
 
 __all__ = ["CompatTable", "DeltaState"]
@@ -24,14 +26,24 @@ class CompatTable(msgspec.Struct, frozen=True):
     Attributes:
         row: its entry.
         identifier: its name.
-        allowed: where its catalog may read and write.
+        storage: of its catalog, with the locations of artifacts.
         principal: on whose behalf it is looked at, for the commit log.
     """
 
     row: EntryRow
     identifier: TableIdentifier
-    allowed: AllowedLocations
+    storage: CatalogStorage
     principal: str
+
+    @property
+    def allowed(self) -> AllowedLocations:
+        """Where its catalog and the engine may read and write."""
+        return self.storage.allowed
+
+    @property
+    def files(self) -> FileIO:
+        """The storage that holds the table."""
+        return self.storage.files(self.row.location)
 
 
 _TRANSLATION = 1

@@ -19,12 +19,11 @@ import msgspec
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
 from floecat.errors import FloecatError, NoSuchTableError
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, connectors, snapshots, tables
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import catalogs, connectors, snapshots, tables
 from floecat.store.catalogs import CatalogRow
-from floecat.store.database.engine import Connection, Store
+from floecat.store.database.engine import Store
 from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
@@ -142,28 +141,23 @@ class DeltaPipeline:
     def __init__(
         self,
         store: Store,
-        files: FileIO,
+        storages: CatalogStorages,
         worker: TableWorker,
         *,
-        shared_locations: Sequence[str] = (),
-        compat_location: str | None = None,
         time_budget_s: float = 30.0,
     ) -> None:
         """Takes its company.
 
         Args:
             store: holds the tables.
-            files: reads logs.
+            storages: of the catalogs.
             worker: does the work.
-            shared_locations: locations that every catalog may use beside its own.
-            compat_location: where artifacts go that do not lie beside their table.
             time_budget_s: how long one call of `look` waits for storage in all.
         """
         self._time_budget_s = time_budget_s
         self._store = store
-        self._files = files
+        self._storages = storages
         self._worker = worker
-        self._shared = (*shared_locations, *([compat_location] if compat_location else []))
 
     def tables(self) -> Iterator[DeltaTable]:
         """Every Delta table, in their order.
@@ -281,7 +275,7 @@ class DeltaPipeline:
         from floecat.delta.refresh.verification import count_table
 
         table, _ = self._table(entry_id)
-        return count_table(self._store, self._files, table)
+        return count_table(self._store, table.files, table)
 
     def _look_at(
         self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]]
@@ -325,7 +319,8 @@ class DeltaPipeline:
             known = delta_tables.get(conn, table.entry_id)
         if known is None:
             return None
-        log = DeltaLog(self._files, self._allowed(catalog), known.location)
+        storage = self._storages.of(catalog).with_artifacts
+        log = DeltaLog(storage.files(known.location), storage.allowed, known.location)
         listing = log.listing(after=None if known.version is None else known.version - 1)
         reason = _reason(known, listing.latest, listing.fingerprint_of)
         if reason == "replaced" and listing.after is not None:
@@ -346,7 +341,7 @@ class DeltaPipeline:
     def _page(self, after: TablePosition | None, limit: int) -> list[tuple[CatalogRow, NamedDeltaTable]]:
         page: list[tuple[CatalogRow, NamedDeltaTable]] = []
         with self._store.read() as conn:
-            for catalog in _catalogs(conn):
+            for catalog in catalogs.list_all_accounts(conn):
                 if after is not None and catalog.id < after.catalog_id:
                     continue
                 last = after.entry_id if after is not None and catalog.id == after.catalog_id else None
@@ -368,10 +363,8 @@ class DeltaPipeline:
         if row is None or catalog is None or found is None:
             raise _no_such_table(entry_id)
         identifier = TableIdentifier(found.namespace, found.name)
-        return CompatTable(row, identifier, self._allowed(catalog), _PRINCIPAL), _name(catalog, found)
-
-    def _allowed(self, catalog: CatalogRow) -> AllowedLocations:
-        return AllowedLocations((catalog.storage_location, *catalog.allowed_locations, *self._shared))
+        storage = self._storages.of(catalog).with_artifacts
+        return CompatTable(row, identifier, storage, _PRINCIPAL), _name(catalog, found)
 
 
 def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], str | None]) -> str | None:
@@ -386,11 +379,6 @@ def _state(version: int, fingerprint: str | None, generation: int, reason: str) 
     # artifacts may be missing after a run that made this very version
     digest = blake2b(f"{fingerprint}|{generation}|{reason}".encode(), digest_size=6).hexdigest()
     return f"{version}-{digest}"
-
-
-def _catalogs(conn: Connection) -> list[CatalogRow]:
-    rows = [row for account in accounts.list_all(conn) for row in catalogs.list_all(conn, account.id)]
-    return sorted(rows, key=lambda row: row.id)
 
 
 def _name(catalog: CatalogRow, table: NamedDeltaTable) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -85,14 +86,12 @@ class DeltaCompat:
         self,
         store: Store,
         transactions: ConfirmedTransactions,
-        files: FileIO,
         clock: Clock,
         settings: DeltaCompatSettings,
         memory: MemoryBudget,
     ) -> None:
         self._store = store
         self._transactions = transactions
-        self._files = files
         self._clock = clock
         self._settings = settings
         self._memory = memory
@@ -102,7 +101,8 @@ class DeltaCompat:
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
-        self._damaged = DamagedFiles()
+        # by storage: logs of two stores may have the same location
+        self._damaged: defaultdict[FileIO, DamagedFiles] = defaultdict(DamagedFiles)
 
     def due(self, row: EntryRow) -> bool:
         """Whether a load has to call `refresh` before it answers an entry."""
@@ -188,7 +188,7 @@ class DeltaCompat:
         from floecat.delta.refresh.publication import StaleTableError
         from floecat.delta.refresh.refresher import Backfill
 
-        refresher, work, more = self._refresher(run_chunks), Backfill(), True
+        refresher, work, more = self._refresher(table, run_chunks), Backfill(), True
         try:
             while more:
                 try:
@@ -208,7 +208,7 @@ class DeltaCompat:
         Returns:
             Whether some were.
         """
-        is_missing = self._refresher().has_missing_artifacts(table)
+        is_missing = self._refresher(table).has_missing_artifacts(table)
         if is_missing:
             self.materialise(table, lambda _done, _all: None)
         return is_missing
@@ -217,7 +217,8 @@ class DeltaCompat:
         """What builds the chunks of a table on threads of this process."""
         from floecat.delta.artifacts.local_chunks import local_chunks
 
-        return local_chunks(self._files, self._artifact_files().of(table.row.id), table.allowed)
+        artifacts = self._artifact_files(table.files)
+        return local_chunks(table.files, artifacts.of(table.row.id), table.allowed)
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
@@ -228,7 +229,7 @@ class DeltaCompat:
     def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
         """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
         try:
-            entry = self._refresher().current_entry(table)
+            entry = self._refresher(table).current_entry(table)
             if entry is None:
                 self._threads.submit(self._work, table, look, started)
                 return
@@ -249,7 +250,7 @@ class DeltaCompat:
         from floecat.delta.refresh.publication import StaleTableError
         from floecat.delta.refresh.version_builder import TooLargeError
 
-        refresher, wait_s = self._refresher(), self._settings.wait.ms / 1000
+        refresher, wait_s = self._refresher(table), self._settings.wait.ms / 1000
         try:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
         except StaleTableError:
@@ -342,29 +343,29 @@ class DeltaCompat:
         )
         return problem
 
-    def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
+    def _refresher(self, table: CompatTable, run_chunks: ChunkRunner | None = None) -> Refresher:
         from floecat.delta.refresh.refresher import Refresher
 
-        artifacts = self._artifact_files()
+        artifacts, damaged = self._artifact_files(table.files), self._damaged[table.files]
         return Refresher(
             self._store,
             self._transactions,
-            self._files,
+            table.files,
             self._clock,
             self._settings,
             artifacts,
             lambda table: run_chunks or self.local_chunks(table),
-            self._damaged,
+            damaged,
         )
 
-    def _artifact_files(self) -> ArtifactFiles:
+    def _artifact_files(self, files: FileIO) -> ArtifactFiles:
         from floecat.delta.artifacts.artifact_files import ArtifactFiles
 
         with self._lock:
             if self._artifacts is None:
                 prepare_struct_types()
-                self._artifacts = ArtifactFiles(self._files, self._memory)
-            return self._artifacts
+                self._artifacts = ArtifactFiles(files, self._memory)
+            return self._artifacts.at(files)
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

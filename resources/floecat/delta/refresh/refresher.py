@@ -458,7 +458,7 @@ class Refresher:
             delta = delta_tables.get(conn, table.row.id)
         if row is None or delta is None:
             raise NoSuchTableError(f"Table does not exist: {table.identifier}")
-        table = CompatTable(row, table.identifier, table.allowed, table.principal)
+        table = CompatTable(row, table.identifier, table.storage, table.principal)
         if delta.version is None or delta.state is None:
             return _Known(table, delta, None, None, delta.generation)
         state = DeltaState.decode(

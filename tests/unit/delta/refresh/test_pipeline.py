@@ -40,9 +40,8 @@ class Worker:
 def open_pipeline(lake: Lake, worker: Any = None, **options: Any) -> DeltaPipeline:
     return DeltaPipeline(
         lake.kernel.store,
-        lake.kernel.files,
+        lake.kernel.storages,
         worker or lake.kernel.compat,
-        shared_locations=lake.kernel.settings.storage.allowed_locations,
         **options,
     )
 

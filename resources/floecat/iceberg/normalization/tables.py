@@ -24,6 +24,7 @@ from floecat.iceberg.normalization.definitions import (
     normalize_spec,
     numbered,
 )
+from floecat.iceberg.normalization.properties import normalize_properties
 from floecat.iceberg.normalization.snapshots import normalize_snapshots
 from floecat.iceberg.normalization.values import (
     Rewrite,
@@ -143,7 +144,7 @@ _TABLE: Mapping[str, Rewrite] = {
     "partition-spec": lambda raw: numbered(each(normalize_partition_field)(raw)),
     "partition-specs": each(normalize_spec),
     "sort-orders": each(normalize_sort_order),
-    "properties": each_value(text),
+    "properties": normalize_properties,
     "encryption-keys": each(_key),
     "refs": each_value(_ref),
     "snapshots": keep,

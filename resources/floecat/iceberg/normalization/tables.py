@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -46,7 +47,6 @@ from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_js
 
 __all__ = ["normalize_table", "read_foreign_table", "read_metadata_file"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_ARRAYS = ("snapshots", "snapshot-log", "metadata-log")
 _LONG_BYTES = 64 * 1024
 _DEFINITIONS = ("schemas", "partition-specs", "sort-orders")
@@ -183,7 +183,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
         InvalidMetadataError: it is no table metadata, or something in it has no form that every reader reads.
             The message names the part and quotes nothing.
     """
-    data = data.removeprefix(_BYTE_ORDER_MARK)
+    data = data.removeprefix(BOM_UTF8)
     fields = {name: fragment[0] for name, fragment in split_document(data).items()}
     try:
         check_keys_once(_without_long_arrays(data, fields))

@@ -256,10 +256,10 @@ def _current(metadata: TableMetadata) -> Iterator[tuple[str, object]]:
 
 
 def _default_spec_fields(metadata: TableMetadata) -> object:
-    for spec in split_array(metadata.array("partition-specs"), "partition-specs"):
-        fields = decode_fields(spec, "partition spec")
-        if decode_json(fields["spec-id"], int, "spec-id") == metadata.default_spec_id:
-            return fields["fields"]
+    elements = split_array(metadata.array("partition-specs"), "partition-specs")
+    for spec, element in zip(metadata.partition_specs, elements, strict=True):
+        if spec.spec_id == metadata.default_spec_id:
+            return decode_fields(element, "partition spec")["fields"]
     raise InvalidMetadataError(f"Cannot find default-spec-id={metadata.default_spec_id} in partition-specs")
 
 

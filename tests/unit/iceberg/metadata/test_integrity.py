@@ -156,6 +156,7 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"properties": {NAME_MAPPING: '[{"field-id": 1, "names": "a"}]'}}, "not a name mapping"),
         ({"properties": {NAME_MAPPING: '[{"fields":' * 5000}}, "not a name mapping"),
         ({"last-partition-id": None}, "last-partition-id must exist"),
+        ({"format-version": 1, "last-sequence-number": 0, "partition-specs": [{"spec-id": 0}]}, "`fields`"),
         ({"format-version": 1, "last-sequence-number": ...}, "must be 0 in v1"),
         (
             {

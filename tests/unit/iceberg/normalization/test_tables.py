@@ -187,6 +187,11 @@ def test_what_is_answered(changes: dict[str, Any], expected: dict[str, Any]) -> 
             4,
         ),
         (
+            {"statistics": [FILE | {"blob-metadata": [BLOB | {"type": "presto-sum-v1", "fields": [5]}]}]},
+            "last-column-id",
+            5,
+        ),
+        (
             {
                 "properties": {
                     "schema.name-mapping.default": json.dumps(

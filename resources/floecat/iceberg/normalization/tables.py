@@ -278,7 +278,7 @@ def _raised(metadata: TableMetadata) -> Changes:
 
 
 def _statistics(metadata: TableMetadata) -> Changes:
-    """Statistics without blobs that PyIceberg refuses; last, as their columns have ids that are in use too."""
+    """Statistics without blobs that PyIceberg refuses; last, as ids of their columns are in use too."""
     if not metadata.statistics:
         return {}
     array = fragment_bytes(metadata.array("statistics"))

@@ -166,7 +166,7 @@ class TestViews:
         [
             {"schemas": [{"schema-id": 0}]},
             {"schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1}]}]},
-            {"properties": None},
+            {"properties": {"comment": {}}},
             {"later": HUGE},
         ],
     )

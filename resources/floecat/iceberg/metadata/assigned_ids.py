@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-import msgspec
-
+from floecat.iceberg.metadata.name_mappings import NAME_MAPPING, mapped_ids
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import NO_PARTITION_FIELD_ID
 
@@ -16,7 +15,6 @@ __all__ = ["HIGHEST_COLUMN_ID", "Counter", "counters"]
 HIGHEST_COLUMN_ID = 2**31 - 1 - 200
 """Ids above it belong to metadata columns (table specification, "Reserved Field IDs")."""
 
-_NAME_MAPPING = "schema.name-mapping.default"
 _ROW_LINEAGE_VERSION = 3
 
 
@@ -67,20 +65,4 @@ def _mentioned_ids(metadata: TableMetadata) -> Iterator[int]:
     for file in metadata.statistics:
         for blob in file.blob_metadata:
             yield from blob.fields
-    yield from _mapped_ids(metadata.properties.get(_NAME_MAPPING, ""))
-
-
-class _Mapping(msgspec.Struct, rename="kebab"):
-    field_id: int = 0
-    fields: list[_Mapping] = []
-
-
-def _mapped_ids(text: str) -> Iterator[int]:
-    try:
-        mappings = msgspec.json.decode(text, type=list[_Mapping])
-    except (msgspec.MsgspecError, RecursionError):
-        return  # a property of any text; readers that want a mapping say themselves that it is none
-    while mappings:
-        mapping = mappings.pop()
-        yield mapping.field_id
-        mappings += mapping.fields
+    yield from mapped_ids(metadata.properties.get(NAME_MAPPING, ""))

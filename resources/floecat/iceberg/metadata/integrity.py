@@ -14,11 +14,13 @@ from floecat.iceberg.metadata.refs import MAIN_BRANCH, check_ref
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.new_columns import check_new_columns
 from floecat.iceberg.schemas.partitioning import (
-    check_field_names,
+    check_fields_once,
     check_historical_spec,
     check_partition_spec,
 )
 from floecat.iceberg.schemas.sorting import check_sort_order
+from floecat.iceberg.values.json_arrays import fragment_bytes
+from floecat.iceberg.values.json_values import decode_json, encode_json
 
 __all__ = ["check_integrity"]
 
@@ -53,8 +55,10 @@ def check_integrity(metadata: TableMetadata) -> None:
 
 
 def _check_uuid(metadata: TableMetadata) -> None:
+    # an empty one counts as missing where the document is read
+    written = metadata.fields.get("table-uuid", (encode_json(metadata.table_uuid),))
     try:
-        UUID(metadata.table_uuid)
+        UUID(decode_json(fragment_bytes(written), str, "table-uuid"))
     except ValueError:
         raise InvalidMetadataError("Invalid table metadata: table-uuid is not a UUID") from None
 
@@ -79,7 +83,7 @@ def _check_fit(metadata: TableMetadata) -> None:
                 f" (ids of columns end at {HIGHEST_COLUMN_ID})"
             )
     for spec in metadata.partition_specs:
-        check_field_names(spec)
+        check_fields_once(spec)
         check_historical_spec(spec, current)
         if spec.spec_id == metadata.default_spec_id:
             check_partition_spec(spec, current)

@@ -11,6 +11,7 @@ import re
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.metadata.encryption_keys import check_encryption_key
+from floecat.iceberg.metadata.name_mappings import NAME_MAPPING, check_name_mapping
 from floecat.iceberg.metadata.statistics_files import check_statistics_file
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.json_arrays import split_array
@@ -32,6 +33,7 @@ def check_readable(metadata: TableMetadata) -> None:
         IllegalArgumentError: see above. The message does not quote the document.
     """
     check_numbers(metadata.to_bytes(), "table metadata")
+    check_name_mapping(metadata.properties.get(NAME_MAPPING, "[]"))
     for name in ("statistics", "partition-statistics"):
         for file in split_array(metadata.array(name), name):
             check_statistics_file(file, name)

@@ -40,6 +40,7 @@ ORIGINAL_OPERATION = "original-operation"
 """Where a summary keeps an operation that is none of the four."""
 
 _NO_PARENT = -1
+_NO_TEXT = b'""'
 
 _UNSET = msgspec.UNSET
 
@@ -137,6 +138,7 @@ def _is_readable(snapshot: _Readable, schema_ids: Collection[int]) -> bool:
         snapshot.summary.get("operation") in OPERATIONS
         and snapshot.schema_id in schema_ids
         and snapshot.parent_snapshot_id != _NO_PARENT
+        and snapshot.manifest_list != ""
         and (first is _UNSET or (first >= 0 and added is not _UNSET))
         and (added is _UNSET or added >= 0)
     )
@@ -162,7 +164,7 @@ def _normalized(
     check_keys_once(data)
     fields: dict[str, RawJson] = dict(decode_fields(data, "snapshot"))
     age = decode_json(data, _Age, "snapshot")
-    if "manifest-list" not in fields:
+    if bytes(fields.get("manifest-list", _NO_TEXT)) == _NO_TEXT:
         names = "names its manifests itself" if "manifests" in fields else "names no manifests"
         raise IllegalArgumentError(
             f"snapshot {age.snapshot_id} {names} and has no manifest-list, without which PyIceberg and DuckDB"

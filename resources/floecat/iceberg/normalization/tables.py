@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from floecat.iceberg.normalization.definitions import (
     normalize_spec,
     numbered,
 )
+from floecat.iceberg.normalization.properties import normalize_properties
 from floecat.iceberg.normalization.snapshots import normalize_snapshots
 from floecat.iceberg.normalization.values import (
     Rewrite,
@@ -45,7 +47,6 @@ from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_js
 
 __all__ = ["normalize_table", "read_foreign_table", "read_metadata_file"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_ARRAYS = ("snapshots", "snapshot-log", "metadata-log")
 _LONG_BYTES = 64 * 1024
 _DEFINITIONS = ("schemas", "partition-specs", "sort-orders")
@@ -81,9 +82,10 @@ _statistics_file = object_of(
     | {
         "statistics-path": keep,
         "key-metadata": keep,
-        "blob-metadata": lambda raw: _known_blobs(each(_blob)(raw)),
+        "blob-metadata": each(_blob),
     }
 )
+_with_known_blobs = each(object_of({"blob-metadata": _known_blobs}))
 _key = object_of(
     {
         "key-id": keep,
@@ -143,7 +145,7 @@ _TABLE: Mapping[str, Rewrite] = {
     "partition-spec": lambda raw: numbered(each(normalize_partition_field)(raw)),
     "partition-specs": each(normalize_spec),
     "sort-orders": each(normalize_sort_order),
-    "properties": each_value(text),
+    "properties": normalize_properties,
     "encryption-keys": each(_key),
     "refs": each_value(_ref),
     "snapshots": keep,
@@ -182,7 +184,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
         InvalidMetadataError: it is no table metadata, or something in it has no form that every reader reads.
             The message names the part and quotes nothing.
     """
-    data = data.removeprefix(_BYTE_ORDER_MARK)
+    data = data.removeprefix(BOM_UTF8)
     fields = {name: fragment[0] for name, fragment in split_document(data).items()}
     try:
         check_keys_once(_without_long_arrays(data, fields))
@@ -190,7 +192,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
         metadata = TableMetadata.of(
             {name: (value,) for name, value in made.items()}, data if made is fields else None
         )
-        for changes in (_defaults, _snapshots, _raised):
+        for changes in (_defaults, _snapshots, _raised, _statistics):
             metadata = _with(metadata, changes(metadata))
     except InvalidMetadataError:
         raise
@@ -255,10 +257,10 @@ def _current(metadata: TableMetadata) -> Iterator[tuple[str, object]]:
 
 
 def _default_spec_fields(metadata: TableMetadata) -> object:
-    for spec in split_array(metadata.array("partition-specs"), "partition-specs"):
-        fields = decode_fields(spec, "partition spec")
-        if decode_json(fields["spec-id"], int, "spec-id") == metadata.default_spec_id:
-            return fields["fields"]
+    elements = split_array(metadata.array("partition-specs"), "partition-specs")
+    for spec, element in zip(metadata.partition_specs, elements, strict=True):
+        if spec.spec_id == metadata.default_spec_id:
+            return decode_fields(element, "partition spec")["fields"]
     raise InvalidMetadataError(f"Cannot find default-spec-id={metadata.default_spec_id} in partition-specs")
 
 
@@ -273,6 +275,15 @@ def _snapshots(metadata: TableMetadata) -> Changes:
 
 def _raised(metadata: TableMetadata) -> Changes:
     return {each.name: each.in_use for each in counters(metadata) if each.value < each.in_use}
+
+
+def _statistics(metadata: TableMetadata) -> Changes:
+    """Statistics without blobs that PyIceberg refuses; last, as ids of their columns are in use too."""
+    if not metadata.statistics:
+        return {}
+    array = fragment_bytes(metadata.array("statistics"))
+    made = _with_known_blobs(array)
+    return {} if made is array else {"statistics": msgspec.Raw(bytes(made))}
 
 
 def _with(metadata: TableMetadata, changes: Changes) -> TableMetadata:

@@ -17,7 +17,7 @@ __all__ = [
     "NO_PARTITION_FIELD_ID",
     "PartitionField",
     "PartitionSpec",
-    "check_field_names",
+    "check_fields_once",
     "check_historical_spec",
     "check_new_names",
     "check_partition_spec",
@@ -145,7 +145,7 @@ def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
         IllegalArgumentError: a name is empty, used twice, or that of a column, unless the field is the
             identity of that very column.
     """
-    check_field_names(spec)
+    check_fields_once(spec)
     for field in spec.fields:
         if field.name in schema.ids_by_name and field.transform not in (IDENTITY, VOID):
             raise IllegalArgumentError(
@@ -154,12 +154,15 @@ def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
     _check_column_names(spec, schema)
 
 
-def check_field_names(spec: PartitionSpec) -> None:
-    """Refuses names that readers refuse in any spec.
+def check_fields_once(spec: PartitionSpec) -> None:
+    """Refuses names and ids that readers refuse in any spec.
 
     Raises:
-        IllegalArgumentError: a name is empty or used twice.
+        IllegalArgumentError: a name is empty; a name or an id is used twice.
     """
+    ids = [field.field_id for field in spec.fields if field.field_id is not None]
+    if len(set(ids)) != len(ids):
+        raise IllegalArgumentError("Cannot use partition field id more than once")
     names: set[str] = set()
     for field in spec.fields:
         if not field.name:

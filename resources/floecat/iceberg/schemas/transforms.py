@@ -6,6 +6,7 @@ import re
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.integers import int32_of
 
 __all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source"]
 
@@ -22,7 +23,7 @@ _SOURCES = {
     "bucket": _DATES | {"int", "long", "time", "string", "binary", "fixed", "decimal", "uuid"},
     "truncate": frozenset({"int", "long", "string", "binary", "decimal"}),
 }
-_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]{1,10})\]", re.IGNORECASE)
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]+)\]", re.IGNORECASE)
 
 
 def normalize_transform(text: str) -> str:
@@ -32,10 +33,10 @@ def normalize_transform(text: str) -> str:
         IllegalArgumentError: the width of a bucket or truncate transform is not a positive `int`.
     """
     if match := _WITH_WIDTH.fullmatch(text):
-        width = int(match[2])
-        if not 0 < width < 2**31:
+        width = int32_of(match[2])
+        if width is None or width <= 0:
             raise IllegalArgumentError(
-                f"Invalid width of transform {match[1].lower()}: {width} (must be > 0)"
+                f"Invalid width of transform {match[1].lower()}: {match[2][:20]} (must be > 0)"
             )
         return f"{match[1].lower()}[{width}]"
     lowered = text.lower()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.readability import check_schema_readable
+from floecat.iceberg.normalization.values import check_keys_once
 from floecat.iceberg.schemas.new_columns import check_default_forms
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.json_values import is_null
@@ -20,10 +21,11 @@ def check_view_integrity(metadata: ViewMetadata) -> None:
     Raises:
         InvalidMetadataError: a schema is none, or in a form that readers do not take; a version has two
             queries of one dialect, or one that is not SQL; `properties` is null; a number is longer
-            than readers take.
+            than readers take; an object has a key twice.
     """
     try:
         check_numbers(metadata.to_bytes(), "view metadata")
+        check_keys_once(metadata.to_bytes())
         for schema in metadata.schemas.values():
             check_default_forms(parse_schema(schema.encoded))
             check_schema_readable(schema.encoded)

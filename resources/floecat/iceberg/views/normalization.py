@@ -7,12 +7,14 @@ when the document is parsed and checked.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.normalization.values import check_keys_once
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.json_values import decode_fields, decode_json, encode_json, is_null
 
@@ -29,15 +31,17 @@ _LAST_ADDED: Final = -1
 
 
 def normalize_view(data: bytes) -> bytes:
-    """The document as all readers read it; the same object if it is that already, or cannot be read at all.
+    """The document as all readers read it; the same object if it is that already, or cannot be read so.
 
     A missing schema id becomes that of the only schema, a missing current version the last one of the log, a
     missing log one entry. Nulls become empty maps and lists or are left out; numbers and booleans in string
     maps become strings. Types of columns and representations get their usual spelling. What occurs twice and
     says the same is kept once.
     """
+    data = data.removeprefix(BOM_UTF8)
     try:
         fields = decode_fields(data, "view metadata")
+        check_keys_once(data)
         normalized = encode_json(_view(fields))
         return data if msgspec.json.decode(normalized) == msgspec.json.decode(data) else normalized
     except (IllegalArgumentError, msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -62,7 +66,7 @@ def _view(fields: _Fields) -> _Fields:
     versions = _distinct(versions)
     if "view-uuid" in fields:
         fields["view-uuid"] = _uuid(fields["view-uuid"])
-    if not is_null(fields.get("properties", _NULL)):
+    if "properties" in fields:
         fields["properties"] = _strings(fields["properties"])
     log = [] if is_null(fields.get("version-log", _NULL)) else _elements(fields, "version-log")
     log.sort(key=lambda entry: _moment(entry).timestamp_ms)

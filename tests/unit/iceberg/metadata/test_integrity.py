@@ -8,6 +8,7 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.integrity import check_integrity
+from floecat.iceberg.metadata.name_mappings import NAME_MAPPING
 from floecat.iceberg.normalization import read_foreign_table
 from floecat.iceberg.views.integrity import check_view_integrity
 from floecat.iceberg.views.metadata import ViewMetadata
@@ -91,6 +92,7 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"metadata-log": _files(UPDATED + 60_001)}, "before last metadata-log entry"),
         ({"last-updated-ms": -1}, "before last snapshot-log entry"),
         ({"table-uuid": "not-a-uuid"}, "table-uuid is not a UUID"),
+        ({"table-uuid": ""}, "table-uuid is not a UUID"),
         ({"refs": _ref(type="foo")}, "Invalid snapshot ref type"),
         ({"refs": _ref(min_snapshots_to_keep=3)}, "Tags do not support"),
         ({"refs": _ref(max_snapshot_age_ms=3)}, "Tags do not support"),
@@ -100,6 +102,7 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"encryption-keys": [KEY, KEY]}, "more than once in encryption-keys"),
         ({"snapshots": _snapshots(manifest_list=...)}, "snapshot 13 names no manifests"),
         ({"snapshots": _snapshots(manifest_list=None)}, "manifest-list"),
+        ({"snapshots": _snapshots(manifest_list="")}, "snapshot 13 names no manifests"),
         (
             {"snapshots": _snapshots(manifest_list=None, manifests=["s3://m"])},
             "snapshot 13 names its manifests",
@@ -123,6 +126,11 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ),
         ({"partition-specs": [spec(), spec(P, OTHER_P, spec_id=1)]}, "name more than once"),
         ({"partition-specs": [spec(), spec(P | {"name": ""}, spec_id=1)]}, "empty partition name"),
+        (
+            {"partition-specs": [spec(), spec(P, P | {"name": "q"}, spec_id=1)]},
+            "partition field id more than once",
+        ),
+        ({"partition-specs": [spec(P | {"transform": "bucket[99999999999]"})]}, "width of transform bucket"),
         ({"partition-specs": [spec(_without(P, "source-id", source_ids=[1, 2]))]}, "source-id"),
         ({"partition-specs": [spec(P | {"source-ids": [3]})]}, "source-id"),
         ({"partition-specs": [spec(P, _without(OTHER_P | {"name": "q"}, "field-id"))]}, "missing field IDs"),
@@ -143,7 +151,12 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"schemas": [schema(ID, column(2_147_483_540, "_row_id"))]}, "2147483540 of schema 0 is reserved"),
         ({"schemas": [schema(ID, column(2_147_483_448, "c"))]}, "2147483448 of schema 0 is reserved"),
         ({"properties": {"a": {}}}, "properties"),
+        ({"properties": {NAME_MAPPING: "no JSON"}}, f"{NAME_MAPPING}: not a name mapping"),
+        ({"properties": {NAME_MAPPING: '{"field-id": 1, "names": []}'}}, "not a name mapping"),
+        ({"properties": {NAME_MAPPING: '[{"field-id": 1, "names": "a"}]'}}, "not a name mapping"),
+        ({"properties": {NAME_MAPPING: '[{"fields":' * 5000}}, "not a name mapping"),
         ({"last-partition-id": None}, "last-partition-id must exist"),
+        ({"format-version": 1, "last-sequence-number": 0, "partition-specs": [{"spec-id": 0}]}, "`fields`"),
         ({"format-version": 1, "last-sequence-number": ...}, "must be 0 in v1"),
         (
             {

@@ -85,6 +85,16 @@ def test_usual_documents_stay_the_same_bytes(body: dict) -> None:
             {"properties": {"a": 1, "b": True, "c": 1.50, "d": None, "e": "f"}},
             {"properties": {"a": "1", "b": "true", "c": "1.5", "e": "f"}},
         ),
+        (
+            {
+                "properties": {
+                    "schema.name-mapping.default": (
+                        '[{"field-id":"1","fields":null},{"field-id":null,"names":["z"]}]'
+                    )
+                }
+            },
+            {"properties": {"schema.name-mapping.default": '[{"field-id":1,"names":[]},{"names":["z"]}]'}},
+        ),
         ({"last-column-id": "3", "last-updated-ms": 1_700_000_005_000.0}, {"last-column-id": 3}),
         ({"location": "s3://lake/db/t//"}, {"location": "s3://lake/db/t"}),
         ({"table-uuid": UUID.replace("-", "")}, {"table-uuid": UUID}),
@@ -177,6 +187,11 @@ def test_what_is_answered(changes: dict[str, Any], expected: dict[str, Any]) -> 
             4,
         ),
         (
+            {"statistics": [FILE | {"blob-metadata": [BLOB | {"type": "presto-sum-v1", "fields": [5]}]}]},
+            "last-column-id",
+            5,
+        ),
+        (
             {
                 "properties": {
                     "schema.name-mapping.default": json.dumps(
@@ -187,7 +202,15 @@ def test_what_is_answered(changes: dict[str, Any], expected: dict[str, Any]) -> 
             "last-column-id",
             8,
         ),
-        ({"properties": {"schema.name-mapping.default": "no JSON"}}, "last-column-id", 3),
+        (
+            {
+                "properties": {
+                    "schema.name-mapping.default": '[{"field-id":null,"names":["z"]},{"field-id":"8"}]'
+                }
+            },
+            "last-column-id",
+            8,
+        ),
         ({"partition-specs": [spec(P)], "last-partition-id": 0}, "last-partition-id", 1000),
         (
             {"partition-specs": [spec(), spec(P | {"field-id": 1007}, spec_id=1)]},

@@ -42,7 +42,9 @@ def test_known_transforms_are_written_in_lower_case(text: str, normal: str) -> N
     assert normalize_transform(text) == normal
 
 
-@pytest.mark.parametrize("text", ["bucket[0]", "truncate[2147483648]", "bucket[9999999999]"])
+@pytest.mark.parametrize(
+    "text", ["bucket[0]", "truncate[2147483648]", "bucket[9999999999]", "bucket[" + "9" * 5000 + "]"]
+)
 def test_widths_are_positive_ints(text: str) -> None:
     with pytest.raises(IllegalArgumentError, match="Invalid width"):
         normalize_transform(text)

@@ -88,6 +88,7 @@ NORMALIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         document(properties={"a": "10", "b": "false", "d": "e"}),
     ),
     "no log": (document(version_log=...), document()),
+    "null properties": (document(properties=None), document(properties={})),
     "null log": (document(version_log=None), document()),
     "empty log": (document(version_log=[]), document()),
     "no current version": (document(current_version_id=...), document()),
@@ -189,7 +190,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no time": (with_version(timestamp_ms=...), "timestamp-ms"),
     "no version id": (with_version(version_id=...), "version-id"),
     "namespace as text": (with_version(default_namespace="ns"), "default_namespace|default-namespace"),
-    "null properties": (document(properties=None), "properties is null"),
     "nested property": (document(properties={"a": {"b": "c"}}), "properties"),
     "nested summary": (with_version(summary={"a": []}), "summary"),
     "log without versions": (document(version_log=[{"timestamp-ms": 1}]), "version-id"),
@@ -204,6 +204,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_has_no_plain_meaning_is_refused_by_name(sent: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidMetadataError, match=named):
         check_view_integrity(ViewMetadata.parse(normalize_view(encode(sent))))
+
+
+def test_key_that_comes_twice_is_refused() -> None:
+    data = encode(document()).replace(b'"view-uuid"', b'"view-uuid":"","view-uuid"')
+    with pytest.raises(InvalidMetadataError, match="a key more than once"):
+        check_view_integrity(ViewMetadata.parse(normalize_view(data)))
+
+
+def test_byte_order_mark_is_taken_off() -> None:
+    data = encode(document())
+    assert normalize_view(b"\xef\xbb\xbf" + data) == data
 
 
 @pytest.mark.parametrize(

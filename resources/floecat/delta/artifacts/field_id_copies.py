@@ -6,8 +6,9 @@ its original, byte for byte, and another footer; rows keep their positions, so t
 
 Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
 its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
-is done for samples: two of every kind of name in a manifest, the oldest, as foreign files come first when a
-table is made of them, and the newest, which shows what its writer does now. Where one has other ids, or is
+is done for samples: all of up to eight files in a manifest; of more, two of every kind of name, the oldest,
+as foreign files come first when a table is made of them, and the newest, which shows what its writer does
+now. Where one has other ids, or is
 seen to have some when its rows are counted, all files of the manifest are looked at.
 
 What footers show beside the columns of the table is collected on the way
@@ -234,7 +235,9 @@ class NumberedFiles:
 def _sample(
     locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
 ) -> list[int]:
-    """The oldest file of every kind of name, and the newest one if it is of a later time."""
+    """All of a few files; else the oldest of every kind of name, and the newest if it is of a later time."""
+    if len(rows) <= 2 * _MOST_KINDS:
+        return rows.tolist()
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
     kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
     times = np.zeros(len(rows)) if modified_at_ms is None else modified_at_ms.fill_null(0).to_numpy()[rows]

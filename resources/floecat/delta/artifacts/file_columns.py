@@ -41,7 +41,7 @@ class FoundColumns:
 
     Attributes:
         hidden: paths that the name mapping must list.
-        partitions: physical names of partition columns that files hold under the id of the column.
+        partitions: physical names of partition columns that files hold.
     """
 
     hidden: frozenset[PhysicalPath] = frozenset()
@@ -92,8 +92,8 @@ class FileColumns:
     def look(self, root: SchemaNode) -> None:
         """Looks at the schema of a file."""
         fields = list(fields_of(root))
-        ids = {node.name: node.field_id for node in root.children if node.field_id is not None}
-        held = set(ids.values())
+        names = {node.name.casefold() for node in root.children}
+        ids = {node.field_id for node in root.children}
         # PyIceberg goes by names as soon as a single field has no id
         by_name = any(node.field_id is None for _, node in fields)
         found = FoundColumns(
@@ -101,7 +101,7 @@ class FileColumns:
             frozenset(
                 name
                 for name, id in self._known.partitions.items()
-                if id in held or (name in ids and not self._known.by_id)
+                if id in ids or (name.casefold() in names and not self._known.by_id)
             ),
         )
         if found != NOTHING_FOUND:

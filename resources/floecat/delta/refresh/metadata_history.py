@@ -50,11 +50,13 @@ def misread(versions: Sequence[int], history: History, schemas: Sequence[Transla
 
     - Readers take columns of files without field ids by name, and the name means another column by now. A
       table has no such files if its columns were mapped from the start.
-    - Spark 1.10 binds filters on an old snapshot to the partition columns of the current schema, and finds
-      nothing if those of the same name are others.
+    - Spark with Iceberg 1.10 binds filters on partition columns of an old snapshot to the current schema,
+      PyIceberg all filters, and they find nothing if the column of that name has another id by now. Delta
+      itself gives other ids when a mapped table is replaced; that a filter of PyIceberg misses these remains.
     """
     resolved = resolved_schemas(schemas)
     current = schemas[-1].schema.ids_by_name
+    current_partitions = {(each.physical_name,): each.source_id for each in schemas[-1].partition_fields}
     found: list[int] = []
     carries_ids = history[0][0] == 0
     for position, (first, _) in enumerate(history):
@@ -63,7 +65,7 @@ def misread(versions: Sequence[int], history: History, schemas: Sequence[Transla
         repartitioned = any(
             current.get(column.name, column.source_id) != column.source_id
             for column in schema.partition_fields
-        )
+        ) or any(current_partitions.get(path, id) != id for id, path in schema.physical_paths.items())
         last = history[position + 1][0] if position + 1 < len(history) else None
         if repartitioned or not (resolved[position] or carries_ids):
             found += [one for one in versions if one >= first and (last is None or one < last)]

@@ -337,7 +337,10 @@ class Refresher:
         document.remove(held - set(listing.versions) - {state.version})
         # what came after the newest snapshot comes with the next refresh
         older = (version for version in listing.versions if version < state.version)
-        missing = [version for version in older if version not in held | work.tried]
+        told = translatable(work.told, ids)
+        # made again under the same names in another way, they would make the table begin anew each time
+        left_out = misread(listing.versions, told, [translate_schema(metadata, ids) for _, metadata in told])
+        missing = [version for version in older if version not in held.union(work.tried, left_out)]
         builder = self._builder(
             known, log, listing, document, ids, document.partition_names, in_request=False
         )

@@ -7,9 +7,8 @@ the same order, so that they agree then; list elements, map keys and values coun
 the way of that numbering.
 
 A column that the table is partitioned by has its values in the log, and a data file may hold other ones under
-the same name. So without column mapping the two get ids of their own: `p` as a partition column, and `p` as
-a column of data files. Column mapping gives both the same id; once a data file is found that holds a
-partition column under that id, the partition column gets an id that no file has.
+the same name. Once such a file is found, the two have ids of their own: `p` as a partition column has an id
+that no file has. Till then they share one, so that versions from before a change of partitioning read right.
 """
 
 from __future__ import annotations
@@ -79,8 +78,7 @@ class FieldIds(msgspec.Struct):
         partition_ids: ids of partition fields by source.
         generation: counts how often an id that may have been published changed. Metadata of a lower
             generation must be made again, for all its snapshots.
-        separate: ids of partition columns that data files hold under the id of column mapping, by physical
-            name. They take the place of that id.
+        separate: ids of partition columns that data files hold, by physical name. No file has these ids.
         hidden: paths that were found in data files and are no columns, as JSON text of a list.
     """
 
@@ -97,11 +95,6 @@ class FieldIds(msgspec.Struct):
     def paths(self) -> dict[PhysicalPath, int]:
         """Ids of all columns that data files may hold, by path."""
         known = {key: id for key, id in self.own.items() if not key.endswith(_PARTITION)} | self.mapped
-        for name in self.separate:
-            key = _key((name,))
-            # what the partition column had before is an id of files now
-            if key not in known and (former := self.own.get(key[:-1] + _PARTITION)) is not None:
-                known[key] = former
         return {_path(key): id for key, id in known.items()}
 
     @property
@@ -130,16 +123,21 @@ class FieldIds(msgspec.Struct):
 
         `generation` rises if an own id had to change.
         """
-        owners = {id: key for key, id in self.own.items()}
+        owners: dict[int, list[str]] = {}
+        for key, id in self.own.items():
+            owners.setdefault(id, []).append(key)
         for slot in slots:
             key, id = _key(slot.path), slot.dictated
             if id is None:
                 continue
             roles = (_own_key(slot), _own_key(slot._replace(partition=not slot.partition)))
             self._reserve(id)
-            owner = owners.get(id)
-            if owner is not None and owner not in roles and self.own.get(owner) == id:
-                self.own[owner] = self._next_high_id()
+            others = [one for one in owners.pop(id, []) if one not in roles and self.own.get(one) == id]
+            if others:
+                self.own |= dict.fromkeys(others, self._next_high_id())
+                self.generation += 1
+            for name in [name for name, held in self.separate.items() if held == id]:
+                self.separate[name] = self._next_high_id()
                 self.generation += 1
             if key not in self.mapped:
                 former = {self.own.pop(role, id) for role in roles}
@@ -152,11 +150,19 @@ class FieldIds(msgspec.Struct):
         self.hidden = list(dict.fromkeys([*self.hidden, *new]))[:MOST_HIDDEN]
 
     def set_apart(self, names: Iterable[str]) -> None:
-        """Gives partition columns, by physical name, ids that no data file has. `generation` rises."""
+        """Gives partition columns, by physical name, ids that no data file has.
+
+        `generation` rises if the id that was published may stand in files, or be that of an ordinary column.
+        """
         for name in names:
-            if name not in self.separate:
-                self.separate[name] = self._next_high_id()
+            if name in self.separate:
+                continue
+            key = _key((name,))
+            published = self.own.get(key[:-1] + _PARTITION)
+            if published is None or key in self.own or key in self.mapped:
+                published = self._next_high_id()
                 self.generation += 1
+            self.separate[name] = published
 
     def assign(self, slots: Sequence[Slot], *, low: bool = True) -> dict[PhysicalPath, int]:
         """Gives every slot of one schema its id; no two get the same.
@@ -182,6 +188,8 @@ class FieldIds(msgspec.Struct):
             if known is not None:
                 assigned[slot.path] = known
                 taken.add(known)
+                if _key(slot.path) not in self.mapped:
+                    self.own[_own_key(slot)] = known
         for slot in slots:
             if slot.path not in assigned:
                 fresh = self._next_low_id() if low and slot.named else self._next_high_id()
@@ -198,21 +206,11 @@ class FieldIds(msgspec.Struct):
         else:
             self.last_id = max(self.last_id, used)
 
-    def adopt(self, slots: Sequence[Slot]) -> None:
-        """Takes ids that were published before partition columns had their own over to them.
-
-        A path that some version has as a partition column and another one as a column of files had one id:
-        the partition column gets another one.
-        """
-        in_files = {_own_key(slot) for slot in slots if not slot.partition}
-        for slot in slots:
-            key, own_key = _key(slot.path), _own_key(slot)
-            if slot.partition and own_key not in self.own and key in self.own and key not in in_files:
-                self.own[own_key] = self.own.pop(key)
-
     def _known(self, slot: Slot, taken: set[int]) -> int | None:
-        for ids, key in ((self.mapped, _key(slot.path)), (self.own, _own_key(slot))):
-            id = ids.get(key)
+        roles = (
+            [slot] if slot.path[0] in self.separate else [slot, slot._replace(partition=not slot.partition)]
+        )
+        for id in (self.mapped.get(_key(slot.path)), *(self.own.get(_own_key(role)) for role in roles)):
             # Ids that a replaced table started anew may name two paths, of which an older schema has both.
             if id is not None and id not in taken:
                 return id
@@ -248,7 +246,6 @@ def assign_history(history: Sequence[Metadata], ids: FieldIds) -> bool:
     """
     generation = ids.generation
     newest_first = [slots_of(metadata) for metadata in reversed(history)]
-    ids.adopt([slot for slots in newest_first for slot in slots])
     for slots in newest_first:
         ids.dictate(slots)
     for position, slots in enumerate(newest_first):

@@ -73,7 +73,7 @@ def name_mapping(schemas: Sequence[TranslatedSchema], hidden: Sequence[PhysicalP
 
 
 def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
-    """Whether the mapping gives every column of each schema its id, and none to partition columns.
+    """Whether the mapping gives every column of each schema its id, but for partition columns.
 
     It does not if the ids of a replaced table started anew and one name has two of them. Older snapshots
     would read wrong columns then, from files that carry no ids, and must not be offered.
@@ -87,7 +87,7 @@ def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
     root = _build(schemas)
     return tuple(
         all(
-            (_find(root, path) == field_id) != (field_id in sources)
+            field_id in sources or _find(root, path) == field_id
             for field_id, path in schema.physical_paths.items()
         )
         for schema, sources in zip(schemas, map(_partition_sources, schemas), strict=True)
@@ -97,12 +97,8 @@ def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
 def _build(schemas: Sequence[TranslatedSchema]) -> _Entry:
     root = _Entry()
     places: dict[int, _Entry] = {}
-    in_the_log: set[int] = set()
     for schema in reversed(schemas):
-        sources = _partition_sources(schema)
-        # an id that a newer schema has for a partition column must not be found in any file
-        in_the_log |= sources - places.keys()
-        _add_parts(root, schema.schema.struct, schema, places, sources | in_the_log)
+        _add_parts(root, schema.schema.struct, schema, places, _partition_sources(schema))
     return root
 
 

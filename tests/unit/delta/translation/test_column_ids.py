@@ -211,14 +211,40 @@ def test_partition_fields_have_an_id_for_each_source() -> None:
     assert [ids.partition_id(source) for source in ("a", "b", "a")] == [1000, 1001, 1000]
 
 
-def test_a_partition_column_and_a_column_of_files_have_ids_of_their_own() -> None:
+def test_partition_columns_that_files_hold_have_ids_of_their_own() -> None:
     ids = FieldIds()
     plain, by_b = metadata(field("a"), field("b")), metadata(field("a"), field("b"), partitions=["b"])
     assert assigned(ids, by_b) == {"a": 1, "b": 2}
+    ids.set_apart(["b"])
     assert assigned(ids, plain) == {"a": 1, "b": 3}
     assert (assigned(ids, by_b), assigned(ids, plain)) == ({"a": 1, "b": 2}, {"a": 1, "b": 3})
     assert ids.generation == 0
     assert ids.paths == {("a",): 1, ("b",): 3}
+    on = metadata(mapped("a", 1, "a"), mapped("b", 2, "b"), partitions=["b"], mode="name")
+    assert assigned(ids, on) == {"a": 1, "b": HIGH}
+    assert ids.paths == {("a",): 1, ("b",): 2}
+    assert ids.generation > 0
+
+
+@pytest.mark.parametrize("first_by_b", [False, True])
+def test_other_partition_columns_keep_their_ids_in_both_roles(first_by_b: bool) -> None:
+    ids = FieldIds()
+    both = [metadata(field("a"), field("b")), metadata(field("a"), field("b"), partitions=["b"])]
+    for version in reversed(both) if first_by_b else both:
+        assert assigned(ids, version) == {"a": 1, "b": 2}
+    assert ids.generation == 0
+    ids.set_apart(["b"])
+    assert [assigned(ids, version)["b"] for version in both] == [2, HIGH]
+    assert ids.generation == 1
+
+
+def test_mapping_that_takes_the_id_of_both_roles_moves_both() -> None:
+    ids = FieldIds()
+    both = [metadata(field("a"), field("b")), metadata(field("a"), field("b"), partitions=["b"])]
+    assign_history(both, ids)
+    assigned(ids, metadata(mapped("c", 2, "c"), mode="name"))
+    assert [assigned(ids, version)["b"] for version in both] == [HIGH, HIGH]
+    assert ids.generation == 1
 
 
 def test_partition_columns_follow_the_order_of_mapping_and_agree_with_it() -> None:
@@ -236,7 +262,7 @@ def test_mapping_gives_both_the_same_id() -> None:
     assigned(ids, metadata(field("a"), field("b")))
     on = metadata(mapped("a", 1, "a"), mapped("b", 2, "b"), mode="name")
     assert assigned(ids, on) == {"a": 1, "b": 2}
-    assert ids.generation == 1
+    assert ids.generation == 0
     assert assigned(ids, by_b) == {"a": 1, "b": 2}
 
 
@@ -255,12 +281,13 @@ def test_a_partition_column_that_files_hold_gets_another_id() -> None:
 
 @pytest.mark.parametrize("was_a_column", [False, True])
 def test_ids_of_earlier_releases_are_taken_over(was_a_column: bool) -> None:
-    """They knew one id for a path; what both a partition column and a column of files had is the latter's."""
+    """They knew one id for a path, in whatever role: a file that holds a partition column may have it."""
     ids = FieldIds(own={'["a"]': 1, '["b"]': 2}, last_id=2)
     by_b = metadata(field("a"), field("b"), partitions=["b"])
-    history = [metadata(field("a"), field("b")), by_b] if was_a_column else [by_b]
-    assign_history(history, ids)
-    assert assigned(ids, by_b) == {"a": 1, "b": 3 if was_a_column else 2}
+    assign_history([metadata(field("a"), field("b")), by_b] if was_a_column else [by_b], ids)
+    assert assigned(ids, by_b) == {"a": 1, "b": 2}
+    ids.set_apart(["b"])
+    assert assigned(ids, by_b) == {"a": 1, "b": HIGH}
 
 
 def test_hidden_paths_are_bounded() -> None:

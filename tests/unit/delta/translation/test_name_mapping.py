@@ -142,14 +142,14 @@ def test_a_partition_column_that_is_a_column_of_files_in_other_versions(turns: i
     assert all(resolved_schemas(translated(*history)))
 
 
-def test_one_id_in_both_roles_is_that_of_the_newer_schema() -> None:
+def test_one_id_in_both_roles_is_found_in_files() -> None:
+    """Those of versions that have it as a partition column do not hold it."""
     columns = [mapped("a", 1, "a"), mapped("p", 2, "p")]
     plain = metadata(*columns, mode="name")
     partitioned = metadata(*columns, partitions=["p"], mode="name")
-    assert mapping(plain, partitioned)[1] == {"field-id": HIDDEN, "names": ["p"]}
-    assert resolved_schemas(translated(plain, partitioned)) == (False, True)
-    assert mapping(partitioned, plain)[1] == {"field-id": 2, "names": ["p"]}
-    assert resolved_schemas(translated(partitioned, plain)) == (False, True)
+    for history in [(plain, partitioned), (partitioned, plain)]:
+        assert mapping(*history)[1] == {"field-id": 2, "names": ["p"]}
+        assert resolved_schemas(translated(*history)) == (True, True)
 
 
 def test_what_files_hold_beside_columns_has_ids_of_no_column() -> None:

@@ -14,6 +14,7 @@ from floecat.runtime import Kernel
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.faults.operations import OPERATIONS, Operation, state_of
 from tests.services.faults import FaultyFileIO, Kind, When
+from tests.storages import call_on
 
 # An operation on one file makes one of these; a fault in tidying up is no failure of the operation.
 TIDYING: frozenset[Kind] = frozenset({"delete", "delete_many"})
@@ -29,7 +30,7 @@ def calls_of(kernel: Kernel, call: Call, operation: Operation) -> list[tuple[Kin
     """Every call that the operation makes when all goes well: its kind, and the how manyth of its kind."""
     context = operation.prepare(kernel, call, "-clean")
     watched, files = faulty(kernel)
-    operation.act(watched, call, "-clean", context)
+    operation.act(watched, call_on(watched, call), "-clean", context)
     assert operation.is_done(kernel, call, "-clean", context)
     seen: Counter[Kind] = Counter()
     found = []
@@ -54,12 +55,12 @@ def test_a_failing_call_changes_nothing_or_everything(
         failing, files = faulty(kernel)
         files.fail(kind, nth=nth, when=when)
         if kind in TIDYING:
-            operation.act(failing, call, suffix, context)
+            operation.act(failing, call_on(failing, call), suffix, context)
         else:
             with pytest.raises(StorageUnavailableError):
-                operation.act(failing, call, suffix, context)
+                operation.act(failing, call_on(failing, call), suffix, context)
             assert state_of(kernel, call) == before, (kind, nth)
-            operation.act(failing, call, suffix, context)
+            operation.act(failing, call_on(failing, call), suffix, context)
         assert operation.is_done(kernel, call, suffix, context), (kind, nth)
 
 
@@ -75,8 +76,8 @@ def test_what_storage_refuses_is_a_fault_of_storage(
     failing, files = faulty(kernel)
     files.fail("write_new", error=refusal)
     with pytest.raises(StorageUnavailableError, match=refusal.message):
-        operation.act(failing, call, "", context)
-    operation.act(failing, call, "", context)
+        operation.act(failing, call_on(failing, call), "", context)
+    operation.act(failing, call_on(failing, call), "", context)
     assert operation.is_done(kernel, call, "", context)
 
 
@@ -90,9 +91,9 @@ def test_storage_that_took_long_to_fail_is_not_asked_again(
     failing, files = faulty(kernel)
     files.fail("write_new", when="after")
     with pytest.raises(StorageUnavailableError):
-        operation.act(failing, call, "", context)
+        operation.act(failing, call_on(failing, call), "", context)
     assert ("delete" in [kind for kind, _ in files.calls]) == deletes
-    operation.act(failing, call, "", context)
+    operation.act(failing, call_on(failing, call), "", context)
     assert operation.is_done(kernel, call, "", context)
 
 
@@ -105,11 +106,11 @@ def test_files_that_cannot_be_tidied_up_do_no_harm(kernel: Kernel, call: Call, n
     files.fail("write_new", when="after")
     files.fail("delete", times=9)
     with pytest.raises(StorageUnavailableError):
-        operation.act(failing, call, "", context)
+        operation.act(failing, call_on(failing, call), "", context)
     after = state_of(kernel, call)
     assert (after.tables, after.views) == (before.tables, before.views)
     files.clear()
-    operation.act(failing, call, "", context)
+    operation.act(failing, call_on(failing, call), "", context)
     assert operation.is_done(kernel, call, "", context)
 
 
@@ -130,13 +131,16 @@ def test_a_hanging_call_holds_up_nobody_else(kernel: Kernel, call: Call, name: s
             context: dict[str, object] = context,
             outcome: list[object] = outcome,
         ) -> None:
-            outcome.append(operation.act(hanging, call, suffix, context))
+            outcome.append(operation.act(hanging, call_on(hanging, call), suffix, context))
 
         thread = threading.Thread(target=act)
         thread.start()
         assert hang.reached.wait(30)
-        hanging.commits.commit(call, set_property("bystander", f"k{number}", "1"))
-        assert f'"k{number}"'.encode() in hanging.tables.load(call, table("bystander")).metadata
+        hanging.commits.commit(call_on(hanging, call), set_property("bystander", f"k{number}", "1"))
+        assert (
+            f'"k{number}"'.encode()
+            in hanging.tables.load(call_on(hanging, call), table("bystander")).metadata
+        )
         assert not outcome
         hang.release()
         thread.join(30)
@@ -148,6 +152,7 @@ def test_what_needs_no_storage_works_without(kernel: Kernel, call: Call) -> None
     for name in "abc":
         create(kernel, call, name)
     without, files = faulty(kernel)
+    call = call_on(without, call)
     files.refuse("/")
     without.tables.rename(call, table("a"), table("z"))
     without.tables.unregister(call, table("b"))

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from floecat.errors import SettingsError
-from floecat.settings import Duration, Settings, describe, dump, load_settings
+from floecat.settings import AwsSettings, Duration, S3Settings, Settings, describe, dump, load_settings
 
 
 def write_config(folder: Path, text: str) -> Path:
@@ -356,6 +356,55 @@ def test_description_of_every_setting() -> None:
         "floecat.spark.remote",
         "floecat.spark.conf",
     }
+
+
+def test_stores_of_single_catalogs(tmp_path: Path) -> None:
+    file = tmp_path / "floecat.toml"
+    file.write_text(
+        """
+        [storage.catalogs.lake]
+        region = "eu-west-1"
+        s3.endpoint = "http://one:9000"
+        [storage.catalogs."own.one".s3]
+        path-style-access = true
+        access-key-id = "a"
+        secret-access-key = "hidden"
+        """
+    )
+    settings = load_settings(config=file, environ={})
+    lake, own = (settings.storage.catalogs[name] for name in ("lake", "own.one"))
+    assert (lake.region, lake.s3.endpoint, lake.s3.path_style_access) == (
+        "eu-west-1",
+        "http://one:9000",
+        False,
+    )
+    assert own.s3 == S3Settings(path_style_access=True, access_key_id="a", secret_access_key="hidden")
+    assert "hidden" not in repr(settings)
+    assert dump(settings)["floecat.storage.catalogs"] == "***"
+    variable = '{"lake": {"s3": {"endpoint": "http://two:9000"}}}'
+    settings = load_settings(config=file, environ={"FLOECAT_STORAGE_CATALOGS": variable})
+    assert settings.storage.catalogs == {"lake": AwsSettings(s3=S3Settings(endpoint="http://two:9000"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"lake": {"s3": {"secret-acces-key": "hidden"}}}',
+            "catalogs.lake.s3.secret-acces-key: no such setting",
+        ),
+        ('{"lake": {"s3": "hidden"}}', "catalogs.lake.s3: no such setting"),
+        ('{"lake": {"region": 7}}', "catalogs.lake.region: expected text"),
+        ('{"lake": {"s3": {"path-style-access": "hidden"}}}', "path-style-access: expected true or false"),
+        ('{"lake": "hidden"}', "catalogs.lake: expected a table"),
+        ('["hidden"]', "floecat.storage.catalogs .*: expected tables by name"),
+        ("hidden", "floecat.storage.catalogs .*: expected tables by name"),
+    ],
+)
+def test_faults_in_stores_of_single_catalogs(text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_settings(environ={"FLOECAT_STORAGE_CATALOGS": text})
+    assert "hidden" not in str(caught.value)
 
 
 def test_dump_can_be_read_back() -> None:

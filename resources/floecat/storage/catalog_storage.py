@@ -101,7 +101,12 @@ class CatalogStorage:
         return CatalogStorage(allowed, self._access, {str(prefix): found for prefix, found in self._prefixes})
 
     def _access_of(self, location: str) -> StorageAccess:
-        return self._access_at(normalize_location(location)) if self._prefixes else self._access
+        if not self._prefixes:
+            return self._access
+        try:
+            return self._access_at(normalize_location(location))
+        except BadRequestError:
+            return self._access  # which refuses it
 
     def _access_at(self, location: Location) -> StorageAccess:
         return next((found for prefix, found in self._prefixes if prefix.contains(location)), self._access)

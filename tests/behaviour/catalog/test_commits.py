@@ -29,6 +29,7 @@ from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_
 from tests.behaviour.catalog.conftest import with_key
 from tests.services.faults import FaultyFileIO
 from tests.services.lost_answers import lose_answers
+from tests.storages import call_on
 
 
 def metadata(loaded: LoadedTable) -> dict[str, object]:
@@ -132,7 +133,7 @@ def test_a_commit_whose_file_cannot_be_written_changes_nothing(kernel: Kernel, c
     faulty, faults = with_faults(kernel)
     faults.fail("write_new", when=when)  # type: ignore[arg-type]
     with pytest.raises(StorageUnavailableError):
-        faulty.commits.commit(call, set_property("t", "x", "1"))
+        faulty.commits.commit(call_on(faulty, call), set_property("t", "x", "1"))
     assert faulty.tables.load(call, table("t")).metadata == created.metadata
     assert len(files_of(created)) == 1
 
@@ -142,7 +143,9 @@ def test_a_transaction_whose_second_file_fails_writes_none(kernel: Kernel, call:
     faulty, faults = with_faults(kernel)
     faults.refuse(str(metadata(before[1])["location"]))
     with pytest.raises(StorageUnavailableError):
-        faulty.commits.commit_transaction(call, [set_property(name, "x", "1") for name in "ab"])
+        faulty.commits.commit_transaction(
+            call_on(faulty, call), [set_property(name, "x", "1") for name in "ab"]
+        )
     assert [kernel.tables.load(call, table(name)).metadata for name in "ab"] == [
         loaded.metadata for loaded in before
     ]

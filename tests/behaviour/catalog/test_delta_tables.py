@@ -41,6 +41,7 @@ from floecat.store.tables import EntryRow
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
+from tests.storages import call_on
 
 KEY = "0190a1b2-0000-7000-8000-000000000001"
 
@@ -534,7 +535,7 @@ class TestSettings:
         place = (tmp_path / "compat").as_uri()
         other = self.open(kernel, location=f"{place}/")
         try:
-            engine = engine_of(other)
+            engine, call = engine_of(other), call_on(other, call)
             made = register(other, call, "d")
             folder = f"{place}/{made.table_uuid}"
             assert entry(other, call, "d").metadata_location.startswith(f"{folder}/0-compat-")

@@ -20,6 +20,7 @@ from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.errors import FloecatError, LeftToPipelineError, LocationNotAllowedError, UnavailableError
 from floecat.runtime import open_kernel
 from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
+from tests.storages import call_on
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_another_process_reads_what_it_compares_once(lake, writer):
         costs = []
         for _ in range(2):
             before = other.files.counters.counts
-            other.tables.load(lake.call, table)
+            other.tables.load(call_on(other, lake.call), table)
             costs.append(other.files.counters.counts - before)
     finally:
         other.close()
@@ -238,7 +239,8 @@ def test_loads_of_one_moment_look_once(open_lake, writer):
 def test_two_processes_at_once(lake, writer):
     table = lake.register(writer.folder)
     other = Lake.__new__(Lake)
-    other.kernel, other.root, other.call = open_kernel(lake.kernel.settings), lake.root, lake.call
+    other.kernel, other.root = open_kernel(lake.kernel.settings), lake.root
+    other.call = call_on(other.kernel, lake.call)
     try:
         for _ in range(3):
             lose(writer, "*-m0.avro")

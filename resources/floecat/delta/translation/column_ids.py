@@ -124,8 +124,8 @@ class FieldIds(msgspec.Struct):
         `generation` rises if an own id had to change.
         """
         owners: dict[int, list[str]] = {}
-        for key, id in self.own.items():
-            owners.setdefault(id, []).append(key)
+        for owner, held in self.own.items():
+            owners.setdefault(held, []).append(owner)
         for slot in slots:
             key, id = _key(slot.path), slot.dictated
             if id is None:

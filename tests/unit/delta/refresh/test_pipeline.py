@@ -238,11 +238,12 @@ def test_chunks_are_built_by_whom_the_caller_names(lake: Lake) -> None:
     assert (seen, worker.runners) == (["ns.a"], ["a runner"])
 
 
-def test_the_compat_location_is_allowed_too(lake: Lake) -> None:
-    register(lake, "a")
-    seen: list[Any] = []
+def test_the_compat_location_is_allowed_too(open_lake: OpenLake) -> None:
     elsewhere = "s3://compat/artifacts"
-    made = open_pipeline(lake, Worker(), compat_location=elsewhere)
+    lake = open_lake(location=elsewhere)
+    register(lake, "a", read=False)
+    seen: list[Any] = []
+    made = open_pipeline(lake, Worker())
     made.materialise(entry_id(lake, "a"), lambda *_: None, lambda table: seen.append(table.allowed))
     assert str(seen[0].check(f"{elsewhere}/x.avro")) == f"{elsewhere}/x.avro"
 

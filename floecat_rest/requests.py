@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
+import msgspec
 from litestar import Request
 from litestar.params import QueryParameter
 
 from floecat.auth.principals import Principal
-from floecat.entries.calls import Call, Catalog, LoadedTable, LoadedView, RequestKey
+from floecat.entries.calls import Call, LoadedTable, LoadedView, RequestKey
 from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -94,38 +95,34 @@ class CatalogRequest(Request[Principal, None, Any]):
         """All values of a header that is a list, as one list."""
         return list_of(self.scope["headers"], name)
 
-    def catalog(self) -> Catalog:
-        """The catalog that the prefix names; on management routes the name of the catalog.
+    def call(self) -> Call:
+        """Who asks, about the catalog that the prefix names; on management routes the name of the catalog.
 
         Raises:
+            ForbiddenError: the principal may not use the catalog.
             NoSuchWarehouseError: there is none.
         """
-        named = self.path_params.get("prefix") or self.path_params["catalog"]
-        prefix = decode_segment(named).literal
-        return self.kernel.catalogs.by_prefix(self.principal.account_id, prefix)
-
-    def call(self) -> Call:
-        """Who asks, about which catalog."""
-        return Call(self.principal, self.catalog())
+        return self.kernel.calls.open(self.principal, self._catalog())
 
     def mutation(self, body: bytes = b"") -> Call:
         """Who asks, about which catalog, under which idempotency key.
 
         Raises:
             BadRequestError: the key is malformed.
+            FloecatError: as `call`.
         """
-        return Call(self.principal, self.catalog(), self._request_key(body))
+        return msgspec.structs.replace(self.call(), request=self._request_key(body))
 
-    def namespace(self, catalog: Catalog) -> Namespace:
+    def namespace(self, call: Call) -> Namespace:
         """The namespace that the path names."""
-        return self.kernel.resolver.namespace(catalog, self._namespaces())
+        return self.kernel.resolver.namespace(call, self._namespaces())
 
-    def entry(self, catalog: Catalog, parameter: str = "table") -> TableIdentifier:
+    def entry(self, call: Call, parameter: str = "table") -> TableIdentifier:
         """The table or view that the path names."""
         name = decode_segment(self.path_params[parameter])
-        return self.kernel.resolver.entry(catalog, self._namespaces(), name)
+        return self.kernel.resolver.entry(call, self._namespaces(), name)
 
-    def parent(self, catalog: Catalog) -> Namespace | None:
+    def parent(self, call: Call) -> Namespace | None:
         """The namespace of the query parameter `parent`; None if it is absent or empty.
 
         PyIceberg encodes each level once more than the specification says. Its reading counts where no
@@ -135,7 +132,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             name, _, value = part.partition("=")
             if name == "parent":
                 levels = self.kernel.separator.split_parameter(value)
-                return self.kernel.resolver.namespace(catalog, _readings(levels)) if levels else None
+                return self.kernel.resolver.namespace(call, _readings(levels)) if levels else None
         return None
 
     def read(self, body: bytes, kind: type[T]) -> T:
@@ -179,6 +176,9 @@ class CatalogRequest(Request[Principal, None, Any]):
             labels=view.labels,
             kept_as=view.etag,
         )
+
+    def _catalog(self) -> str:
+        return decode_segment(self.path_params.get("prefix") or self.path_params["catalog"]).literal
 
     def _namespaces(self) -> list[Namespace]:
         return self.kernel.separator.split_path(self.path_params["namespace"])

@@ -75,18 +75,18 @@ class LoadsAtOnce:
         headers = scope["headers"]
         try:
             principal = await self._authenticator.authenticate(scope)
-            catalog = kernel.catalogs.remembered(principal.account_id, prefix)
-            if catalog is None:
+            call = kernel.calls.remembered(principal, prefix)
+            if call is None:
                 return None
             tags = list_of(headers, b"if-none-match")
-            table = kernel.loader.load_at_once(catalog, identifier, mode, tags)
-            seen = None if table else kernel.loader.last_seen(catalog, identifier, mode)
+            table = kernel.loader.load_at_once(call, identifier, mode, tags)
+            seen = None if table else kernel.loader.last_seen(call.catalog, identifier, mode)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape
         if seen is not None:
             try:
                 table = await get_running_loop().run_in_executor(
-                    None, kernel.loader.load_seen, seen, mode, tags
+                    None, kernel.loader.load_seen, call, seen, mode, tags
                 )
             except FloecatError as error:
                 return _refusal(scope, error)

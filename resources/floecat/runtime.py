@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
+from floecat.auth.authorizer import AllowAll, Authorizer
+from floecat.catalog.call_context import CallContext
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
@@ -80,6 +82,7 @@ class Kernel:
         transactions: runs what changes a catalog.
         files: object storage.
         separator: how namespace levels are joined on the wire.
+        calls: makes the calls that every service takes.
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
             `floecat.catalog`.
         commits, view_commits, registration, delta_registration, connector_scans: services of
@@ -87,13 +90,21 @@ class Kernel:
         compat: makes Delta tables readable; None where that is turned off.
     """
 
-    def __init__(self, settings: Settings, store: Store, files: FileIO, clock: Clock) -> None:
-        """Wires the services; opens nothing."""
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        files: FileIO,
+        clock: Clock,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """Wires the services; opens nothing. Without an authorizer every principal may do everything."""
         gateway = settings.gateway
         self.settings = settings
         self.store = store
         self.files = files
         self.clock = clock
+        self._authorizer = authorizer or AllowAll()
         self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
         confirm = gateway.commit.confirm
         self.transactions = ConfirmedTransactions(
@@ -146,6 +157,7 @@ class Kernel:
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
         self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
+        self.calls = CallContext(self.catalogs, self._authorizer)
         self.resolver = Resolver(store)
         self.namespaces = NamespaceService(
             store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
@@ -270,8 +282,15 @@ class Kernel:
         self.store.close()
 
 
-def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
+def open_kernel(
+    settings: Settings, *, clock: Clock | None = None, authorizer: Authorizer | None = None
+) -> Kernel:
     """Opens the store and storage that the settings name.
+
+    Args:
+        settings: of the process.
+        clock: the time.
+        authorizer: decides what principals may do. Without one they may do everything in their account.
 
     Raises:
         SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.
@@ -288,7 +307,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     try:
         store.check_schema()
         files = open_fileio(_object_store_options(settings.storage), fsync=settings.storage.fsync)
-        opened = Kernel(settings, store, files, clock or SystemClock())
+        opened = Kernel(settings, store, files, clock or SystemClock(), authorizer)
     except BaseException:
         store.close()
         raise

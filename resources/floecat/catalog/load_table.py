@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, LoadedTable
 from floecat.entries.etags import SnapshotsMode, etag_of, matches
@@ -66,12 +67,13 @@ class TableLoader:
 
         Raises:
             BadRequestError: `snapshots` has another value.
+            ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table, or its namespace, does not exist.
             FileMissingError: the metadata file is gone, and loads are set to look.
             FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
         """
         mode = _mode(snapshots)
-        entry = self._entries.find_table(call.catalog, identifier)
+        entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
         format = None if entry is None else self._formats.of(entry.row)
         if entry is not None and format is not None:
             entry = format.current(call, entry)
@@ -83,13 +85,18 @@ class TableLoader:
         return self._answer(entry, mode, if_none_match)
 
     def load_at_once(
-        self, catalog: Catalog, identifier: TableIdentifier, mode: SnapshotsMode, if_none_match: str | None
+        self, call: Call, identifier: TableIdentifier, mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable | None:
         """A table, where neither storage nor a remote store is asked, and nothing has to be worked out.
 
         `None` says nothing about whether the table exists: `load` tells.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
         """
-        entry = None if self._verify else self._entries.find_table_at_once(catalog, identifier)
+        if self._verify:
+            return None
+        entry = self._entries.find_table_at_once(call, identifier, Privilege.READ_TABLE)
         if entry is None or (mode == "refs" and not _has_refs(entry)):
             return None
         if not self._formats.of(entry.row).is_current(entry.row):
@@ -111,14 +118,16 @@ class TableLoader:
         return entry if self._formats.of(entry.row).is_current(entry.row) else None
 
     def load_seen(
-        self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+        self, call: Call, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable | None:
         """The table of `last_seen`, after one statement; `None` if it has changed or is gone.
 
         Raises:
+            ForbiddenError: the principal may not read the table.
             StoreUnavailableError: the store did not answer.
         """
-        return self._answer(entry, mode, if_none_match) if self._entries.is_current(entry) else None
+        current = self._entries.is_current(call, entry, Privilege.READ_TABLE)
+        return self._answer(entry, mode, if_none_match) if current else None
 
     def _answer(
         self, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None

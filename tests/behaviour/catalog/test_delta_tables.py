@@ -233,7 +233,7 @@ class TestLoads:
         engine.problem = UnsupportedDeltaTableError("type change of column n")
         with pytest.raises(UnsupportedDeltaTableError, match="column n"):
             kernel.tables.load(call, table("d"))
-        assert kernel.loader.load_at_once(call.catalog, table("d"), "all", None) is None
+        assert kernel.loader.load_at_once(call, table("d"), "all", None) is None
         engine.problem = None
         assert load(kernel, call, "d")["current-snapshot-id"] == 0
 
@@ -242,7 +242,7 @@ class TestLoads:
     ):
         register(kernel, call, "d", read=False)
         engine.is_due = False
-        assert kernel.loader.load_at_once(call.catalog, table("d"), "all", None) is None
+        assert kernel.loader.load_at_once(call, table("d"), "all", None) is None
         assert load(kernel, call, "d")["current-snapshot-id"] == 0
 
     def test_existence_and_listing_look_at_no_log(self, kernel: Kernel, call: Call, engine: SetEngine):
@@ -520,7 +520,7 @@ class TestSettings:
             ):
                 with pytest.raises(UnsupportedOperationError, match=r"delta-compat\.enabled is false"):
                     refused()
-            assert off.loader.load_at_once(call.catalog, table("d"), "all", None) is None
+            assert off.loader.load_at_once(call, table("d"), "all", None) is None
             off.tables.exists(call, table("d"))
             assert len(off.tables.list(call, ("ns",), PageRequest()).items) == 2
             assert load(off, call, "i")["snapshots"] == []

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from litestar.testing import TestClient
 
+from floecat.auth.principals import DEVELOPER, Principal
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
@@ -105,14 +106,14 @@ def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
 
 def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
     client.get(TABLE).raise_for_status()
-    catalog = kernel.catalogs.by_prefix(kernel.settings.gateway.default_account_id, "floecat")
+    call = kernel.calls.open(Principal(DEVELOPER, kernel.settings.gateway.default_account_id), "floecat")
     identifier = TableIdentifier(("a", "b"), "t")
     with kernel.store.count_statements() as counter:
-        table = kernel.loader.load_at_once(catalog, identifier, "all", None)
-        seen = kernel.loader.last_seen(catalog, identifier, "all")
+        table = kernel.loader.load_at_once(call, identifier, "all", None)
+        seen = kernel.loader.last_seen(call.catalog, identifier, "all")
         if seen is not None:
             assert table is None
-            table = kernel.loader.load_seen(seen, "all", None)
+            table = kernel.loader.load_seen(call, seen, "all", None)
     assert table is not None
     assert (counter.statements, counter.transactions) == (1, 0)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from floecat.auth.principals import Principal
 from floecat.errors import ForbiddenError
@@ -78,7 +80,7 @@ class Privilege(StrEnum):
     """Retry and cancel them."""
 
 
-class Securable(NamedTuple):
+class Securable(msgspec.Struct, frozen=True):
     """What a privilege is asked for: by name, in the account of the principal. It need not exist."""
 
     kind: SecurableKind
@@ -127,7 +129,10 @@ def check_allowed(authorizer: Authorizer, principal: Principal, checks: Sequence
     Raises:
         ForbiddenError: a privilege is missing; the message names the first one and its securable.
     """
-    for check, allowed in zip(checks, authorizer.allowed(principal, checks), strict=True):
+    answers = authorizer.allowed(principal, checks)
+    if all(answers) and len(answers) == len(checks):
+        return
+    for check, allowed in zip(checks, answers, strict=True):
         if not allowed:
             raise missing_privilege(principal, check)
 

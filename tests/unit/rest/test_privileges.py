@@ -25,9 +25,15 @@ TABLES = "/v1/floecat/namespaces/ns/tables"
 READ = (Privilege.READ_TABLE, Securable("table", "floecat", ("ns",), "t"))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+_BOTH_STORES = pytest.mark.parametrize(
+    "settings", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@pytest.fixture
 def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    remote = getattr(request, "param", "sqlite") == "postgresql"
+    url = request.getfixturevalue("postgres_url") if remote else None
     made = Settings(
         data_dir=str(tmp_path),
         storage=StorageSettings(fsync=False),
@@ -76,6 +82,7 @@ def assert_refused(answer: Any, text: str) -> None:
     assert error["message"] == text
 
 
+@_BOTH_STORES
 def test_loads_that_are_warm_are_refused_too(client: Any, settings: Settings, grants: Grants) -> None:
     ada = token(settings, "ada")
     tag = client.get(f"{TABLES}/t", headers=ada).headers["etag"]
@@ -96,6 +103,7 @@ def test_loads_that_are_warm_are_refused_too(client: Any, settings: Settings, gr
         grants.deny_only()
 
 
+@_BOTH_STORES
 def test_what_one_principal_loads_is_not_there_for_another(client: Any, settings: Settings) -> None:
     ada, eve = token(settings, "ada"), token(settings, "eve")
     tag = client.get(f"{TABLES}/t", headers=ada).headers["etag"]

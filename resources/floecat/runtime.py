@@ -158,7 +158,7 @@ class Kernel:
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
         self.catalogs = CatalogService(store, clock, settings.storage.allowed_locations)
         self.calls = CallContext(self.catalogs, self._authorizer)
-        self.resolver = Resolver(store)
+        self.resolver = Resolver(store, self.separator)
         self.namespaces = NamespaceService(
             store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
         )

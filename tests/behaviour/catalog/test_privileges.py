@@ -26,8 +26,7 @@ from floecat.errors import (
     NoSuchViewError,
     NoSuchWarehouseError,
 )
-from floecat.identifiers.encoding import SegmentReading
-from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata
@@ -397,6 +396,7 @@ _AS_ANOTHER = {
     # below: they choose among readings of a name
     "resolver.namespace",
     "resolver.entry",
+    "resolver.parent",
     # ask for the key of a call
     "keys.run",
     "keys.claim",
@@ -573,20 +573,19 @@ class TestListings:
 
 class TestReadings:
     def test_a_reading_that_may_not_be_known_counts_as_missing(self, lake: Lake) -> None:
-        kernel, spelled = lake.kernel, SegmentReading("a+b", "a b")
+        kernel = lake.kernel
         create(kernel, lake.ada, "a b")
         kernel.namespaces.create(lake.ada, ("n n",), {})
-        candidates: list[Namespace] = [("n+n",), ("n n",)]
-        assert kernel.resolver.entry(lake.ada, [("ns",)], spelled) == table("a b")
-        assert kernel.resolver.namespace(lake.ada, candidates) == ("n n",)
-        assert kernel.resolver.entry(lake.eve, [("ns",)], spelled) == table("a+b")
-        assert kernel.resolver.namespace(lake.eve, candidates) == ("n+n",)
+        assert kernel.resolver.entry(lake.ada, "ns", "a+b") == table("a b")
+        assert kernel.resolver.namespace(lake.ada, "n+n") == ("n n",)
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
+        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n+n",)
         lake.grants.grant("eve", P.LIST_VIEW, "floecat", "ns")
-        assert kernel.resolver.entry(lake.eve, [("ns",)], spelled) == table("a+b")
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
         lake.grants.grant("eve", P.LIST_TABLE, "floecat", "ns", "a b")
         lake.grants.grant("eve", P.LIST_SCHEMA, "floecat", "n n")
-        assert kernel.resolver.entry(lake.eve, [("ns",)], spelled) == table("a b")
-        assert kernel.resolver.namespace(lake.eve, candidates) == ("n n",)
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a b")
+        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n n",)
 
 
 class TestFastLoads:

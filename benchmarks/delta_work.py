@@ -33,9 +33,8 @@ def main() -> None:
     parser.add_argument("--with-statistics", action="store_true")
     arguments = parser.parse_args()
     with kernel(load_settings()) as opened:
-        account = opened.settings.gateway.default_account_id
-        catalog = opened.catalogs.by_prefix(account, opened.settings.gateway.default_prefix)
-        call = Call(Principal(name="bench", account_id=account), catalog)
+        gateway = opened.settings.gateway
+        call = opened.calls.open(Principal("bench", gateway.default_account_id), gateway.default_prefix)
         result = _WORK[arguments.work](opened, call, arguments)
     result["peak_rss_mib"] = _peak_rss_mib()
     print(json.dumps(result))

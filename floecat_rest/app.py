@@ -15,10 +15,11 @@ from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
 import floecat
+from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
-from floecat_rest.authentication import AuthenticationMiddleware, open_authenticator
+from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.documents import OWN_COMPRESSION
 from floecat_rest.empty_names import EmptyNames
 from floecat_rest.errors import answer_error
@@ -109,7 +110,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = Services(settings, kernel)
-    authenticator = open_authenticator(settings, services.memory)
+    authenticator = Authenticator(open_authentication(settings, services.memory))
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,

@@ -10,7 +10,7 @@ import msgspec
 from floecat.errors import BadRequestError
 from floecat_rest.errors import UnsupportedMediaTypeError
 
-__all__ = ["canonical_json", "check_media_type", "decode_body"]
+__all__ = ["check_media_type", "decode_body"]
 
 T = TypeVar("T")
 
@@ -34,17 +34,6 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         raise BadRequestError("Invalid body: not UTF-8") from None
     except RecursionError:
         raise BadRequestError("Invalid body: nested too deeply") from None
-
-
-def canonical_json(body: bytes) -> bytes:
-    """The body with sorted keys and no insignificant white space, so that equal requests are equal bytes.
-
-    A body that is not JSON is returned as it is; whoever decodes it refuses it.
-    """
-    try:
-        return msgspec.json.encode(msgspec.json.decode(body), order="sorted") if body else b""
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-        return body
 
 
 def check_media_type(content_type: str | None) -> None:

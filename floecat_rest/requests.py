@@ -7,21 +7,20 @@ ambiguous name never holds up the event loop.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from litestar import Request
 from litestar.params import QueryParameter
 
 from floecat.auth.principals import Principal
-from floecat.entries.calls import Call, Catalog, LoadedTable, LoadedView, RequestKey
-from floecat.errors import BadRequestError
+from floecat.entries.calls import Call, LoadedTable, LoadedView
+from floecat.entries.request_keys import IDEMPOTENCY_KEY, with_request_key
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
-from floecat_rest.bodies import canonical_json, check_media_type, decode_body
+from floecat_rest.bodies import check_media_type, decode_body
 from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.headers import header_of, list_of
 
@@ -43,7 +42,6 @@ Warehouse = Annotated[
     str | None, QueryParameter(name="warehouse", description="Name of a catalog, or a location in it.")
 ]
 
-_LONGEST_KEY = 255
 _LARGEST_ANSWER_PART = 4
 
 
@@ -94,48 +92,46 @@ class CatalogRequest(Request[Principal, None, Any]):
         """All values of a header that is a list, as one list."""
         return list_of(self.scope["headers"], name)
 
-    def catalog(self) -> Catalog:
-        """The catalog that the prefix names; on management routes the name of the catalog.
+    def call(self) -> Call:
+        """Who asks, about the catalog that the prefix names; on management routes the name of the catalog.
 
         Raises:
+            ForbiddenError: the principal may not use the catalog.
             NoSuchWarehouseError: there is none.
         """
-        named = self.path_params.get("prefix") or self.path_params["catalog"]
-        prefix = decode_segment(named).literal
-        return self.kernel.catalogs.by_prefix(self.principal.account_id, prefix)
-
-    def call(self) -> Call:
-        """Who asks, about which catalog."""
-        return Call(self.principal, self.catalog())
+        return self.kernel.calls.open(self.principal, self._catalog())
 
     def mutation(self, body: bytes = b"") -> Call:
         """Who asks, about which catalog, under which idempotency key.
 
         Raises:
             BadRequestError: the key is malformed.
+            FloecatError: as `call`.
         """
-        return Call(self.principal, self.catalog(), self._request_key(body))
+        scope = self.scope
+        return with_request_key(
+            self.call(),
+            self.header(IDEMPOTENCY_KEY.encode()),
+            str(self.route_handler.operation_id),
+            (scope["path"].encode(), scope["query_string"]),
+            body,
+        )
 
-    def namespace(self, catalog: Catalog) -> Namespace:
+    def namespace(self, call: Call) -> Namespace:
         """The namespace that the path names."""
-        return self.kernel.resolver.namespace(catalog, self._namespaces())
+        return self.kernel.resolver.namespace(call, self.path_params["namespace"])
 
-    def entry(self, catalog: Catalog, parameter: str = "table") -> TableIdentifier:
+    def entry(self, call: Call, parameter: str = "table") -> TableIdentifier:
         """The table or view that the path names."""
-        name = decode_segment(self.path_params[parameter])
-        return self.kernel.resolver.entry(catalog, self._namespaces(), name)
+        params = self.path_params
+        return self.kernel.resolver.entry(call, params["namespace"], params[parameter])
 
-    def parent(self, catalog: Catalog) -> Namespace | None:
-        """The namespace of the query parameter `parent`; None if it is absent or empty.
-
-        PyIceberg encodes each level once more than the specification says. Its reading counts where no
-        namespace has the literal name.
-        """
+    def parent(self, call: Call) -> Namespace | None:
+        """The namespace of the query parameter `parent`; None if it is absent or empty."""
         for part in self.scope["query_string"].decode("latin-1").split("&"):
             name, _, value = part.partition("=")
             if name == "parent":
-                levels = self.kernel.separator.split_parameter(value)
-                return self.kernel.resolver.namespace(catalog, _readings(levels)) if levels else None
+                return self.kernel.resolver.parent(call, value)
         return None
 
     def read(self, body: bytes, kind: type[T]) -> T:
@@ -149,7 +145,7 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     def stage_id(self) -> str | None:
         """What ties a staged table to its commit: the transaction id, else the idempotency key."""
-        return self.header(b"iceberg-transaction-id") or self.header(b"idempotency-key")
+        return self.header(b"iceberg-transaction-id") or self.header(IDEMPOTENCY_KEY.encode())
 
     def table_answer(
         self, table: LoadedTable, *, mode: str = "all", with_config: bool = True
@@ -180,29 +176,5 @@ class CatalogRequest(Request[Principal, None, Any]):
             kept_as=view.etag,
         )
 
-    def _namespaces(self) -> list[Namespace]:
-        return self.kernel.separator.split_path(self.path_params["namespace"])
-
-    def _request_key(self, body: bytes) -> RequestKey | None:
-        key = self.header(b"idempotency-key")
-        if key is None:
-            return None
-        if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
-            raise BadRequestError(
-                f"Invalid Idempotency-Key: send a UUID (at most {_LONGEST_KEY} printable characters)"
-            )
-        scope = self.scope
-        operation = str(self.route_handler.operation_id)
-        digest = sha256()
-        for part in (operation.encode(), scope["path"].encode(), scope["query_string"], canonical_json(body)):
-            digest.update(b"%d:%b" % (len(part), part))
-        return RequestKey(key, operation, digest.hexdigest())
-
-
-def _readings(levels: Namespace) -> list[Namespace]:
-    if not any("%" in level for level in levels):
-        return [levels]
-    try:
-        return [levels, tuple(decode_segment(level).literal for level in levels)]
-    except BadRequestError:
-        return [levels]
+    def _catalog(self) -> str:
+        return decode_segment(self.path_params.get("prefix") or self.path_params["catalog"]).literal

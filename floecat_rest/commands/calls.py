@@ -38,12 +38,13 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
     Raises:
         NoSuchWarehouseError: there is no such catalog.
     """
-    from floecat.auth.principals import Principal
-    from floecat.entries.calls import Call
     from floecat.runtime import kernel
 
     gateway = settings.gateway
-    principal = Principal(_PRINCIPAL, account or gateway.default_account_id)
     with kernel(settings) as opened:
-        found = opened.catalogs.by_prefix(principal.account_id, catalog or gateway.default_prefix)
-        yield opened, Call(principal, found)
+        yield (
+            opened,
+            opened.calls.open_as_operator(
+                _PRINCIPAL, account or gateway.default_account_id, catalog or gateway.default_prefix
+            ),
+        )

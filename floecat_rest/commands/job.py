@@ -42,7 +42,7 @@ def list_jobs(
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.jobs.list(call.catalog.id, kinds=kind)
+        found = kernel.jobs.list(call, kinds=kind)
         kinds = kernel.jobs.kinds
     headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "problem")
     table = Table(*headings, box=None, pad_edge=False)
@@ -69,7 +69,7 @@ def retry(
 ) -> None:
     """Make a job that failed for good, or was cancelled, due now."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        row = kernel.jobs.retry(call.catalog.id, job)
+        row = kernel.jobs.retry(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is due now")
 
 
@@ -84,5 +84,5 @@ def cancel(
 ) -> None:
     """Cancel a job. One that is being worked on stops before its next step."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        row = kernel.jobs.cancel(call.catalog.id, job)
+        row = kernel.jobs.cancel(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")

@@ -26,7 +26,7 @@ class ConfigController(Controller):
         """
         gateway = request.services.settings.gateway
         name = warehouse or gateway.default_prefix
-        catalog = request.kernel.catalogs.by_warehouse(request.principal.account_id, name)
+        catalog = request.kernel.calls.open_warehouse(request.principal, name).catalog
         prefix = encode_segment(catalog.name)
         overrides = {"namespace-separator": request.kernel.separator.config_value}
         if warehouse == catalog.name:

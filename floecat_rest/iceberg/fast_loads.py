@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar import Request
 from litestar.enums import ScopeType
 
-from floecat.entries.calls import Call
 from floecat.entries.etags import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
@@ -76,11 +75,10 @@ class FastLoadAnswers:
         headers = scope["headers"]
         try:
             principal = await self._authenticator.authenticate(scope)
-            catalog = kernel.catalogs.remembered(principal.account_id, prefix)
-            if catalog is None:
+            call = kernel.calls.remembered(principal, prefix)
+            if call is None:
                 return None
             tags = list_of(headers, b"if-none-match")
-            call = Call(principal, catalog)
             load = kernel.fast_loads.load(call, identifier, mode, tags)
         except FloecatError:
             return None  # the application meets it again, and answers it in shape

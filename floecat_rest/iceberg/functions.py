@@ -31,7 +31,7 @@ class FunctionsController(Controller):
     ) -> ListFunctionsResponse:
         """None, if the namespace exists."""
         call = request.call()
-        request.kernel.namespaces.exists(call, request.namespace(call.catalog))
+        request.kernel.namespaces.exists(call, request.namespace(call))
         return ListFunctionsResponse()
 
 
@@ -45,7 +45,7 @@ class FunctionController(Controller):
     def load_function(self, request: CatalogRequest, function: FromPath[str]) -> None:
         """404: there is none."""
         call = request.call()
-        namespace = request.namespace(call.catalog)
+        namespace = request.namespace(call)
         request.kernel.namespaces.exists(call, namespace)
         identifier = TableIdentifier(namespace, decode_segment(function).literal)
         raise NoSuchFunctionError(f"Function does not exist: {identifier}")

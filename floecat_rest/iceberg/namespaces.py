@@ -32,9 +32,7 @@ class NamespacesController(Controller):
     ) -> ListNamespacesResponse:
         """Direct children of `parent`, or the top level."""
         call = request.call()
-        page = request.kernel.namespaces.list(
-            call, request.parent(call.catalog), PageRequest(page_token, page_size)
-        )
+        page = request.kernel.namespaces.list(call, request.parent(call), PageRequest(page_token, page_size))
         return ListNamespacesResponse(page.items, page.next_token)
 
     @post(operation_id="createNamespace", status_code=200, sync_to_thread=True)
@@ -54,19 +52,19 @@ class NamespaceController(Controller):
     def load_namespace(self, request: CatalogRequest) -> NamespaceInfo:
         """The namespace and its properties."""
         call = request.call()
-        return request.kernel.namespaces.load(call, request.namespace(call.catalog))
+        return request.kernel.namespaces.load(call, request.namespace(call))
 
     @head(operation_id="namespaceExists", status_code=204, sync_to_thread=True)
     def namespace_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.namespaces.exists(call, request.namespace(call.catalog))
+        request.kernel.namespaces.exists(call, request.namespace(call))
 
     @delete(operation_id="dropNamespace", sync_to_thread=True)
     def drop_namespace(self, request: CatalogRequest) -> None:
         """Removes an empty namespace."""
         call = request.mutation()
-        request.kernel.namespaces.drop(call, request.namespace(call.catalog))
+        request.kernel.namespaces.drop(call, request.namespace(call))
 
 
 class NamespacePropertiesController(Controller):
@@ -81,5 +79,5 @@ class NamespacePropertiesController(Controller):
         sent = request.read(body, UpdateNamespacePropertiesRequest)
         call = request.mutation(body)
         return request.kernel.namespaces.update_properties(
-            call, request.namespace(call.catalog), sent.removals or [], sent.updates or {}
+            call, request.namespace(call), sent.removals or [], sent.updates or {}
         )

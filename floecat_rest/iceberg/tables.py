@@ -40,14 +40,14 @@ class TablesController(Controller):
         """Identifiers of the tables, by name."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        return list_tables(request.kernel.tables.list(call, request.namespace(call.catalog), page))
+        return list_tables(request.kernel.tables.list(call, request.namespace(call), page))
 
     @post(operation_id="createTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def create_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Creates a table, or with `stage-create` only its first metadata."""
         sent = request.read(body, CreateTable)
         call = request.mutation(body)
-        namespace = request.namespace(call.catalog)
+        namespace = request.namespace(call)
         commits = request.kernel.commits
         if sent.stage_create:
             return request.table_answer(commits.stage_table(call, namespace, sent, request.stage_id()))
@@ -66,7 +66,7 @@ class TableController(Controller):
         # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
         call = request.call()
         table = request.kernel.tables.load(
-            call, request.entry(call.catalog), snapshots, request.header_list(b"if-none-match")
+            call, request.entry(call), snapshots, request.header_list(b"if-none-match")
         )
         return request.table_answer(table, mode=snapshots)
 
@@ -74,14 +74,14 @@ class TableController(Controller):
     def table_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.tables.exists(call, request.entry(call.catalog))
+        request.kernel.tables.exists(call, request.entry(call))
 
     @post(operation_id="updateTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def commit_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Checks the requirements and applies the updates, or creates the table that was staged."""
         sent = request.read(body, CommitTableRequest)
         call = request.mutation(body)
-        change = TableChange(request.entry(call.catalog), sent.requirements or [], sent.updates or [])
+        change = TableChange(request.entry(call), sent.requirements or [], sent.updates or [])
         table = request.kernel.commits.commit(call, change, request.stage_id())
         return request.table_answer(table, with_config=False)
 
@@ -93,7 +93,7 @@ class TableController(Controller):
     ) -> None:
         """Removes the table, and with `purgeRequested` its files, some time later."""
         call = request.mutation()
-        request.kernel.drops.drop(call, request.entry(call.catalog), purge=purge_requested)
+        request.kernel.drops.drop(call, request.entry(call), purge=purge_requested)
 
 
 class UnregisterTableController(Controller):
@@ -106,7 +106,7 @@ class UnregisterTableController(Controller):
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
         """Forgets the table, leaves its files, and answers its last metadata."""
         call = request.mutation()
-        table = request.kernel.tables.unregister(call, request.entry(call.catalog))
+        table = request.kernel.tables.unregister(call, request.entry(call))
         return request.table_answer(table, with_config=False)
 
 
@@ -123,7 +123,7 @@ class RegisterTableController(Controller):
         call = request.mutation(body)
         table = request.kernel.registration.register_table(
             call,
-            request.namespace(call.catalog),
+            request.namespace(call),
             sent.name,
             sent.metadata_location,
             overwrite=bool(sent.overwrite),

@@ -30,16 +30,14 @@ class ViewsController(Controller):
         """Identifiers of the views, by name."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        return list_tables(request.kernel.views.list(call, request.namespace(call.catalog), page))
+        return list_tables(request.kernel.views.list(call, request.namespace(call), page))
 
     @post(operation_id="createView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def create_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Creates a view."""
         sent = request.read(body, CreateView)
         call = request.mutation(body)
-        return request.view_answer(
-            request.kernel.view_commits.create(call, request.namespace(call.catalog), sent)
-        )
+        return request.view_answer(request.kernel.view_commits.create(call, request.namespace(call), sent))
 
 
 class ViewController(Controller):
@@ -52,13 +50,13 @@ class ViewController(Controller):
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()
-        return request.view_answer(request.kernel.views.load(call, request.entry(call.catalog, "view")))
+        return request.view_answer(request.kernel.views.load(call, request.entry(call, "view")))
 
     @head(operation_id="viewExists", status_code=204, sync_to_thread=True)
     def view_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.views.exists(call, request.entry(call.catalog, "view"))
+        request.kernel.views.exists(call, request.entry(call, "view"))
 
     @post(operation_id="replaceView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def replace_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
@@ -66,7 +64,7 @@ class ViewController(Controller):
         sent = request.read(body, CommitViewRequest)
         call = request.mutation(body)
         view = request.kernel.view_commits.replace(
-            call, request.entry(call.catalog, "view"), sent.requirements or [], sent.updates or []
+            call, request.entry(call, "view"), sent.requirements or [], sent.updates or []
         )
         return request.view_answer(view)
 
@@ -74,7 +72,7 @@ class ViewController(Controller):
     def drop_view(self, request: CatalogRequest) -> None:
         """Removes the view."""
         call = request.mutation()
-        request.kernel.views.drop(call, request.entry(call.catalog, "view"))
+        request.kernel.views.drop(call, request.entry(call, "view"))
 
 
 class RegisterViewController(Controller):
@@ -89,7 +87,7 @@ class RegisterViewController(Controller):
         sent = request.read(body, RegisterViewRequest)
         call = request.mutation(body)
         view = request.kernel.view_commits.register(
-            call, request.namespace(call.catalog), sent.name, sent.metadata_location
+            call, request.namespace(call), sent.name, sent.metadata_location
         )
         return request.view_answer(view)
 

@@ -26,7 +26,7 @@ class ManagedTablesController(Controller):
         call = request.mutation(body)
         registration = registrations.register(
             call,
-            request.namespace(call.catalog),
+            request.namespace(call),
             sent.name,
             sent.location,
             format_version=sent.format_version,

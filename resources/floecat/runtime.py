@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
+from floecat.auth.authorizer import AllowAll, Authorizer
+from floecat.catalog.call_context import CallContext
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.fast_loads import FastLoads
 from floecat.catalog.listing import EntryListing
@@ -85,6 +87,7 @@ class Kernel:
         storages: storages of all catalogs.
         memory: what the caches may hold.
         separator: how namespace levels are joined on the wire.
+        calls: makes the calls that every service takes.
         catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
             `floecat.catalog`.
         commits, view_commits, registration, delta_registration, connector_scans: services of
@@ -92,14 +95,22 @@ class Kernel:
         compat: makes Delta tables readable; None where that is turned off.
     """
 
-    def __init__(self, settings: Settings, store: Store, files: FileIO, clock: Clock) -> None:
-        """Wires the services; opens nothing."""
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        files: FileIO,
+        clock: Clock,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """Wires the services; opens nothing. Without an authorizer every principal may do everything."""
         gateway = settings.gateway
         self.settings = settings
         self.store = store
         self.files = files
         self.storages = open_storages(settings, files)
         self.clock = clock
+        self._authorizer = authorizer or AllowAll()
         self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
         confirm = gateway.commit.confirm
         self.transactions = ConfirmedTransactions(
@@ -152,7 +163,8 @@ class Kernel:
         )
         self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
         self.catalogs = CatalogService(store, clock, self.memory, self.storages)
-        self.resolver = Resolver(store)
+        self.calls = CallContext(self.catalogs, self._authorizer)
+        self.resolver = Resolver(store, self.separator)
         self.namespaces = NamespaceService(
             store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
         )
@@ -271,8 +283,15 @@ class Kernel:
         self.store.close()
 
 
-def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
+def open_kernel(
+    settings: Settings, *, clock: Clock | None = None, authorizer: Authorizer | None = None
+) -> Kernel:
     """Opens the store and storage that the settings name.
+
+    Args:
+        settings: of the process.
+        clock: the time.
+        authorizer: decides what principals may do. Without one they may do everything in their account.
 
     Raises:
         SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.
@@ -289,7 +308,7 @@ def open_kernel(settings: Settings, *, clock: Clock | None = None) -> Kernel:
     try:
         store.check_schema()
         files = open_fileio(object_store_options(settings.storage), fsync=settings.storage.fsync)
-        opened = Kernel(settings, store, files, clock or SystemClock())
+        opened = Kernel(settings, store, files, clock or SystemClock(), authorizer)
     except BaseException:
         store.close()
         raise

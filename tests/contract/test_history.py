@@ -92,7 +92,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     prepare_store(settings)
     with kernel(settings) as made:
         account = settings.gateway.default_account_id
-        call = Call(Principal("tester", account), made.catalogs.by_prefix(account, "floecat"))
+        call = made.calls.open(Principal("tester", account), "floecat")
         made.namespaces.create(call, ("ns",), {})
         yield Opened(made, call)
 

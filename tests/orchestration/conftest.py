@@ -73,10 +73,8 @@ class Lakehouse:
 
     def call(self, catalog: str = "floecat") -> Call:
         location = (self._warehouse / catalog).as_uri()
-        return Call(
-            Principal(name="ada", account_id=self._account),
-            self.kernel.catalogs.ensure(self._account, catalog, location),
-        )
+        self.kernel.catalogs.ensure(self._account, catalog, location)
+        return self.kernel.calls.open(Principal(name="ada", account_id=self._account), catalog)
 
     def create(self, name: str, catalog: str = "floecat", namespace: str = "sales") -> TableIdentifier:
         call = self.call(catalog)

@@ -139,7 +139,7 @@ class TokenVerifier:
             raise NotAuthorizedError(
                 f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account"
             )
-        return Principal(name, account_id, claims)
+        return Principal(name, account_id, claims, _roles(claims.get("roles")))
 
     def _remember(self, token: str, principal: Principal, expires_at_s: object) -> None:
         if not isinstance(expires_at_s, int | float):
@@ -174,6 +174,11 @@ def open_verifier(
         leeway_s=settings.leeway_s,
         clock=clock,
     )
+
+
+def _roles(claim: object) -> tuple[str, ...]:
+    """The roles of a list of names; a claim of another form names none, which gives no right."""
+    return tuple(role for role in claim if isinstance(role, str)) if isinstance(claim, list) else ()
 
 
 class _Verified(NamedTuple):

@@ -20,3 +20,5 @@ class Principal(msgspec.Struct, frozen=True):
     account_id: UUID
     claims: Mapping[str, object] = {}
     """Claims of the token, verified. Empty in `auth-mode=dev`."""
+    roles: tuple[str, ...] = ()
+    """Roles that the token names (claim `roles`), verified."""

@@ -72,18 +72,9 @@ class CatalogService:
         cached = self._cache.get((account_id, prefix))
         return cached[1] if cached is not None and cached[0] > time.monotonic() else None
 
-    def by_warehouse(self, account_id: UUID, warehouse: str) -> Catalog:
-        """The catalog that a `warehouse` names, or the one in whose locations a storage URI lies.
-
-        Raises:
-            NoSuchWarehouseError: there is none.
-        """
-        if "://" not in warehouse and not warehouse.startswith(("/", "file:")):
-            return self.by_prefix(account_id, warehouse)
-        for catalog in self.list(account_id):
-            if _holds(catalog, warehouse):
-                return catalog
-        raise NoSuchWarehouseError(f"Warehouse does not exist: {warehouse}")
+    def holding(self, account_id: UUID, location: str) -> Sequence[Catalog]:
+        """The catalogs of the account in whose locations a storage URI lies, by name."""
+        return [catalog for catalog in self.list(account_id) if _holds(catalog, location)]
 
     def list(self, account_id: UUID) -> list[Catalog]:
         """All catalogs of the account, by name."""

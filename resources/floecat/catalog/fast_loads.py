@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import TableLoader
 from floecat.entries.calls import Call, LoadedTable
 from floecat.entries.etags import SnapshotsMode
@@ -73,16 +74,17 @@ class FastLoads:
             may_wait: whether the caller is a thread that may wait for a remote store.
 
         Raises:
+            ForbiddenError: the principal may not read the table.
             StoreUnavailableError: the store did not answer, or a local one is busy.
         """
         if self._verify:
             return _SLOW
         local = self._store.at_once
         if local is not None:
-            entry = self._entries.confirm_table(local, call.catalog, identifier)
+            entry = self._entries.confirm_table(local, call, identifier, Privilege.READ_TABLE)
         elif may_wait:
             with self._store.read() as conn:
-                entry = self._entries.confirm_table(conn, call.catalog, identifier)
+                entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
         else:
             entry = self._entries.last_seen_table(call.catalog, identifier)
         if entry is None or not self._is_ready(entry, mode):

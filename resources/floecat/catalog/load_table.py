@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, LoadedTable
 from floecat.entries.etags import SnapshotsMode, etag_of, matches
@@ -63,12 +64,13 @@ class TableLoader:
 
         Raises:
             BadRequestError: `snapshots` has another value.
+            ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table, or its namespace, does not exist.
             FileMissingError: the metadata file is gone, and loads are set to look.
             FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
         """
         mode = _mode(snapshots)
-        entry = self._entries.find_table(call.catalog, identifier)
+        entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
         format = None if entry is None else self._formats.of(entry.row)
         if entry is not None and format is not None:
             entry = format.current(call, entry)

@@ -6,12 +6,13 @@ import logging
 
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call
-from floecat.entries.names import missing_table
+from floecat.entries.names import existing_entry
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import metrics, tables
+from floecat.store import metrics
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
 
@@ -33,14 +34,12 @@ class MetricsService:
 
         Raises:
             BadRequestError: a required field is missing or has the wrong type.
+            ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
         """
         report = parse_report(body)
         kind = "scan-report" if isinstance(report, ScanReport) else "commit-report"
-        with self._store.read() as conn:
-            row = tables.find(conn, call.catalog.id, identifier)
-        if row is None or row.kind != "table":
-            raise missing_table(identifier)
+        row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
         _log.info(
             "%s of table %s, snapshot %d", kind, identifier, report.snapshot_id,
             extra={"principal": call.principal.name},

@@ -8,10 +8,11 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Check, Privilege, missing_privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.entries.names import missing_namespace
+from floecat.entries.names import existing_namespace, missing_namespace
 from floecat.entries.paging import Paging
 from floecat.errors import (
     AlreadyExistsError,
@@ -79,13 +80,16 @@ class NamespaceService:
         self._reserved = reserved
 
     def list(self, call: Call, parent: Namespace | None, page: PageRequest) -> Page[Namespace]:
-        """Direct children of a namespace, or the top level; full names, ordered.
+        """Direct children of a namespace, or the top level, that the principal may see; full names, ordered.
 
         Raises:
+            ForbiddenError: the principal may not use the parent.
             NoSuchNamespaceError: the parent does not exist.
             BadRequestError: the page token is not one of this listing.
         """
         scope = f"namespaces|{call.catalog.id}|{physical_name(parent) if parent else ''}"
+        if parent is not None:
+            call.check((Privilege.USE_SCHEMA, call.on_namespace(parent)))
         with self._store.read() as conn:
             if parent is not None and namespaces.get(conn, call.catalog.id, parent) is None:
                 raise missing_namespace(parent)
@@ -96,6 +100,9 @@ class NamespaceService:
                     (row.physical_name, row.levels)
                     for row in namespaces.children(conn, call.catalog.id, parent, after, limit)
                 ],
+                lambda found: call.allowed(
+                    [(Privilege.LIST_SCHEMA, call.on_namespace(child)) for child in found]
+                ),
             )
 
     def create(self, call: Call, namespace: Namespace, properties: Mapping[str, str]) -> NamespaceInfo:
@@ -103,6 +110,7 @@ class NamespaceService:
 
         Raises:
             BadRequestError: a level cannot be addressed or stored.
+            ForbiddenError: the principal may not create it, or not a parent that is missing.
             AlreadyExistsError: it exists.
             CommitStateUnknownError: it may have been created.
         """
@@ -110,10 +118,18 @@ class NamespaceService:
         def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
             check_namespace(namespace, reserved=self._reserved)
             _check_properties(properties)
+            chain = [namespace[:depth] for depth in range(1, len(namespace) + 1)]
+            checks = [(Privilege.CREATE_SCHEMA, call.on_namespace(levels)) for levels in chain]
+            allowed = call.allowed(checks)
+            if not allowed[-1]:
+                raise missing_privilege(call.principal, checks[-1])
+            refused = {
+                levels: check for levels, check, may in zip(chain, checks, allowed, strict=True) if not may
+            }
             created = NamespaceInfo(namespace, dict(properties))
 
             def insert(conn: Connection, transaction_id: UUID) -> None:
-                self._insert_chain(conn, call, namespace, properties)
+                self._insert_chain(conn, call, namespace, properties, refused)
                 self._leave_trace(conn, transaction_id)
                 finish(conn, created)
 
@@ -137,6 +153,7 @@ class NamespaceService:
 
         Raises:
             BadRequestError: a level cannot be addressed or stored.
+            ForbiddenError: the principal may not use it, or not create it.
         """
         try:
             self.exists(call, namespace)
@@ -152,28 +169,34 @@ class NamespaceService:
         """A namespace and its properties.
 
         Raises:
+            ForbiddenError: the principal may not use it.
             NoSuchNamespaceError: it does not exist.
         """
-        return NamespaceInfo(namespace, dict(self._row(call, namespace).properties))
+        row = existing_namespace(self._store, call, namespace, Privilege.USE_SCHEMA)
+        return NamespaceInfo(namespace, dict(row.properties))
 
     def exists(self, call: Call, namespace: Namespace) -> None:
         """Fails unless the namespace exists.
 
         Raises:
+            ForbiddenError: the principal may not use it.
             NoSuchNamespaceError: it does not.
         """
-        self._row(call, namespace)
+        existing_namespace(self._store, call, namespace, Privilege.USE_SCHEMA)
 
     def drop(self, call: Call, namespace: Namespace) -> None:
         """Removes an empty namespace.
 
         Raises:
+            ForbiddenError: the principal may not drop it.
             NoSuchNamespaceError: it does not exist.
             NamespaceNotEmptyError: it holds a table, a view or a namespace.
             CommitStateUnknownError: it may have been removed.
         """
 
         def work(finish: Finish[None]) -> None:
+            call.check((Privilege.DROP_SCHEMA, call.on_namespace(namespace)))
+
             def delete(conn: Connection, transaction_id: UUID) -> None:
                 row = namespaces.get(conn, call.catalog.id, namespace)
                 if row is None:
@@ -196,6 +219,7 @@ class NamespaceService:
         """Sets and removes properties.
 
         Raises:
+            ForbiddenError: the principal may not alter it.
             NoSuchNamespaceError: it does not exist.
             UnprocessableError: a key is in both lists, or twice in the removals.
             CommitStateUnknownError: they may have been changed.
@@ -203,6 +227,7 @@ class NamespaceService:
 
         def work(finish: Finish[PropertiesUpdated]) -> PropertiesUpdated:
             _check_change(removals, updates)
+            call.check((Privilege.ALTER_SCHEMA, call.on_namespace(namespace)))
 
             def change(conn: Connection, transaction_id: UUID) -> PropertiesUpdated:
                 row = namespaces.get(conn, call.catalog.id, namespace, for_update=True)
@@ -225,20 +250,18 @@ class NamespaceService:
 
         return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
 
-    def _row(self, call: Call, namespace: Namespace) -> namespaces.NamespaceRow:
-        with self._store.read() as conn:
-            row = namespaces.get(conn, call.catalog.id, namespace)
-        if row is None:
-            raise missing_namespace(namespace)
-        return row
-
     def _leave_trace(self, conn: Connection, transaction_id: UUID) -> None:
         transactions.insert(conn, transaction_id, self._clock.now_ms())
 
     def _insert_chain(
-        self, conn: Connection, call: Call, namespace: Namespace, properties: Mapping[str, str]
+        self,
+        conn: Connection,
+        call: Call,
+        namespace: Namespace,
+        properties: Mapping[str, str],
+        refused: Mapping[Namespace, Check],
     ) -> None:
-        """Inserts the namespace and the parents it lacks, outermost first."""
+        """Inserts the namespace and the parents it lacks, outermost first, unless one of them is refused."""
         if namespaces.get(conn, call.catalog.id, namespace) is not None:
             raise _existing(namespace)
         parent = None
@@ -247,6 +270,8 @@ class NamespaceService:
             levels = namespace[:depth]
             row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
             if row is None:
+                if levels in refused:
+                    raise missing_privilege(call.principal, refused[levels])
                 row = namespaces.NamespaceRow(
                     id=uuids.uuid7(),
                     catalog_id=call.catalog.id,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.entries.calls import Call, LoadedTable, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.entries.names import missing_table
+from floecat.entries.names import existing_entry, missing_table
 from floecat.entries.removals import EntryChanges
 from floecat.errors import UnsupportedOperationError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -52,12 +53,10 @@ class TableService:
         """Fails unless the table exists.
 
         Raises:
+            ForbiddenError: the principal may not read it.
             NoSuchTableError: it does not.
         """
-        with self._store.read() as conn:
-            row = tables.find(conn, call.catalog.id, identifier)
-        if row is None or row.kind != "table":
-            raise missing_table(identifier)
+        existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
 
     def load(
         self,
@@ -82,6 +81,7 @@ class TableService:
         call: Call,
         identifier: TableIdentifier,
         also: Callable[[Connection, tables.EntryRow], None] | None = None,
+        privileges: Sequence[Privilege] = (Privilege.DROP_TABLE,),
     ) -> None:
         """Removes the entry and leaves every file.
 
@@ -89,8 +89,10 @@ class TableService:
             call: who asks.
             identifier: the table.
             also: what else happens in the transaction.
+            privileges: what the principal must have on the table.
 
         Raises:
+            ForbiddenError: the principal does not have one of them.
             NoSuchTableError: the table does not exist.
         """
 
@@ -100,7 +102,7 @@ class TableService:
                     also(conn, row)
                 finish(conn, None)
 
-            self._changes.remove(call, identifier, "table", "drop", within)
+            self._changes.remove(call, identifier, "table", privileges, "drop", within)
 
         self._keys.run(call, JsonAnswer(type(None)), work)
 
@@ -108,6 +110,7 @@ class TableService:
         """Forgets a table and answers its last metadata: with every commit before, and none after.
 
         Raises:
+            ForbiddenError: the principal may not drop it, or not read it.
             NoSuchTableError: the table does not exist.
             UnsupportedOperationError: it has no metadata to answer yet.
         """
@@ -126,7 +129,8 @@ class TableService:
                 answer = self._loader.removed(call.catalog.storage, row, document)
                 finish(conn, answer)
 
-            self._changes.remove(call, identifier, "table", "unregister", within)
+            privileges = (Privilege.DROP_TABLE, Privilege.READ_TABLE)
+            self._changes.remove(call, identifier, "table", privileges, "unregister", within)
             if answer is None:
                 raise missing_table(identifier)
             return answer

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.listing import EntryListing
 from floecat.entries.calls import Call, LoadedView, Page, PageRequest
 from floecat.entries.etags import etag_of
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.lookup import Entries
-from floecat.entries.names import missing_view
+from floecat.entries.names import existing_entry, missing_view
 from floecat.entries.removals import EntryChanges
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
@@ -46,20 +47,19 @@ class ViewService:
         """Fails unless the view exists.
 
         Raises:
+            ForbiddenError: the principal may not read it.
             NoSuchViewError: it does not.
         """
-        with self._store.read() as conn:
-            row = tables.find(conn, call.catalog.id, identifier)
-        if row is None or row.kind != "view":
-            raise missing_view(identifier)
+        existing_entry(self._store, call, "view", identifier, Privilege.READ_VIEW)
 
     def load(self, call: Call, identifier: TableIdentifier) -> LoadedView:
         """A view by name.
 
         Raises:
+            ForbiddenError: the principal may not read it.
             NoSuchViewError: the view, or its namespace, does not exist.
         """
-        entry = self._entries.find_view(call.catalog, identifier)
+        entry = self._entries.find_view(call, identifier, Privilege.READ_VIEW)
         if entry is None:
             raise missing_view(identifier)
         return LoadedView(
@@ -82,6 +82,7 @@ class ViewService:
         """Removes the entry and leaves its metadata files.
 
         Raises:
+            ForbiddenError: the principal may not drop it.
             NoSuchViewError: the view does not exist.
         """
 
@@ -89,6 +90,6 @@ class ViewService:
             def within(conn: Connection, _: tables.EntryRow) -> None:
                 finish(conn, None)
 
-            self._changes.remove(call, identifier, "view", "drop", within)
+            self._changes.remove(call, identifier, "view", [Privilege.DROP_VIEW], "drop", within)
 
         self._keys.run(call, JsonAnswer(type(None)), work)

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Privilege
 from floecat.commits.commit_services import CommitParts
 from floecat.commits.staging import Staging
 from floecat.commits.table_changes import TableChange, TableChanges
@@ -69,6 +70,7 @@ class CommitService:
         Raises:
             BadRequestError: a name or a location is malformed.
             IllegalArgumentError: schema, spec, order or properties break the specification.
+            ForbiddenError: the principal may not create the table.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
             LocationNotAllowedError: the table would live outside the allowed locations.
@@ -123,6 +125,7 @@ class CommitService:
         """Applies a change to a table and answers its new metadata.
 
         Raises:
+            ForbiddenError: the principal may not write the table, or not create it.
             NoSuchTableError: the table does not exist, and the change does not create it.
             CommitFailedError: a requirement does not hold on the newest metadata.
             IllegalArgumentError: an update breaks the specification.
@@ -152,7 +155,9 @@ class CommitService:
 
         def prepare() -> Sequence[AnyPrepared]:
             _check_changes(changes)
-            found = self._entries.find_many(call.catalog, identifiers)
+            found = self._entries.find_many(
+                call, [(change.privilege, change.identifier) for change in changes]
+            )
             return [
                 self._changes.prepare(call, change, found.get(change.identifier), stage_id)
                 for change in changes
@@ -163,7 +168,7 @@ class CommitService:
     def _initial(
         self, call: Call, identifier: TableIdentifier, request: CreateTable
     ) -> tuple[UUID, TableMetadata]:
-        namespace = namespace_for(self._store, call, "table", identifier)
+        namespace = namespace_for(self._store, call, "table", identifier, Privilege.CREATE_TABLE)
         table_uuid = uuids.uuid7()
         location = chosen_location(
             request.location, call.catalog, namespace.properties, identifier, table_uuid

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.commits.staging import Staging
 from floecat.entries.calls import Call
@@ -47,6 +48,11 @@ class TableChange(msgspec.Struct, frozen=True):
     def creates(self) -> bool:
         """Whether the change demands that the table does not exist."""
         return any(isinstance(requirement, AssertCreate) for requirement in self.requirements)
+
+    @property
+    def privilege(self) -> Privilege:
+        """What the principal must have on the table."""
+        return Privilege.CREATE_TABLE if self.creates else Privilege.WRITE_TABLE
 
 
 class TableChanges:
@@ -183,7 +189,7 @@ class TableChanges:
     def _namespace_of(self, call: Call, change: TableChange) -> NamespaceRow:
         if not change.creates:
             raise missing_table(change.identifier)
-        return namespace_row(self._store, call, change.identifier.namespace)
+        return namespace_row(self._store, call, "table", change.identifier, change.privilege)
 
 
 def _over_view(change: TableChange) -> AlreadyExistsError | NoSuchTableError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.request_files import RequestFiles
 from floecat.commits.commit_services import CommitParts
 from floecat.commits.normalized_files import write_normalized
@@ -65,6 +66,7 @@ class RegisterService:
             BadRequestError: a name or the location is malformed.
             FileMissingError: there is no such file.
             InvalidMetadataError: the file is not table metadata.
+            ForbiddenError: the principal may not register the table, or not write it with `overwrite`.
             LocationNotAllowedError: the file or the table lies outside the allowed locations.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
@@ -90,8 +92,10 @@ class RegisterService:
         files: FileIO | None,
     ) -> Prepared[TableMetadata]:
         check_name(identifier.name, "table name")
-        namespace = namespace_row(self._store, call, identifier.namespace)
-        entry = self._entries.find_many(call.catalog, [identifier]).get(identifier)
+        privileges = [Privilege.REGISTER_TABLE, *([Privilege.WRITE_TABLE] if overwrite else [])]
+        found = self._entries.find_many(call, [(privilege, identifier) for privilege in privileges])
+        namespace = namespace_row(self._store, call, "table", identifier, Privilege.REGISTER_TABLE)
+        entry = found.get(identifier)
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
         if entry is not None:

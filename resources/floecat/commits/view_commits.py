@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.replayed_answers import ViewAnswer
 from floecat.commits.commit_services import CommitParts
 from floecat.commits.table_registration import check_metadata_location
@@ -62,6 +63,7 @@ class ViewCommitService:
         Raises:
             BadRequestError: a name or a location is malformed.
             IllegalArgumentError: schema or version break the view specification.
+            ForbiddenError: the principal may not create the view.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
             LocationNotAllowedError: the view would live outside the allowed locations.
@@ -69,7 +71,7 @@ class ViewCommitService:
         identifier = TableIdentifier(namespace, request.name)
 
         def prepare() -> Prepared[ViewMetadata]:
-            row = namespace_for(self._store, call, "view", identifier)
+            row = namespace_for(self._store, call, "view", identifier, Privilege.CREATE_VIEW)
             view_uuid = uuids.uuid7()
             location = chosen_location(request.location, call.catalog, row.properties, identifier, view_uuid)
             metadata = new_view_metadata(
@@ -96,6 +98,7 @@ class ViewCommitService:
         """Applies updates to a view.
 
         Raises:
+            ForbiddenError: the principal may not write the view.
             NoSuchViewError: the view does not exist.
             CommitFailedError: a requirement does not hold on the newest metadata.
             IllegalArgumentError: an update breaks the view specification.
@@ -103,7 +106,7 @@ class ViewCommitService:
         """
 
         def prepare() -> Prepared[ViewMetadata]:
-            entry = self._entries.find_view(call.catalog, identifier)
+            entry = self._entries.find_view(call, identifier, Privilege.WRITE_VIEW)
             if entry is None:
                 raise missing_view(identifier)
             base = entry.document.parsed()
@@ -143,6 +146,7 @@ class ViewCommitService:
             BadRequestError: a name or the location is malformed.
             FileMissingError: there is no such file.
             InvalidMetadataError: the file is not view metadata.
+            ForbiddenError: the principal may not register the view.
             LocationNotAllowedError: the file or the view lies outside the allowed locations.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
@@ -150,7 +154,7 @@ class ViewCommitService:
         identifier = TableIdentifier(namespace, name)
 
         def prepare() -> Prepared[ViewMetadata]:
-            row = namespace_for(self._store, call, "view", identifier)
+            row = namespace_for(self._store, call, "view", identifier, Privilege.REGISTER_VIEW)
             check_metadata_location(metadata_location)
             data = self._files.read(call.catalog.storage, metadata_location)
             metadata = ViewMetadata.parse(normalize_view(data))

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.connectors.connector_faults import described_fault
 from floecat.connectors.registry import ConnectorRegistry
@@ -106,6 +107,7 @@ class ConnectorService:
         """
 
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
+            call.check((Privilege.MANAGE_CONNECTORS, call.on_catalog()))
             row = self._row(call, wanted)
             made = _info(row)
 
@@ -123,7 +125,12 @@ class ConnectorService:
         return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
 
     def list(self, call: Call) -> list[ConnectorInfo]:
-        """The connectors of the catalog, by name."""
+        """The connectors of the catalog, by name.
+
+        Raises:
+            ForbiddenError: the principal may not read them.
+        """
+        call.check((Privilege.READ_CONNECTORS, call.on_catalog()))
         with self._store.read() as conn:
             return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
 
@@ -133,7 +140,7 @@ class ConnectorService:
         Raises:
             NotFoundError: there is none of this name.
         """
-        return _info(self.find(call, name))
+        return _info(self.find(call, name, Privilege.READ_CONNECTORS))
 
     def drop(self, call: Call, name: str) -> None:
         """Removes a connector; the tables that it found stay.
@@ -144,6 +151,8 @@ class ConnectorService:
         """
 
         def work(finish: Finish[None]) -> None:
+            call.check((Privilege.MANAGE_CONNECTORS, call.on_catalog()))
+
             def delete(conn: Connection, transaction_id: UUID) -> None:
                 row = connectors.find(conn, call.catalog.id, name)
                 if row is None or not connectors.delete(conn, row.id):
@@ -155,12 +164,14 @@ class ConnectorService:
 
         self._keys.run(call, JsonAnswer(type(None)), work)
 
-    def find(self, call: Call, name: str) -> ConnectorRow:
+    def find(self, call: Call, name: str, privilege: Privilege) -> ConnectorRow:
         """The row of a connector.
 
         Raises:
+            ForbiddenError: the principal does not have the privilege on the catalog.
             NotFoundError: there is none of this name.
         """
+        call.check((privilege, call.on_catalog()))
         with self._store.read() as conn:
             row = connectors.find(conn, call.catalog.id, name)
         if row is None:
@@ -195,7 +206,7 @@ class ConnectorService:
             NotFoundError: there is no such connector.
             FloecatError: there is nothing, or it cannot be looked at.
         """
-        opened = self.open(call, self.find(call, name))
+        opened = self.open(call, self.find(call, name, Privilege.MANAGE_CONNECTORS))
         if isinstance(opened, ChecksRoot):
             opened.check_root()
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.auth.authorizer import AllowAll, Privilege
 from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
@@ -132,10 +133,13 @@ class ConnectorScans:
         """Scans now, whether or not a scheduled scan is due.
 
         Raises:
+            ForbiddenError: the principal may not scan connectors. A table that it may not register is among
+                those that failed.
             NotFoundError: there is no such connector.
             StoreUnavailableError: the store does not answer.
         """
-        return self._scan(msgspec.structs.replace(call, request=None), self._services.find(call, name))
+        row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
+        return self._scan(msgspec.structs.replace(call, request=None), row)
 
     def scan_due(self) -> Iterator[ScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
@@ -211,7 +215,9 @@ class ConnectorScans:
         if row is None:
             return None
         catalog = self._catalogs.by_id(row.catalog_id)
-        return self._scan(Call(Principal(_PRINCIPAL, catalog.account_id), catalog), row, job.check)
+        # the principal that created the connector was asked then; a schedule has none
+        call = Call(Principal(_PRINCIPAL, catalog.account_id), catalog, AllowAll())
+        return self._scan(call, row, job.check)
 
     def _scan(self, call: Call, row: ConnectorRow, check: Callable[[], None] = lambda: None) -> ScanReport:
         report = ScanReport(row.name)

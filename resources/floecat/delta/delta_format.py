@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.lookup import Entries, Entry
 from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOperationError
@@ -80,7 +81,7 @@ class DeltaLoads:
             changed = self._await_pipeline(call, entry)
         if not changed and entry.row.has_metadata:
             return entry
-        found = self._entries.find_table(call.catalog, entry.identifier)
+        found = self._entries.find_table(call, entry.identifier, Privilege.READ_TABLE)
         if found is not None and not found.row.has_metadata:
             raise UnavailableError(f"Table {entry.identifier} is just being read for the first time")
         return found

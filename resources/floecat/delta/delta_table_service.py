@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from uuid import UUID
 
+from floecat.auth.authorizer import Privilege
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
 from floecat.entries.calls import Call
-from floecat.entries.names import missing_table
+from floecat.entries.names import existing_entry, missing_table
 from floecat.errors import IllegalArgumentError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow
 
@@ -30,7 +31,7 @@ class DeltaTableService:
         self._loads = loads
 
     def list(self, call: Call) -> Iterator[NamedDeltaTable]:
-        """The Delta tables of the catalog, in the order of their registration.
+        """The Delta tables of the catalog that the principal may see, in the order of their registration.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -39,7 +40,10 @@ class DeltaTableService:
         while True:
             with self._store.read() as conn:
                 page = delta_tables.list_all(conn, call.catalog.id, after, _PAGE)
-            yield from page
+            names = [TableIdentifier(table.namespace, table.name) for table in page]
+            yield from compress(
+                page, call.allowed([(Privilege.LIST_TABLE, call.on_entry("table", name)) for name in names])
+            )
             if len(page) < _PAGE:
                 return
             after = page[-1].entry_id
@@ -58,6 +62,7 @@ class DeltaTableService:
             How far the table is read now.
 
         Raises:
+            ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
             IllegalArgumentError: it is no Delta table.
             UnsupportedOperationError: Delta tables are turned off.
@@ -72,10 +77,7 @@ class DeltaTableService:
         return delta
 
     def _row(self, call: Call, identifier: TableIdentifier) -> EntryRow:
-        with self._store.read() as conn:
-            row = tables.find(conn, call.catalog.id, identifier)
-        if row is None or row.kind != "table":
-            raise missing_table(identifier)
+        row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
         if row.format != "delta":
             raise IllegalArgumentError(f"Table {identifier} is not a Delta table")
         return row

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
 from floecat.commits.commit_services import CommitParts
 from floecat.connectors.registrations import TableRegistration
 from floecat.delta import delta_rows as delta_tables
@@ -171,7 +172,7 @@ class RegisterDeltaService:
             raise BadRequestError(
                 f"Unsupported format version: v{format_version} (a Delta table reads as version {known})"
             )
-        namespace = namespace_for(self._store, call, "table", identifier)
+        namespace = namespace_for(self._store, call, "table", identifier, Privilege.REGISTER_TABLE)
         root = self.root(call, location)
         table_uuid = str(uuid4())
         change = Prepared(

@@ -8,9 +8,11 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.auth.authorizer import Authorizer, Check, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.fileio.locations import AllowedLocations
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState
 
@@ -63,11 +65,36 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Who asks, about which catalog, and under which idempotency key."""
+    """Who asks, about which catalog, with which rights, and under which idempotency key."""
 
     principal: Principal
     catalog: Catalog
+    authorizer: Authorizer
     request: RequestKey | None = None
+
+    def check(self, *checks: Check) -> None:
+        """Refuses what the principal may not do, in one question to the authorizer.
+
+        Raises:
+            ForbiddenError: a privilege is missing.
+        """
+        check_allowed(self.authorizer, self.principal, checks)
+
+    def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
+        """Whether the principal has each of the privileges."""
+        return self.authorizer.allowed(self.principal, checks)
+
+    def on_catalog(self) -> Securable:
+        """The catalog, as privileges are asked for it."""
+        return Securable("catalog", self.catalog.name)
+
+    def on_namespace(self, namespace: Namespace) -> Securable:
+        """A namespace of the catalog, as privileges are asked for it."""
+        return Securable("namespace", self.catalog.name, namespace)
+
+    def on_entry(self, kind: EntryKind, identifier: TableIdentifier) -> Securable:
+        """A table or view of the catalog, as privileges are asked for it."""
+        return Securable(kind, self.catalog.name, identifier.namespace, identifier.name)
 
 
 class PageRequest(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Entries with their metadata documents: one statement a look-up, memory where it can serve.
 
-An entry is what a name in a namespace stands for, a table or a view.
+An entry is what a name in a namespace stands for, a table or a view. Each look-up names the privilege that it
+is for, and asks for it before it looks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from floecat.entries.calls import Catalog, Labels
+from floecat.auth.authorizer import Privilege
+from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.entries.documents import Document
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.json_arrays import fragment_size
@@ -54,12 +56,20 @@ class Entries:
         # one cold load of a document at a time: ten clients that open a huge table read it once
         self._cold = [Lock() for _ in range(_STRIPES)]
 
-    def find_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
-        """The table of this name, or `None`: also when a view has the name or the namespace is missing."""
-        return self._find(catalog, identifier, "table", TableMetadata)
+    def find_table(
+        self, call: Call, identifier: TableIdentifier, privilege: Privilege
+    ) -> Entry[TableMetadata] | None:
+        """The table of this name, or `None`: also when a view has the name or the namespace is missing.
+
+        Raises:
+            ForbiddenError: the principal does not have the privilege.
+        """
+        return self._find(call, identifier, privilege, "table", TableMetadata)
 
     def last_seen_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
-        """The table as it was when last seen, from memory alone. `confirm_table` checks that it still is.
+        """The table as it was when last seen, from memory alone, and not yet for the principal.
+
+        `confirm_table` checks that it still is so, and that the principal may have it.
 
         Returns:
             `None` if its document or its row is not in memory.
@@ -71,16 +81,30 @@ class Entries:
         return Entry(identifier, row, document)
 
     def confirm_table(
-        self, conn: Connection, catalog: Catalog, identifier: TableIdentifier
+        self, conn: Connection, call: Call, identifier: TableIdentifier, privilege: Privilege
     ) -> Entry[TableMetadata] | None:
         """The table, if its document is in memory and current, in one statement that reads no document.
 
+        Args:
+            conn: a connection.
+            call: who asks; whether the principal may use its catalog is asked here too.
+            identifier: the table.
+            privilege: what for.
+
         Returns:
             `None` also for a table that exists: its document is not in memory, or was replaced.
+
+        Raises:
+            ForbiddenError: the principal does not have the privilege, or may not use the catalog.
         """
+        catalog = call.catalog
         known, document = self._held(catalog, identifier)
         if document is None:
             return None
+        # at once, as the call of a fast load is made from memory, without a question
+        call.check(
+            (Privilege.USE_CATALOG, call.on_catalog()), (privilege, call.on_entry("table", identifier))
+        )
         row = document.row_of(catalog.id, identifier)
         if row is None:
             row = tables.load(conn, catalog.id, identifier, known)
@@ -91,18 +115,39 @@ class Entries:
             return None
         return Entry(identifier, row, document) if row.kind == "table" else None
 
-    def find_view(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[ViewMetadata] | None:
-        """The view of this name, or `None`: also when a table has the name or the namespace is missing."""
-        return self._find(catalog, identifier, "view", ViewMetadata)
+    def find_view(
+        self, call: Call, identifier: TableIdentifier, privilege: Privilege
+    ) -> Entry[ViewMetadata] | None:
+        """The view of this name, or `None`: also when a table has the name or the namespace is missing.
+
+        Raises:
+            ForbiddenError: the principal does not have the privilege.
+        """
+        return self._find(call, identifier, privilege, "view", ViewMetadata)
 
     def find_many(
-        self, catalog: Catalog, identifiers: Sequence[TableIdentifier]
+        self, call: Call, wanted: Sequence[tuple[Privilege, TableIdentifier]]
     ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:
-        """Entries of either kind, in one statement; names that do not exist are left out."""
+        """What the names of tables stand for, in one statement; names that do not exist are left out.
+
+        Args:
+            call: who asks.
+            wanted: names and what they are wanted for; a name may have several privileges.
+
+        Returns:
+            Views too, where a view has the name.
+
+        Raises:
+            ForbiddenError: the principal does not have one of the privileges.
+        """
+        catalog = call.catalog
+        call.check(*((privilege, call.on_entry("table", name)) for privilege, name in wanted))
+        identifiers = dict.fromkeys(name for _, name in wanted)
         held = {identifier: self._held(catalog, identifier) for identifier in identifiers}
-        wanted = [(identifier, known) for identifier, (known, _) in held.items()]
         with self._store.read() as conn:
-            rows = tables.load_many(conn, catalog.id, wanted)
+            rows = tables.load_many(
+                conn, catalog.id, [(identifier, known) for identifier, (known, _) in held.items()]
+            )
         return {
             identifier: self._entry(catalog, identifier, row, held[identifier][1], _MODELS[row.kind])
             for identifier, row in rows.items()
@@ -124,8 +169,10 @@ class Entries:
         return self._documents.get(state)
 
     def _find(
-        self, catalog: Catalog, identifier: TableIdentifier, kind: str, model: type[V]
+        self, call: Call, identifier: TableIdentifier, privilege: Privilege, kind: EntryKind, model: type[V]
     ) -> Entry[V] | None:
+        call.check((privilege, call.on_entry(kind, identifier)))
+        catalog = call.catalog
         known, document = self._held(catalog, identifier)
         if document is None:
             with self._cold[hash(identifier) % _STRIPES]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, EntryKind
 from floecat.entries.names import missing_entry, missing_namespace
@@ -19,6 +20,10 @@ from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 __all__ = ["EntryChanges"]
 
 _ATTEMPTS = 20
+_RENAME: Mapping[EntryKind, tuple[Privilege, Privilege]] = {
+    "table": (Privilege.RENAME_TABLE, Privilege.CREATE_TABLE),
+    "view": (Privilege.RENAME_VIEW, Privilege.CREATE_VIEW),
+}
 
 
 class _MovedError(Exception):
@@ -38,6 +43,7 @@ class EntryChanges:
         call: Call,
         identifier: TableIdentifier,
         kind: EntryKind,
+        privileges: Sequence[Privilege],
         operation: str,
         also: Callable[[Connection, tables.EntryRow], None],
     ) -> None:
@@ -47,13 +53,17 @@ class EntryChanges:
             call: who asks.
             identifier: the entry.
             kind: what it must be.
+            privileges: what the principal must have on it.
             operation: how the commit log calls it.
             also: what else happens in the transaction, given the row; the document is still there.
 
         Raises:
+            ForbiddenError: the principal does not have one of the privileges.
             NoSuchTableError, NoSuchViewError: there is no such entry.
             CommitStateUnknownError: it may have been removed.
         """
+        entry = call.on_entry(kind, identifier)
+        call.check(*((privilege, entry) for privilege in privileges))
 
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, identifier, kind)
@@ -76,12 +86,15 @@ class EntryChanges:
 
         Raises:
             BadRequestError: the new name cannot be addressed or stored.
+            ForbiddenError: the principal may not rename the entry, or not create one of the new name.
             NoSuchTableError, NoSuchViewError: there is no such entry.
             NoSuchNamespaceError: the namespace of the new name does not exist.
             AlreadyExistsError: the new name is taken, by a table or a view.
             CommitStateUnknownError: it may have been renamed.
         """
         check_name(destination.name, f"{kind} name")
+        may_rename, may_create = _RENAME[kind]
+        call.check((may_rename, call.on_entry(kind, source)), (may_create, call.on_entry(kind, destination)))
 
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, source, kind)

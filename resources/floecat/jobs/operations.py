@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
+from floecat.entries.calls import Call
 from floecat.errors import ConflictError, NotFoundError
 from floecat.jobs.kinds import JobKind
 from floecat.store import jobs
@@ -26,7 +28,7 @@ class JobOperations:
 
     def list(
         self,
-        catalog_id: UUID,
+        call: Call,
         *,
         kinds: Sequence[str] | None = None,
         states: Sequence[str] = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES),
@@ -36,26 +38,32 @@ class JobOperations:
         """Jobs of a catalog, oldest first.
 
         Args:
-            catalog_id: the catalog.
+            call: who asks, about which catalog.
             kinds: names of kinds; None for all.
             states: the states that are wanted.
             after: id of the last job of the page before.
             limit: most jobs; None for all.
+
+        Raises:
+            ForbiddenError: the principal may not read jobs.
         """
+        call.check((Privilege.READ_JOBS, call.on_catalog()))
         with self._store.read() as conn:
             return jobs.list_all(
-                conn, catalog_id, kinds or list(self.kinds), states=states, after=after, limit=limit
+                conn, call.catalog.id, kinds or list(self.kinds), states=states, after=after, limit=limit
             )
 
-    def get(self, catalog_id: UUID, job_id: UUID) -> JobRow:
+    def get(self, call: Call, job_id: UUID, privilege: Privilege = Privilege.READ_JOBS) -> JobRow:
         """A job of a catalog.
 
         Raises:
+            ForbiddenError: the principal does not have the privilege on the catalog.
             NotFoundError: there is no such job.
         """
+        call.check((privilege, call.on_catalog()))
         with self._store.read() as conn:
             row = jobs.get(conn, job_id)
-        if row is None or row.catalog_id != catalog_id:
+        if row is None or row.catalog_id != call.catalog.id:
             raise NotFoundError(f"Job does not exist: {job_id}")
         return row
 
@@ -69,33 +77,35 @@ class JobOperations:
         kind = self.kinds.get(row.kind)
         return row.state if kind is None else kind.word(row.state)
 
-    def retry(self, catalog_id: UUID, job_id: UUID) -> JobRow:
+    def retry(self, call: Call, job_id: UUID) -> JobRow:
         """Makes a failed or cancelled job due now.
 
         Raises:
+            ForbiddenError: the principal may not manage jobs.
             NotFoundError: there is no such job.
             ConflictError: it is in another state, or another job does the same.
         """
-        row = self.get(catalog_id, job_id)
+        row = self.get(call, job_id, Privilege.MANAGE_JOBS)
         try:
             done = self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms()))
         except DuplicateKeyError:
             raise ConflictError(f"Job {job_id} cannot be retried: another open job does the same") from None
         if not done:
             raise ConflictError(f"Job {job_id} cannot be retried: it is {self.word(row)}")
-        return self.get(catalog_id, job_id)
+        return self.get(call, job_id, Privilege.MANAGE_JOBS)
 
-    def cancel(self, catalog_id: UUID, job_id: UUID) -> JobRow:
+    def cancel(self, call: Call, job_id: UUID) -> JobRow:
         """Cancels a job; one that is being worked on stops before its next step.
 
         Raises:
+            ForbiddenError: the principal may not manage jobs.
             NotFoundError: there is no such job.
             ConflictError: it is finished, or being cancelled.
         """
-        row = self.get(catalog_id, job_id)
+        row = self.get(call, job_id, Privilege.MANAGE_JOBS)
         if not self._store.run(lambda conn: jobs.cancel(conn, job_id, self._clock.now_ms())):
             raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self.word(row)}")
-        return self.get(catalog_id, job_id)
+        return self.get(call, job_id, Privilege.MANAGE_JOBS)
 
     def sweep(self, limit: int) -> int:
         """Ends cancellations whose worker died, and deletes jobs past their retention.

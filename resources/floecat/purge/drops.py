@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
 from floecat.entries.calls import Call
@@ -41,6 +42,7 @@ class DropService:
         """Removes the table; with `purge` a worker deletes its files later.
 
         Raises:
+            ForbiddenError: the principal may not drop the table, or not purge it.
             NoSuchTableError: the table does not exist.
         """
 
@@ -49,6 +51,8 @@ class DropService:
             job = purge_job_for(self._kind, row, identifier, account_id, principal, self._clock.now_ms())
             jobs.insert(conn, job, tables.document(conn, row.id))
 
-        self._tables.drop(call, identifier, insert_job if purge else None)
         if purge:
+            self._tables.drop(call, identifier, insert_job, (Privilege.DROP_TABLE, Privilege.PURGE_TABLE))
             self._wake()
+        else:
+            self._tables.drop(call, identifier)

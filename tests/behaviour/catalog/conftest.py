@@ -46,7 +46,7 @@ def kernel(store_url: str, tmp_path: Path) -> Iterator[Kernel]:
 def call(kernel: Kernel) -> Call:
     """A call of one principal on the default catalog, with the namespace `ns` made."""
     account = kernel.settings.gateway.default_account_id
-    made = Call(Principal("tester", account), kernel.catalogs.by_prefix(account, "floecat"))
+    made = kernel.calls.open(Principal("tester", account), "floecat")
     kernel.namespaces.create(made, ("ns",), {})
     return made
 

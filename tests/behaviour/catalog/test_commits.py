@@ -11,6 +11,7 @@ from urllib.parse import urlparse
 import msgspec
 import pytest
 
+from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call, LoadedTable, PageRequest
@@ -277,7 +278,7 @@ def test_a_staged_table_is_used_up_by_its_commit(kernel: Kernel, call: Call) -> 
     kernel.drops.drop(call, table("s"), purge=False)
     with pytest.raises(FloecatError):  # nothing is staged any more, and the commit alone describes no table
         kernel.commits.commit(call, completing, "stage-1")
-    assert not kernel.entries.find_many(call.catalog, [table("s")])
+    assert not kernel.entries.find_many(call, [(Privilege.WRITE_TABLE, table("s"))])
     assert staged.metadata
 
 

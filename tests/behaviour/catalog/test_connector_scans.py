@@ -282,7 +282,7 @@ class TestSchedule:
             patch.setattr(kernel.delta_registration, "register", die)
             with pytest.raises(DiedError):
                 list(kernel.connector_scans.scan_due())
-        (job,) = kernel.jobs.list(call.catalog.id, kinds=["connector-scan"])
+        (job,) = kernel.jobs.list(call, kinds=["connector-scan"])
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
         assert list(kernel.connector_scans.scan_due()) == []
         # its lease and its back-off are over
@@ -297,7 +297,7 @@ class TestSchedule:
             )
         assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
         assert names(kernel, call, "on") == ["d"]
-        assert kernel.jobs.get(call.catalog.id, job.id).state == "succeeded"
+        assert kernel.jobs.get(call, job.id).state == "succeeded"
 
     def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/d")

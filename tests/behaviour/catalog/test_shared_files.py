@@ -9,6 +9,7 @@ from urllib.parse import urlparse
 import pytest
 from msgspec import Raw
 
+from floecat.auth.authorizer import Privilege
 from floecat.commits.view_commits import CreateView
 from floecat.entries.calls import Call, LoadedTable
 from floecat.errors import ConflictError, NoSuchTableError
@@ -165,7 +166,7 @@ def test_a_table_whose_files_are_being_purged_cannot_be_registered(kernel: Kerne
     kernel.drops.drop(call, table("t"), purge=True)
     with pytest.raises(ConflictError, match="are being deleted"):
         kernel.registration.register_table(call, ("ns",), "back", location)
-    assert not kernel.entries.find_many(call.catalog, [table("back")])
+    assert not kernel.entries.find_many(call, [(Privilege.WRITE_TABLE, table("back"))])
 
 
 def test_a_metadata_file_that_was_changed_in_place_is_refused(kernel: Kernel, call: Call) -> None:
@@ -189,7 +190,7 @@ def test_a_requirement_on_a_table_that_is_not_changed_counts(kernel: Kernel, cal
     write = kernel.metadata_files.write
 
     def drop_then_write(*arguments: object) -> None:
-        if kernel.entries.find_many(call.catalog, [table("b")]):
+        if kernel.entries.find_many(call, [(Privilege.WRITE_TABLE, table("b"))]):
             kernel.drops.drop(call, table("b"), purge=False)
         write(*arguments)  # type: ignore[arg-type]
 

@@ -134,7 +134,7 @@ def test_names_with_nul_name_nothing(kernel: Kernel, call: Call) -> None:
     with pytest.raises(NotFoundError):
         kernel.namespaces.load(call, (NUL,))
     with pytest.raises(NoSuchWarehouseError):
-        kernel.catalogs.by_warehouse(call.principal.account_id, NUL)
+        kernel.calls.open_warehouse(call.principal, NUL)
     refused = [
         lambda: create(kernel, call, NUL),
         lambda: kernel.tables.rename(call, table("t"), name),

@@ -17,7 +17,7 @@ from floecat.auth.principals import Principal
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.delta.refresh.delta_table import CompatTable
-from floecat.entries.calls import Call, LoadedTable
+from floecat.entries.calls import LoadedTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
@@ -36,7 +36,7 @@ class Lake:
         self.kernel = kernel
         self.root = root
         account = kernel.settings.gateway.default_account_id
-        self.call = Call(Principal("tester", account), kernel.catalogs.by_prefix(account, "floecat"))
+        self.call = kernel.calls.open(Principal("tester", account), "floecat")
         kernel.namespaces.create(self.call, ("ns",), {})
 
     def register(self, folder: Path, name: str = "t") -> TableIdentifier:

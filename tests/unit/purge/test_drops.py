@@ -32,8 +32,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.fixture
 def call(kernel: Kernel) -> Call:
     gateway = kernel.settings.gateway
-    account = gateway.default_account_id
-    made = Call(Principal("anna", account), kernel.catalogs.by_prefix(account, gateway.default_prefix))
+    made = kernel.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
     kernel.namespaces.create(made, NAME.namespace, {})
     return made
 
@@ -48,7 +47,7 @@ def table(kernel: Kernel, call: Call) -> TableFiles:
 
 
 def jobs(kernel: Kernel, call: Call) -> list[JobRow]:
-    return kernel.jobs.list(call.catalog.id)
+    return kernel.jobs.list(call)
 
 
 def test_a_drop_without_purge_leaves_no_job(kernel: Kernel, call: Call, table: TableFiles) -> None:

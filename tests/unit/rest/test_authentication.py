@@ -7,9 +7,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from floecat.errors import NotAuthorizedError
 from floecat.settings import OidcSettings
-from floecat_rest.authentication import bearer_token
 
 KEY = RSAKey.generate_key(2048)
 
@@ -90,8 +88,3 @@ def test_the_header_has_the_name_that_is_set(start, settings):
     client = start(msgspec.structs.replace(settings, gateway=gateway, oidc=oidc))
     assert client.get("/v1/config", headers={"x-token": f"Bearer {token(settings)}"}).status_code == 200
     assert client.get("/v1/config", headers={"authorization": f"Bearer {token(settings)}"}).status_code == 401
-
-
-def test_two_tokens_are_none():
-    with pytest.raises(NotAuthorizedError):
-        bearer_token([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")], b"authorization")

@@ -20,7 +20,6 @@ import pytest
 
 import floecat
 from floecat.auth.principals import Principal
-from floecat.entries.calls import Call
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings
@@ -461,10 +460,9 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     settings = load_settings()
     with kernel(settings) as opened:
         gateway = settings.gateway
-        catalog = opened.catalogs.by_prefix(gateway.default_account_id, gateway.default_prefix)
-        call = Call(Principal("anna", gateway.default_account_id), catalog)
+        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
         opened.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
-        (job,) = opened.jobs.list(catalog.id)
+        (job,) = opened.jobs.list(call)
 
     def listed(*arguments: str) -> list[list[str]]:
         return [line.split()[:5] for line in run("job", "list", *arguments).stdout.splitlines()[1:]]

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from litestar.testing import TestClient
 
-from floecat.auth.principals import Principal
-from floecat.entries.calls import Call
+from floecat.auth.principals import DEVELOPER, Principal
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
@@ -107,8 +106,7 @@ def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
 
 def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
     client.get(TABLE).raise_for_status()
-    account = kernel.settings.gateway.default_account_id
-    call = Call(Principal("tester", account), kernel.catalogs.by_prefix(account, "floecat"))
+    call = kernel.calls.open(Principal(DEVELOPER, kernel.settings.gateway.default_account_id), "floecat")
     identifier = TableIdentifier(("a", "b"), "t")
     with kernel.store.count_statements() as counter:
         load = kernel.fast_loads.load(call, identifier, "all", None)

@@ -1,0 +1,107 @@
+"""From the credentials of a request to a principal, whatever protocol carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from floecat.auth.oidc import TokenVerifier, open_verifier
+from floecat.auth.principals import DEVELOPER, Principal
+from floecat.errors import NotAuthorizedError
+from floecat.memory_budget import MemoryBudget
+from floecat.settings import Settings
+
+__all__ = ["Authentication", "bearer_token", "open_authentication"]
+
+
+class Authentication(Protocol):
+    """Finds out who sends a request.
+
+    Attributes:
+        header: name of the header or metadata entry that carries the credentials, in lower case.
+    """
+
+    header: bytes
+
+    def remembered(self, credentials: Sequence[bytes], /) -> Principal | None:
+        """The principal, where that takes no I/O: credentials that were verified a short while ago.
+
+        Args:
+            credentials: all values of `header`.
+
+        Raises:
+            NotAuthorizedError: they are missing or malformed.
+        """
+        ...
+
+    def verify(self, credentials: Sequence[bytes], /) -> Principal:
+        """The principal. May fetch the keys of an issuer.
+
+        Raises:
+            NotAuthorizedError: the credentials are no valid identity.
+            UnavailableError: they cannot be verified now.
+        """
+        ...
+
+
+class DevAuthentication:
+    """Everybody is the same principal, with whatever token or none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.header = _header(settings)
+        self._developer = Principal(DEVELOPER, settings.gateway.default_account_id)
+
+    def remembered(self, _credentials: Sequence[bytes], /) -> Principal | None:
+        """The developer."""
+        return self._developer
+
+    def verify(self, _credentials: Sequence[bytes], /) -> Principal:
+        """The developer."""
+        return self._developer
+
+
+class OidcAuthentication:
+    """Validates the bearer token of every request."""
+
+    def __init__(self, verifier: TokenVerifier, header: bytes) -> None:
+        self.header = header
+        self._verifier = verifier
+
+    def remembered(self, credentials: Sequence[bytes], /) -> Principal | None:
+        """See `Authentication.remembered`."""
+        return self._verifier.remembered(bearer_token(credentials))
+
+    def verify(self, credentials: Sequence[bytes], /) -> Principal:
+        """See `Authentication.verify`."""
+        return self._verifier.verify(bearer_token(credentials))
+
+
+def bearer_token(credentials: Sequence[bytes]) -> str:
+    """The token of `Bearer <token>`.
+
+    Raises:
+        NotAuthorizedError: there are no credentials, several, or some of another form.
+    """
+    if not credentials:
+        raise NotAuthorizedError("A bearer token is needed")
+    scheme, _, token = credentials[0].partition(b" ")
+    token = token.strip()
+    if len(credentials) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii():
+        raise NotAuthorizedError("The authorization header is not of the form 'Bearer <token>'")
+    return token.decode("ascii")
+
+
+def open_authentication(settings: Settings, memory: MemoryBudget) -> Authentication:
+    """The authentication that the settings ask for.
+
+    Raises:
+        SettingsError: `auth-mode=oidc` has no usable source of keys.
+    """
+    if settings.gateway.auth_mode == "dev":
+        return DevAuthentication(settings)
+    verifier = open_verifier(settings.oidc, memory, account_claim=settings.gateway.account_claim)
+    return OidcAuthentication(verifier, _header(settings))
+
+
+def _header(settings: Settings) -> bytes:
+    return settings.gateway.auth_header.lower().encode("ascii")

@@ -1,0 +1,143 @@
+"""Authorisation: who may do what with which part of a catalog.
+
+The kernel asks an `Authorizer` where it resolves a name, before it looks the name up. So a refusal is the
+same whether or not something has the name: it never tells what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from floecat.auth.principals import Principal
+from floecat.errors import ForbiddenError
+from floecat.identifiers.namespace import Namespace
+
+__all__ = [
+    "AllowAll",
+    "Authorizer",
+    "Check",
+    "Privilege",
+    "Securable",
+    "SecurableKind",
+    "check_allowed",
+    "missing_privilege",
+]
+
+SecurableKind: TypeAlias = Literal["catalog", "namespace", "table", "view"]
+
+
+class Privilege(StrEnum):
+    """Everything that is asked for. A schema is a namespace, in the word of SQL.
+
+    `LIST_SCHEMA`, `LIST_TABLE` and `LIST_VIEW` mean that the principal may know of the thing itself: it is
+    shown in listings. What is created is asked for by its own name, as is every parent that is created with a
+    namespace; inheritance from what contains it is the matter of the authorizer.
+    """
+
+    CREATE_CATALOG = "create_catalog"
+    """Not asked for yet: catalogs are created on the command line."""
+    USE_CATALOG = "use_catalog"
+    MANAGE_CATALOG = "manage_catalog"
+    """Not asked for yet: catalogs are not changed."""
+
+    CREATE_SCHEMA = "create_schema"
+    USE_SCHEMA = "use_schema"
+    """Read its properties and list what is in it."""
+    LIST_SCHEMA = "list_schema"
+    ALTER_SCHEMA = "alter_schema"
+    DROP_SCHEMA = "drop_schema"
+
+    CREATE_TABLE = "create_table"
+    LIST_TABLE = "list_table"
+    READ_TABLE = "read_table"
+    WRITE_TABLE = "write_table"
+    DROP_TABLE = "drop_table"
+    PURGE_TABLE = "purge_table"
+    """Delete its files; asked for in addition to `DROP_TABLE`."""
+    RENAME_TABLE = "rename_table"
+    """Asked for the old name; the new one needs `CREATE_TABLE`."""
+    REGISTER_TABLE = "register_table"
+
+    CREATE_VIEW = "create_view"
+    LIST_VIEW = "list_view"
+    READ_VIEW = "read_view"
+    WRITE_VIEW = "write_view"
+    DROP_VIEW = "drop_view"
+    RENAME_VIEW = "rename_view"
+    """Asked for the old name; the new one needs `CREATE_VIEW`."""
+    REGISTER_VIEW = "register_view"
+
+    READ_CONNECTORS = "read_connectors"
+    """Of a catalog, as the next three."""
+    MANAGE_CONNECTORS = "manage_connectors"
+    """Create, delete and scan them. A scheduled scan registers what it finds without further questions."""
+    READ_JOBS = "read_jobs"
+    MANAGE_JOBS = "manage_jobs"
+    """Retry and cancel them."""
+
+
+class Securable(msgspec.Struct, frozen=True):
+    """What a privilege is asked for: by name, in the account of the principal. It need not exist."""
+
+    kind: SecurableKind
+    catalog: str
+    namespace: Namespace = ()
+    name: str | None = None
+    """Name of a table or view."""
+
+    def __str__(self) -> str:
+        if self.kind == "catalog":
+            return f"catalog {self.catalog}"
+        levels = self.namespace if self.name is None else (*self.namespace, self.name)
+        return f"{self.kind} {'.'.join(levels)} of catalog {self.catalog}"
+
+
+Check: TypeAlias = tuple[Privilege, Securable]
+"""One question."""
+
+
+class Authorizer(Protocol):
+    """Decides what principals may do."""
+
+    def allowed(self, principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
+        """Whether a principal has each of the privileges, in the order of the questions.
+
+        May read the store and must be thread-safe. On the event loop it is asked only where the store is a
+        local file. Decisions are asked for again with every request: nothing above keeps them.
+
+        Raises:
+            StoreUnavailableError: it cannot be decided now, so nothing is done.
+        """
+        ...
+
+
+class AllowAll:
+    """Every principal may do everything in its account."""
+
+    def allowed(self, _principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
+        """Always."""
+        return (True,) * len(checks)
+
+
+def check_allowed(authorizer: Authorizer, principal: Principal, checks: Sequence[Check]) -> None:
+    """Refuses what a principal may not do.
+
+    Raises:
+        ForbiddenError: a privilege is missing; the message names the first one and its securable.
+    """
+    answers = authorizer.allowed(principal, checks)
+    if all(answers) and len(answers) == len(checks):
+        return
+    for check, allowed in zip(checks, answers, strict=True):
+        if not allowed:
+            raise missing_privilege(principal, check)
+
+
+def missing_privilege(principal: Principal, check: Check) -> ForbiddenError:
+    """The error for a privilege that a principal does not have."""
+    privilege, securable = check
+    return ForbiddenError(f"{principal.name} does not have the privilege {privilege} on {securable}")

@@ -1,0 +1,667 @@
+"""What every operation asks the authorizer for, and that a refused one changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+import sqlalchemy as sa
+from msgspec import Raw
+
+from floecat.auth.authorizer import Check, Privilege, Securable
+from floecat.auth.principals import Principal
+from floecat.commits.commit import CreateTable
+from floecat.commits.view_commits import CreateView
+from floecat.connectors.connector_service import NewConnector
+from floecat.entries.calls import Call, PageRequest
+from floecat.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    NoSuchWarehouseError,
+)
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.runtime import Kernel
+from floecat.store.jobs import JobRow
+from floecat.store.schema import metadata
+from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
+from tests.behaviour.catalog.conftest import with_key
+from tests.delta_tables import writable_copy
+from tests.grants import Grants
+from tests.updates import decode_view_updates
+from tests.view_documents import view_version
+
+P = Privilege
+CATALOG = Securable("catalog", "floecat")
+
+
+def ns(*levels: str) -> Securable:
+    return Securable("namespace", "floecat", levels or ("ns",))
+
+
+def on(name: str, *, kind: Any = "table") -> Securable:
+    return Securable(kind, "floecat", ("ns",), name)
+
+
+def view(name: str) -> Securable:
+    return on(name, kind="view")
+
+
+class Lake(NamedTuple):
+    """A catalog with a bit of everything, and a kernel that asks for grants."""
+
+    kernel: Kernel
+    grants: Grants
+    ada: Call
+    """Of somebody who has all privileges."""
+    eve: Call
+    """Of somebody who has none but to use the catalog."""
+    job: JobRow
+    delta: str
+    files: tuple[str, str]
+    """Metadata files of a table and a view that are registered no more."""
+
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    """One store: none of this is up to the database."""
+    return f"sqlite:///{tmp_path / 'floecat.db'}"
+
+
+@pytest.fixture
+def lake(kernel: Kernel, call: Call) -> Lake:
+    """Tables `t`, `u` and the Delta table `d`, the view `v`, the connector `c`, and a job."""
+    for name in ("t", "u", "lost", "purged"):
+        create(kernel, call, name)
+    kernel.view_commits.create(call, ("ns",), CreateView("v", SCHEMA, _view_version()))
+    folder = kernel.settings.data_path / "warehouse" / "delta"
+    writable_copy("kernel-rs/table-with-dv-small", folder / "d")
+    writable_copy("kernel-rs/table-with-dv-small", folder / "e")
+    kernel.delta_registration.register(call, ("ns",), "d", (folder / "d").as_uri())
+    kernel.connectors.create(call, NewConnector("c", "delta", (folder / "d").as_uri()))
+    kernel.drops.drop(call, table("purged"), purge=True)
+    (job,) = kernel.jobs.list(call)
+    lost = kernel.tables.unregister(call, table("lost")).metadata_location or ""
+    kernel.view_commits.create(call, ("ns",), CreateView("w", SCHEMA, _view_version()))
+    lost_view = kernel.views.load(call, table("w")).metadata_location
+    kernel.views.drop(call, table("w"))
+    grants = Grants()
+    grants.grant_all("ada", "floecat")
+    grants.grant("eve", P.USE_CATALOG, "floecat")
+    secured = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock, grants)
+    ada, eve = (
+        secured.calls.open(Principal(name, call.principal.account_id), "floecat") for name in ("ada", "eve")
+    )
+    return Lake(secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view))
+
+
+Work: TypeAlias = Callable[[Lake, Call], object]
+
+
+class Operation(NamedTuple):
+    """One method of a service: what it needs, and what it only leaves out where the privilege is missing."""
+
+    method: str
+    work: Work
+    needs: tuple[Check, ...]
+    shows: tuple[Check, ...] = ()
+
+
+# in an order in which each finds what it needs
+OPERATIONS = [
+    Operation(
+        "namespaces.list",
+        lambda lake, call: lake.kernel.namespaces.list(call, None, PageRequest()),
+        (),
+        ((P.LIST_SCHEMA, ns("ns")),),
+    ),
+    Operation(
+        "namespaces.create",
+        lambda lake, call: lake.kernel.namespaces.create(call, ("a", "b"), {}),
+        ((P.CREATE_SCHEMA, ns("a")), (P.CREATE_SCHEMA, ns("a", "b"))),
+    ),
+    Operation(
+        "namespaces.list",
+        lambda lake, call: lake.kernel.namespaces.list(call, ("a",), PageRequest()),
+        ((P.USE_SCHEMA, ns("a")),),
+        ((P.LIST_SCHEMA, ns("a", "b")),),
+    ),
+    Operation(
+        "namespaces.load",
+        lambda lake, call: lake.kernel.namespaces.load(call, ("ns",)),
+        ((P.USE_SCHEMA, ns()),),
+    ),
+    Operation(
+        "namespaces.exists",
+        lambda lake, call: lake.kernel.namespaces.exists(call, ("ns",)),
+        ((P.USE_SCHEMA, ns()),),
+    ),
+    Operation(
+        "namespaces.ensure",
+        lambda lake, call: lake.kernel.namespaces.ensure(call, ("made",)),
+        ((P.USE_SCHEMA, ns("made")), (P.CREATE_SCHEMA, ns("made"))),
+    ),
+    Operation(
+        "namespaces.update_properties",
+        lambda lake, call: lake.kernel.namespaces.update_properties(call, ("a",), [], {"x": "y"}),
+        ((P.ALTER_SCHEMA, ns("a")),),
+    ),
+    Operation(
+        "namespaces.drop",
+        lambda lake, call: lake.kernel.namespaces.drop(call, ("a", "b")),
+        ((P.DROP_SCHEMA, ns("a", "b")),),
+    ),
+    Operation(
+        "tables.list",
+        lambda lake, call: lake.kernel.tables.list(call, ("ns",), PageRequest()),
+        ((P.USE_SCHEMA, ns()),),
+        tuple((P.LIST_TABLE, on(name)) for name in ("d", "t", "u")),
+    ),
+    Operation(
+        "tables.exists",
+        lambda lake, call: lake.kernel.tables.exists(call, table("t")),
+        ((P.READ_TABLE, on("t")),),
+    ),
+    Operation(
+        "tables.load",
+        lambda lake, call: lake.kernel.tables.load(call, table("t")),
+        ((P.READ_TABLE, on("t")),),
+    ),
+    Operation(
+        "tables.load",
+        lambda lake, call: lake.kernel.tables.load(call, table("d")),
+        ((P.READ_TABLE, on("d")),),
+    ),
+    Operation(
+        "loader.load",
+        lambda lake, call: lake.kernel.loader.load(call, table("t")),
+        ((P.READ_TABLE, on("t")),),
+    ),
+    Operation(
+        "metrics.report",
+        lambda lake, call: lake.kernel.metrics.report(call, table("t"), _report()),
+        ((P.READ_TABLE, on("t")),),
+    ),
+    Operation(
+        "commits.create_table",
+        lambda lake, call: create(lake.kernel, call, "new"),
+        ((P.CREATE_TABLE, on("new")),),
+    ),
+    Operation(
+        "commits.stage_table",
+        lambda lake, call: lake.kernel.commits.stage_table(
+            call, ("ns",), CreateTable(name="staged", schema=SCHEMA), "stage"
+        ),
+        ((P.CREATE_TABLE, on("staged")),),
+    ),
+    Operation(
+        "commits.commit",
+        lambda lake, call: lake.kernel.commits.commit(call, _creating("staged"), "stage"),
+        ((P.CREATE_TABLE, on("staged")),),
+    ),
+    Operation(
+        "commits.commit",
+        lambda lake, call: lake.kernel.commits.commit(call, set_property("t", "x", "1")),
+        ((P.WRITE_TABLE, on("t")),),
+    ),
+    Operation(
+        "commits.commit_transaction",
+        lambda lake, call: lake.kernel.commits.commit_transaction(
+            call, [set_property("t", "x", "2"), set_property("u", "x", "2"), _creating("both")]
+        ),
+        ((P.WRITE_TABLE, on("t")), (P.WRITE_TABLE, on("u")), (P.CREATE_TABLE, on("both"))),
+    ),
+    Operation(
+        "registration.register_table",
+        lambda lake, call: lake.kernel.registration.register_table(call, ("ns",), "r", lake.files[0]),
+        ((P.REGISTER_TABLE, on("r")),),
+    ),
+    Operation(
+        "registration.register_table",
+        lambda lake, call: lake.kernel.registration.register_table(
+            call, ("ns",), "u", lake.files[0], overwrite=True
+        ),
+        ((P.REGISTER_TABLE, on("u")), (P.WRITE_TABLE, on("u"))),
+    ),
+    Operation(
+        "tables.rename",
+        lambda lake, call: lake.kernel.tables.rename(call, table("r"), table("s")),
+        ((P.RENAME_TABLE, on("r")), (P.CREATE_TABLE, on("s"))),
+    ),
+    Operation(
+        "tables.unregister",
+        lambda lake, call: lake.kernel.tables.unregister(call, table("s")),
+        ((P.DROP_TABLE, on("s")), (P.READ_TABLE, on("s"))),
+    ),
+    Operation(
+        "tables.drop",
+        lambda lake, call: lake.kernel.tables.drop(call, table("both")),
+        ((P.DROP_TABLE, on("both")),),
+    ),
+    Operation(
+        "drops.drop",
+        lambda lake, call: lake.kernel.drops.drop(call, table("new"), purge=False),
+        ((P.DROP_TABLE, on("new")),),
+    ),
+    Operation(
+        "drops.drop",
+        lambda lake, call: lake.kernel.drops.drop(call, table("staged"), purge=True),
+        ((P.DROP_TABLE, on("staged")), (P.PURGE_TABLE, on("staged"))),
+    ),
+    Operation(
+        "views.list",
+        lambda lake, call: lake.kernel.views.list(call, ("ns",), PageRequest()),
+        ((P.USE_SCHEMA, ns()),),
+        ((P.LIST_VIEW, view("v")),),
+    ),
+    Operation(
+        "views.exists",
+        lambda lake, call: lake.kernel.views.exists(call, table("v")),
+        ((P.READ_VIEW, view("v")),),
+    ),
+    Operation(
+        "views.load",
+        lambda lake, call: lake.kernel.views.load(call, table("v")),
+        ((P.READ_VIEW, view("v")),),
+    ),
+    Operation(
+        "view_commits.create",
+        lambda lake, call: lake.kernel.view_commits.create(
+            call, ("ns",), CreateView("w", SCHEMA, _view_version())
+        ),
+        ((P.CREATE_VIEW, view("w")),),
+    ),
+    Operation(
+        "view_commits.replace",
+        lambda lake, call: lake.kernel.view_commits.replace(
+            call,
+            table("v"),
+            [],
+            decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]'),
+        ),
+        ((P.WRITE_VIEW, view("v")),),
+    ),
+    Operation(
+        "view_commits.register",
+        lambda lake, call: lake.kernel.view_commits.register(call, ("ns",), "x", lake.files[1]),
+        ((P.REGISTER_VIEW, view("x")),),
+    ),
+    Operation(
+        "views.rename",
+        lambda lake, call: lake.kernel.views.rename(call, table("w"), table("y")),
+        ((P.RENAME_VIEW, view("w")), (P.CREATE_VIEW, view("y"))),
+    ),
+    Operation(
+        "views.drop",
+        lambda lake, call: lake.kernel.views.drop(call, table("y")),
+        ((P.DROP_VIEW, view("y")),),
+    ),
+    Operation(
+        "delta_registration.register",
+        lambda lake, call: lake.kernel.delta_registration.register(call, ("ns",), "e", lake.delta),
+        ((P.REGISTER_TABLE, on("e")),),
+    ),
+    Operation(
+        "delta_tables.list",
+        lambda lake, call: list(lake.kernel.delta_tables.list(call)),
+        (),
+        ((P.LIST_TABLE, on("d")), (P.LIST_TABLE, on("e"))),
+    ),
+    Operation(
+        "delta_tables.materialise",
+        lambda lake, call: lake.kernel.delta_tables.materialise(call, table("d"), lambda *_: None),
+        ((P.READ_TABLE, on("d")),),
+    ),
+    Operation(
+        "connectors.create",
+        lambda lake, call: lake.kernel.connectors.create(call, NewConnector("k", "delta", lake.delta)),
+        ((P.MANAGE_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connectors.list",
+        lambda lake, call: lake.kernel.connectors.list(call),
+        ((P.READ_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connectors.load",
+        lambda lake, call: lake.kernel.connectors.load(call, "c"),
+        ((P.READ_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connectors.find",
+        lambda lake, call: lake.kernel.connectors.find(call, "c", P.READ_CONNECTORS),
+        ((P.READ_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connectors.check_root",
+        lambda lake, call: lake.kernel.connectors.check_root(call, "c"),
+        ((P.MANAGE_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connector_scans.scan",
+        lambda lake, call: lake.kernel.connector_scans.scan(call, "c"),
+        ((P.MANAGE_CONNECTORS, CATALOG),),
+    ),
+    Operation(
+        "connectors.drop",
+        lambda lake, call: lake.kernel.connectors.drop(call, "k"),
+        ((P.MANAGE_CONNECTORS, CATALOG),),
+    ),
+    Operation("jobs.list", lambda lake, call: lake.kernel.jobs.list(call), ((P.READ_JOBS, CATALOG),)),
+    Operation(
+        "jobs.get", lambda lake, call: lake.kernel.jobs.get(call, lake.job.id), ((P.READ_JOBS, CATALOG),)
+    ),
+    Operation(
+        "jobs.cancel",
+        lambda lake, call: lake.kernel.jobs.cancel(call, lake.job.id),
+        ((P.MANAGE_JOBS, CATALOG),),
+    ),
+    Operation(
+        "jobs.retry",
+        lambda lake, call: lake.kernel.jobs.retry(call, lake.job.id),
+        ((P.MANAGE_JOBS, CATALOG),),
+    ),
+]
+
+_ASK_NOTHING = {
+    # about places in storage, not about names
+    "delta_registration.root",
+    "delta_registration.known",
+    "registrations.known",
+    "connectors.open",
+    # of a table that was looked up with a privilege
+    "delta_loads.current",
+    "delta_loads.materialise",
+    "delta_loads.refresh",
+    "answers.document",
+    "answers.of_table",
+}
+_AS_ANOTHER = {
+    # asked by `tables.load`, of which they are parts
+    "answers.current",
+    # below: they are the fast loads
+    "fast_loads.load",
+    "entries.find_table",
+    "entries.confirm_table",
+    "entries.find_view",
+    "entries.find_many",
+    # below: they choose among readings of a name
+    "resolver.namespace",
+    "resolver.entry",
+    "resolver.parent",
+    # ask for the key of a call
+    "keys.run",
+    "keys.claim",
+}
+
+
+def test_every_method_that_takes_a_call_is_here(kernel: Kernel) -> None:
+    found = {
+        f"{attribute}.{name}"
+        for attribute, service in vars(kernel).items()
+        if not attribute.startswith("_") and type(service).__module__.startswith("floecat.")
+        for name, method in inspect.getmembers(service, inspect.ismethod)
+        if not name.startswith("_") and next(iter(inspect.signature(method).parameters), "") == "call"
+    }
+    assert found == {each.method for each in OPERATIONS} | _ASK_NOTHING | _AS_ANOTHER
+
+
+def test_every_operation_asks_and_a_refused_one_changes_nothing(lake: Lake) -> None:
+    for method, work, needs, shows in OPERATIONS:
+        for refused in needs:
+            lake.grants.deny_only(refused)
+            before = _state(lake.kernel)
+            privilege, securable = refused
+            with pytest.raises(ForbiddenError) as error:
+                work(lake, lake.ada)
+            assert error.value.message == f"ada does not have the privilege {privilege} on {securable}"
+            assert _state(lake.kernel) == before, (method, refused)
+        lake.grants.deny_only()
+        lake.grants.asked.clear()
+        work(lake, lake.ada)
+        assert set(lake.grants.asked) == {*needs, *shows}, method
+
+
+def test_every_privilege_is_asked_for() -> None:
+    asked = {privilege for operation in OPERATIONS for privilege, _ in (*operation.needs, *operation.shows)}
+    assert set(P) - asked == {P.USE_CATALOG, P.CREATE_CATALOG, P.MANAGE_CATALOG}
+
+
+def test_a_refusal_does_not_tell_what_exists(lake: Lake) -> None:
+    """Each answer is the same for a name that exists and one that does not."""
+    kernel, call = lake.kernel, lake.eve
+    works: dict[str, Callable[[str], object]] = {
+        "table t": lambda name: kernel.tables.load(call, table(name)),
+        "table u": lambda name: kernel.tables.exists(call, table(name)),
+        "view v": lambda name: kernel.views.load(call, table(name)),
+        "namespace ns": lambda name: kernel.namespaces.load(call, (name,)),
+    }
+    for known, work in works.items():
+        kind, name = known.split()
+        for asked in (name, "nothing"):
+            with pytest.raises(ForbiddenError) as error:
+                work(asked)
+            path = asked if kind == "namespace" else f"ns.{asked}"
+            assert error.value.message.endswith(f"on {kind} {path} of catalog floecat")
+    for made in ("t", "nothing"):
+        with pytest.raises(ForbiddenError):
+            create(kernel, call, made)
+    for namespace in ("ns", "nothing"):
+        with pytest.raises(ForbiddenError):
+            kernel.namespaces.create(call, (namespace,), {})
+
+
+def test_those_with_the_privilege_learn_what_is_missing(lake: Lake) -> None:
+    for work, error in (
+        (lambda: lake.kernel.tables.load(lake.ada, table("v")), NoSuchTableError),
+        (lambda: lake.kernel.views.load(lake.ada, table("t")), NoSuchViewError),
+        (lambda: lake.kernel.namespaces.load(lake.ada, ("nothing",)), NoSuchNamespaceError),
+        (lambda: create(lake.kernel, lake.ada, "t"), AlreadyExistsError),
+    ):
+        with pytest.raises(error):
+            work()
+
+
+class TestCatalogs:
+    def test_a_call_needs_the_catalog_whether_or_not_it_exists(self, lake: Lake) -> None:
+        mallory = Principal("mallory", lake.ada.principal.account_id)
+        for name in ("floecat", "nothing"):
+            with pytest.raises(ForbiddenError, match=f"use_catalog on catalog {name}"):
+                lake.kernel.calls.open(mallory, name)
+        lake.grants.grant("mallory", P.USE_CATALOG, "nothing")
+        with pytest.raises(NoSuchWarehouseError):
+            lake.kernel.calls.open(mallory, "nothing")
+
+    def test_a_warehouse_that_is_a_location_is_one_that_may_be_used(self, lake: Lake) -> None:
+        location = f"{lake.kernel.settings.warehouse_location}/some/where"
+        assert lake.kernel.calls.open_warehouse(lake.ada.principal, location).catalog.name == "floecat"
+        mallory = Principal("mallory", lake.ada.principal.account_id)
+        with pytest.raises(NoSuchWarehouseError):
+            lake.kernel.calls.open_warehouse(mallory, location)
+
+    def test_a_role_is_granted_to(self, lake: Lake) -> None:
+        lake.grants.grant("readers", P.READ_TABLE, "floecat", "ns")
+        lake.grants.grant("readers", P.USE_CATALOG, "floecat")
+        bob = Principal("bob", lake.ada.principal.account_id, roles=("readers",))
+        call = lake.kernel.calls.open(bob, "floecat")
+        lake.kernel.tables.load(call, table("t"))
+        with pytest.raises(ForbiddenError):
+            lake.kernel.commits.commit(call, set_property("t", "x", "9"))
+
+
+class TestNamespaces:
+    def test_only_missing_parents_are_asked_for(self, lake: Lake) -> None:
+        lake.kernel.namespaces.create(lake.ada, ("p",), {})
+        lake.grants.grant("eve", P.CREATE_SCHEMA, "floecat", "p", "q")
+        lake.kernel.namespaces.create(lake.eve, ("p", "q", "r"), {})
+        with pytest.raises(ForbiddenError, match=r"create_schema on namespace p\.s "):
+            lake.kernel.namespaces.create(lake.eve, ("p", "s"), {})
+        lake.grants.grant("eve", P.CREATE_SCHEMA, "floecat", "m", "n")
+        with pytest.raises(ForbiddenError, match="create_schema on namespace m "):
+            lake.kernel.namespaces.create(lake.eve, ("m", "n"), {})
+        with pytest.raises(NoSuchNamespaceError):
+            lake.kernel.namespaces.load(lake.ada, ("m",))
+
+
+class TestListings:
+    @pytest.fixture
+    def many(self, lake: Lake) -> Lake:
+        """Of 24 tables, 24 views and 24 namespaces each third is for eve."""
+        kernel, grants = lake.kernel, lake.grants
+        kernel.namespaces.create(lake.ada, ("many",), {})
+        for number in range(24):
+            name = f"n{number:02}"
+            kernel.namespaces.create(lake.ada, ("many", name), {})
+            kernel.commits.create_table(lake.ada, ("many",), CreateTable(name=f"t{name}", schema=SCHEMA))
+            kernel.view_commits.create(lake.ada, ("many",), CreateView(f"v{name}", SCHEMA, _view_version()))
+            if number % 3 == 1:
+                grants.grant("eve", P.LIST_SCHEMA, "floecat", "many", name)
+                grants.grant("eve", P.LIST_TABLE, "floecat", "many", f"t{name}")
+                grants.grant("eve", P.LIST_VIEW, "floecat", "many", f"v{name}")
+        grants.grant("eve", P.USE_SCHEMA, "floecat", "many")
+        return lake
+
+    def test_pages_are_full_of_what_may_be_seen(self, many: Lake) -> None:
+        kernel, eve = many.kernel, many.eve
+        expected = [f"n{number:02}" for number in range(1, 24, 3)]
+        listings: list[tuple[Callable[[PageRequest], Any], Callable[[str], Any]]] = [
+            (
+                lambda page: kernel.tables.list(eve, ("many",), page),
+                lambda name: TableIdentifier(("many",), f"t{name}"),
+            ),
+            (
+                lambda page: kernel.views.list(eve, ("many",), page),
+                lambda name: TableIdentifier(("many",), f"v{name}"),
+            ),
+            (lambda page: kernel.namespaces.list(eve, ("many",), page), lambda name: ("many", name)),
+        ]
+        for listing, item in listings:
+            assert listing(PageRequest()).items == [item(name) for name in expected]
+            for size in (1, 2, 3, 7, 8, 9, 100):
+                pages, token = [], ""
+                while token is not None:
+                    page = listing(PageRequest(token, size))
+                    pages.append(page.items)
+                    token = page.next_token
+                assert [each for page in pages for each in page] == [item(name) for name in expected]
+                assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
+                assert pages[-1]
+
+    def test_a_page_is_one_question_and_those_few_can_see_few_more(self, many: Lake) -> None:
+        asked: list[int] = []
+        allowed = many.grants.allowed
+        many.grants.allowed = lambda who, checks: asked.append(len(checks)) or allowed(who, checks)  # type: ignore[method-assign,func-returns-value]
+        many.kernel.tables.list(many.ada, ("many",), PageRequest("", 10))
+        assert asked == [1, 11]
+        asked.clear()
+        many.kernel.tables.list(many.eve, ("many",), PageRequest("", 2))
+        assert asked == [1, 3, 6]
+
+    def test_nothing_is_seen_at_the_top_without_privileges(self, lake: Lake) -> None:
+        assert lake.kernel.namespaces.list(lake.eve, None, PageRequest("", 1)).items == []
+        assert lake.kernel.namespaces.list(lake.eve, None, PageRequest("", 1)).next_token is None
+        assert list(lake.kernel.delta_tables.list(lake.eve)) == []
+
+
+class TestReadings:
+    def test_a_reading_that_may_not_be_known_counts_as_missing(self, lake: Lake) -> None:
+        kernel = lake.kernel
+        create(kernel, lake.ada, "a b")
+        kernel.namespaces.create(lake.ada, ("n n",), {})
+        assert kernel.resolver.entry(lake.ada, "ns", "a+b") == table("a b")
+        assert kernel.resolver.namespace(lake.ada, "n+n") == ("n n",)
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
+        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n+n",)
+        lake.grants.grant("eve", P.LIST_VIEW, "floecat", "ns")
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
+        lake.grants.grant("eve", P.LIST_TABLE, "floecat", "ns", "a b")
+        lake.grants.grant("eve", P.LIST_SCHEMA, "floecat", "n n")
+        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a b")
+        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n n",)
+
+
+class TestFastLoads:
+    def test_what_is_in_memory_is_asked_for_with_each_load(self, lake: Lake) -> None:
+        kernel = lake.kernel
+        kernel.tables.load(lake.ada, table("t"))
+        etag = None
+        for call, refused in ((lake.ada, False), (lake.eve, True), (lake.ada, False), (lake.eve, True)):
+            lake.grants.asked.clear()
+            if refused:
+                with pytest.raises(ForbiddenError, match="read_table on table"):
+                    kernel.fast_loads.load(call, table("t"), "all", etag, may_wait=True)
+            else:
+                answer = kernel.fast_loads.load(call, table("t"), "all", etag, may_wait=True).table
+                assert answer is not None
+                etag = answer.etag
+            assert lake.grants.asked
+
+    def test_a_revoked_privilege_counts_at_once(self, lake: Lake) -> None:
+        kernel = lake.kernel
+        kernel.tables.load(lake.ada, table("t"))
+        for check in ((P.READ_TABLE, on("t")), (P.USE_CATALOG, CATALOG)):
+            lake.grants.deny_only(check)
+            with pytest.raises(ForbiddenError):
+                kernel.fast_loads.load(lake.ada, table("t"), "all", None, may_wait=True)
+
+
+class TestKeys:
+    def test_a_refusal_is_not_kept_under_the_key(self, lake: Lake) -> None:
+        keyed = with_key(lake.eve, "0190a1b2-0000-7000-8000-000000000009")
+        for _ in range(2):
+            with pytest.raises(ForbiddenError):
+                create(lake.kernel, keyed, "keyed")
+        lake.grants.grant("eve", P.CREATE_TABLE, "floecat", "ns")
+        made = create(lake.kernel, keyed, "keyed")
+        assert create(lake.kernel, keyed, "keyed").metadata == made.metadata
+
+
+def _state(kernel: Kernel) -> tuple[dict[str, list[str]], list[str]]:
+    """Everything in the store, and the names of all files."""
+    with kernel.store.read() as conn:
+        rows = {name: sorted(map(repr, conn.all(sa.select(rows)))) for name, rows in metadata.tables.items()}
+    root = Path(kernel.settings.data_dir) / "warehouse"
+    return rows, sorted(str(path) for path in root.rglob("*"))
+
+
+def _creating(name: str) -> Any:
+    schema = json.loads(bytes(SCHEMA))
+    return change(
+        name,
+        [
+            {"action": "assign-uuid", "uuid": "0190a1b2-0000-4000-8000-000000000001"},
+            {"action": "upgrade-format-version", "format-version": 2},
+            {"action": "add-schema", "schema": schema},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+        ],
+        [{"type": "assert-create"}],
+    )
+
+
+def _view_version() -> Raw:
+    return Raw(json.dumps(view_version()).encode())
+
+
+def _report() -> bytes:
+    return json.dumps(
+        {
+            "report-type": "scan-report",
+            "table-name": "t",
+            "snapshot-id": 1,
+            "filter": True,
+            "schema-id": 0,
+            "projected-field-ids": [],
+            "projected-field-names": [],
+            "metrics": {},
+        }
+    ).encode()

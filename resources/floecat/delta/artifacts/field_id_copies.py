@@ -270,7 +270,7 @@ def _sample(
 ) -> list[int]:
     """All of a few files; else the oldest of every kind of name, and the newest if it is of a later time."""
     if len(rows) <= 2 * _MOST_KINDS:
-        return rows.tolist()
+        return [int(row) for row in rows]
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")
     kinds = pc.replace_substring_regex(names, _VARIES, "#").dictionary_encode().indices.to_numpy()
     times = np.zeros(len(rows)) if modified_at_ms is None else modified_at_ms.fill_null(0).to_numpy()[rows]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from floecat.delta.protocol.actions import Metadata
-from floecat.delta.translation.column_ids import FieldIds
+from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.name_mapping import resolved_schemas
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.errors import UnsupportedDeltaTableError
@@ -56,7 +56,9 @@ def misread(versions: Sequence[int], history: History, schemas: Sequence[Transla
     """
     resolved = resolved_schemas(schemas)
     current = schemas[-1].schema.ids_by_name
-    current_partitions = {(each.physical_name,): each.source_id for each in schemas[-1].partition_fields}
+    current_partitions: dict[PhysicalPath, int] = {
+        (each.physical_name,): each.source_id for each in schemas[-1].partition_fields
+    }
     found: list[int] = []
     carries_ids = history[0][0] == 0
     for position, (first, _) in enumerate(history):

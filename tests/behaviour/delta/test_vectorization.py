@@ -129,7 +129,8 @@ def test_the_newest_file_is_a_sample_if_it_is_a_day_younger(lake, tmp_path, days
     writer = DeltaWriter(tmp_path / "t", SCHEMA)
     writer.append(rows_of(1), path="part-1.parquet")
     writer.append(rows_of(2), path="part-2.parquet", write=misread)
-    writer.append(rows_of(3), path="part-3.parquet")
+    for id in range(3, 10):
+        writer.append(rows_of(id), path=f"part-{id}.parquet")
     writer.files[1].add["modificationTime"] += days * 86_400_000
     in_one_commit(writer)
     assert setting(lake, lake.register(writer.folder)) == expected

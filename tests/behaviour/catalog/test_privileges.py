@@ -388,7 +388,6 @@ _AS_ANOTHER = {
     # below: they are the fast loads
     "fast_loads.load",
     "entries.find_table",
-    "entries.confirm_table",
     "entries.find_view",
     "entries.find_many",
     # below: they choose among readings of a name

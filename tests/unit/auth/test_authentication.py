@@ -5,6 +5,7 @@ import pytest
 from floecat.auth.authentication import bearer_token, open_authentication
 from floecat.auth.principals import DEVELOPER
 from floecat.errors import NotAuthorizedError
+from floecat.memory_budget import MemoryBudget
 from floecat.settings import GatewaySettings, OidcSettings, Settings
 
 
@@ -32,7 +33,7 @@ def test_a_bearer_token_is_read_whatever_the_case_of_its_scheme(credentials):
 
 
 def test_in_dev_mode_everybody_is_the_developer():
-    opened = open_authentication(Settings())
+    opened = open_authentication(Settings(), MemoryBudget())
     for credentials in ([], [b"nonsense"], [b"Bearer a", b"Bearer b"]):
         for principal in (opened.remembered(credentials), opened.verify(credentials)):
             assert (principal.name, principal.roles) == (DEVELOPER, ())
@@ -40,7 +41,9 @@ def test_in_dev_mode_everybody_is_the_developer():
 
 def test_tokens_are_looked_for_under_the_name_that_is_set():
     gateway = GatewaySettings(auth_mode="oidc", auth_header="X-Token")
-    opened = open_authentication(Settings(gateway=gateway, oidc=OidcSettings(jwks_url="http://127.0.0.1:1")))
+    opened = open_authentication(
+        Settings(gateway=gateway, oidc=OidcSettings(jwks_url="http://127.0.0.1:1")), MemoryBudget()
+    )
     assert opened.header == b"x-token"
     assert opened.remembered([b"Bearer a.b.c"]) is None
     for ask in (opened.remembered, opened.verify):

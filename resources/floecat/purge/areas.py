@@ -20,12 +20,10 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, Location
-from floecat.iceberg.manifests.lists import read_manifest_list
-from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
 from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
-from floecat.purge.reachable_files import MAX_FILE_BYTES
 from floecat.store.tables import EntryState
 
 __all__ = ["Area", "AreaReader", "folder_area", "overlaps"]
@@ -125,6 +123,8 @@ class AreaReader:
         return read | _folders([*named, *lists, *manifests])
 
     def _manifests(self, manifest_list: str) -> set[str]:
+        from floecat.iceberg.manifests.lists import read_manifest_list
+
         found: set[str] = set()
         with suppress(InvalidMetadataError):
             for manifest in read_manifest_list(self._read(manifest_list), location=manifest_list):
@@ -132,6 +132,8 @@ class AreaReader:
         return found
 
     def _manifest_area(self, entry_id: UUID | None, manifest: str) -> Area:
+        from floecat.iceberg.manifests.reader import read_file_paths
+
         known = None if entry_id is None else self._known.get((entry_id, manifest))
         if known is not None:
             return known
@@ -150,7 +152,7 @@ class AreaReader:
     def _read(self, location: str) -> bytes:
         try:
             self.allowed.check(location)
-            return self._files.read(location, max_bytes=MAX_FILE_BYTES)
+            return self._files.read(location, max_bytes=DEFAULT_BOUNDS.max_file_bytes)
         except (FileMissingError, ForbiddenError, BadRequestError):
             return b""
 

@@ -33,13 +33,15 @@ class Chunk:
 
     Attributes:
         size: how many there are.
-        data: the bytes, and zeros behind them.
+        padded: the bytes, and zeros behind them.
+        data: the same as an array.
         words: the 8 bytes from every position on, as one number.
     """
 
     def __init__(self, data: bytes | bytearray) -> None:
         self.size = len(data)
-        self.data: Bytes = np.frombuffer(b"".join((data, bytes(_PADDING))), np.uint8)
+        self.padded = b"".join((data, bytes(_PADDING)))
+        self.data: Bytes = np.frombuffer(self.padded, np.uint8)
         self.words: _Uint64s = np.ndarray(
             (self.size + _PADDING - _WORD + 1,), np.dtype("<u8"), self.data.data, strides=(1,)
         )

@@ -60,10 +60,9 @@ class RecordMarks:
             prefix, following = self._first(chunk, blocks[0], self.place)
         except DamagedRecordsError:
             return None
-        data = chunk.data[: chunk.size].tobytes()
         if not prefix:
             return None
-        pieces = np.fromiter(map(len, data.split(prefix)), np.int64)[:-1]
+        pieces = np.fromiter(map(len, chunk.padded.split(prefix)), np.int64)[:-1]
         if not len(pieces):
             return None
         texts = np.cumsum(pieces + len(prefix)) - len(prefix)

@@ -24,7 +24,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """
 
     max_file_bytes: int = 512 * _MIB
-    max_block_bytes: int = 512 * _MIB
+    max_block_bytes: int = 256 * _MIB
     max_inflated_bytes: int = 16 * 1024 * _MIB
     max_inflation: int = 1100
     max_entries: int = 50_000_000

@@ -27,6 +27,8 @@ class ColumnMetrics:
         lower_bounds: a value that no value of the column is below, as an Iceberg single value (table
             specification, Appendix D). Not necessarily a value of the column.
         upper_bounds: a value that no value of the column is above, likewise.
+        nan_value_counts: number of NaNs.
+        column_sizes: bytes that the column takes in the file.
     """
 
     field_id: int
@@ -34,6 +36,8 @@ class ColumnMetrics:
     null_value_counts: pa.Int64Array | None = None
     lower_bounds: pa.BinaryArray | None = None
     upper_bounds: pa.BinaryArray | None = None
+    nan_value_counts: pa.Int64Array | None = None
+    column_sizes: pa.Int64Array | None = None
 
 
 @dataclass(frozen=True)

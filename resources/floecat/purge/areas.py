@@ -19,12 +19,10 @@ from floecat.errors import (
     InvalidMetadataError,
 )
 from floecat.fileio.locations import Location
-from floecat.iceberg.manifests.lists import read_manifest_list
-from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
 from floecat.lru_cache import LruCache
 from floecat.purge.location_set import same_file_location
-from floecat.purge.reachable_files import MAX_FILE_BYTES
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState
 
@@ -122,6 +120,8 @@ class AreaReader:
         return read | _folders([*named, *lists, *manifests])
 
     def _manifests(self, storage: CatalogStorage, manifest_list: str) -> set[str]:
+        from floecat.iceberg.manifests.lists import read_manifest_list
+
         found: set[str] = set()
         with suppress(InvalidMetadataError):
             for manifest in read_manifest_list(_read(storage, manifest_list), location=manifest_list):
@@ -129,6 +129,8 @@ class AreaReader:
         return found
 
     def _manifest_area(self, storage: CatalogStorage, entry_id: UUID | None, manifest: str) -> Area:
+        from floecat.iceberg.manifests.reader import read_file_paths
+
         known = None if entry_id is None else self._known.get((entry_id, manifest))
         if known is not None:
             return known
@@ -148,7 +150,7 @@ class AreaReader:
 def _read(storage: CatalogStorage, location: str) -> bytes:
     try:
         storage.allowed.check(location)
-        return storage.files(location).read(location, max_bytes=MAX_FILE_BYTES)
+        return storage.files(location).read(location, max_bytes=DEFAULT_BOUNDS.max_file_bytes)
     except (FileMissingError, ForbiddenError, BadRequestError):
         return b""
 

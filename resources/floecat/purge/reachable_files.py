@@ -20,17 +20,13 @@ from floecat.errors import (
     LocationNotAllowedError,
     PayloadTooLargeError,
 )
-from floecat.iceberg.manifests.lists import read_manifest_list
-from floecat.iceberg.manifests.reader import read_file_paths
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
 from floecat.purge.location_set import LocationSet
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["MAX_FILE_BYTES", "FileKind", "ReachableFile", "ReachableFiles", "Unreadable"]
-
-MAX_FILE_BYTES = 512 * 1024 * 1024
-"""Largest manifest or manifest list that is read."""
+__all__ = ["FileKind", "ReachableFile", "ReachableFiles", "Unreadable"]
 
 
 class FileKind(IntEnum):
@@ -120,6 +116,8 @@ class ReachableFiles:
             yield partition_statistics.statistics_path
 
     def _snapshot(self, snapshot: SnapshotSummary, seen: LocationSet) -> Iterator[ReachableFile]:
+        from floecat.iceberg.manifests.lists import read_manifest_list
+
         for manifest in snapshot.manifests or ():
             yield from self._manifest(manifest, self._root, seen)
         location = snapshot.manifest_list
@@ -138,6 +136,8 @@ class ReachableFiles:
         yield ReachableFile(location, FileKind.MANIFEST_LIST, self._root, complete)
 
     def _manifest(self, location: str, parent: str, seen: LocationSet) -> Iterator[ReachableFile]:
+        from floecat.iceberg.manifests.reader import read_file_paths
+
         if not seen.add(location):
             return
         data = self._read(location, FileKind.MANIFEST)
@@ -156,7 +156,7 @@ class ReachableFiles:
     def _read(self, location: str, kind: FileKind) -> bytes | None:
         try:
             self._storage.allowed.check(location)
-            return self._storage.files(location).read(location, max_bytes=MAX_FILE_BYTES)
+            return self._storage.files(location).read(location, max_bytes=DEFAULT_BOUNDS.max_file_bytes)
         except FileMissingError:
             self.missing.append(location)
         except (PayloadTooLargeError, ForbiddenError) as error:

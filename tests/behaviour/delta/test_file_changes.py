@@ -15,9 +15,10 @@ import pytest
 from floecat.delta.refresh.verification import count_table
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, read_manifest_list
-from floecat.iceberg.manifests.reader import ManifestEntry, ManifestEntryStatus, read_manifest
+from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from tests.behaviour.delta.conftest import SCHEMA, artifacts, as_rows, delta_table, rows_of
 from tests.clients.delta.writer import DeltaWriter
+from tests.unit.iceberg.manifest_rows import rows_by_columns
 
 ADDED, EXISTING, DELETED = (
     ManifestEntryStatus.ADDED,
@@ -29,7 +30,7 @@ ADDED, EXISTING, DELETED = (
 class Manifest(NamedTuple):
     path: str
     deletes: bool
-    entries: list[ManifestEntry]
+    entries: list[dict[str, Any]]
     first_row_ids: dict[str, int | None]
     """Of live data files, by their location."""
     spec_id: int
@@ -49,16 +50,15 @@ def manifests_of(lake, table, version: int) -> list[Manifest]:
     found = []
     for listed in read_manifest_list(content(location), location=location):
         path = listed.manifest_path
-        entries = list(read_manifest(content(path), location=path))
+        entries = rows_by_columns(content(path))
         next_row_id, row_ids = listed.first_row_id, {}
         for entry in entries:
-            file = entry.data_file
-            if entry.status is DELETED:
+            if entry["status"] == DELETED:
                 continue
-            row_id = file.first_row_id
+            row_id = entry["first_row_id"]
             if row_id is None and next_row_id is not None:
-                row_id, next_row_id = next_row_id, next_row_id + file.record_count
-            row_ids[file.file_path] = row_id
+                row_id, next_row_id = next_row_id, next_row_id + entry["record_count"]
+            row_ids[entry["file_path"]] = row_id
         found.append(
             Manifest(path, listed.content == DELETE_MANIFEST, entries, row_ids, listed.partition_spec_id)
         )
@@ -76,7 +76,7 @@ def row_ids(lake, table, version: int) -> dict[str, int | None]:
 def statuses(lake, table, version: int, *, deletes: bool) -> list[tuple[str, int | None, int | None]]:
     """Status, snapshot and sequence number of entries."""
     return sorted(
-        (entry.status.name, entry.snapshot_id, entry.sequence_number)
+        (ManifestEntryStatus(entry["status"]).name, entry["snapshot_id"], entry["sequence_number"])
         for manifest in manifests_of(lake, table, version)
         if manifest.deletes == deletes
         for entry in manifest.entries
@@ -297,15 +297,15 @@ def test_deletes_are_of_the_spec_of_their_data_files(lake, tmp_path):
     assert lake.rows(table) == as_rows(writer.rows[writer.version])
     found = manifests_of(lake, table, writer.version)
     specs = {
-        entry.data_file.file_path: manifest.spec_id
+        entry["file_path"]: manifest.spec_id
         for manifest in found
         for entry in manifest.entries
-        if not manifest.deletes and entry.status is not DELETED
+        if not manifest.deletes and entry["status"] != DELETED
     }
     for manifest in found:
         for entry in manifest.entries if manifest.deletes else ():
-            if entry.status is not DELETED:
-                assert specs[entry.data_file.referenced_data_file] == manifest.spec_id
+            if entry["status"] != DELETED:
+                assert specs[entry["referenced_data_file"]] == manifest.spec_id
 
 
 def test_copies_keep_their_entries(lake, tmp_path):

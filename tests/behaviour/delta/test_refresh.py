@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from floecat.errors import InvalidDeltaTableError, UnavailableError, UnsupportedDeltaTableError
-from floecat.iceberg.avro.container import Block, encode_container, inflate, read_blocks, read_header
+from floecat.iceberg.avro.container import Block, encode_container, read_blocks, read_header
+from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.store import leases
 from tests.behaviour.delta.conftest import artifacts, as_rows, delta_table, rows_of
@@ -134,7 +135,7 @@ def recompress(path):
     data, where = path.read_bytes(), {"location": path.name, "what": "manifest"}
     header = read_header(data, **where)
     blocks = [
-        Block(block.rows, zlib.compress(inflate(block, **where), 9, -15))
+        Block(block.rows, zlib.compress(inflate_block(block.data, "deflate", **where), 9, -15))
         for block in read_blocks(data, header, **where)
     ]
     metadata = {name: value for name, value in header.metadata.items() if name != "avro.codec"}

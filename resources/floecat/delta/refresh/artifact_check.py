@@ -6,9 +6,10 @@ file of another size is damaged, and counts as missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
 from floecat.delta.artifacts.artifact_paths import is_numbered_file
@@ -161,13 +162,17 @@ def _weight(location: str, found: _Named) -> int:
 
 
 def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:
-    entries = read_manifest(data, location=manifest.manifest_path)
-    files = (entry.data_file for entry in entries if entry.status is not ManifestEntryStatus.DELETED)
-    return {
-        file.file_path: file.file_size_in_bytes
-        for file in files
-        if manifest.content == DELETE_MANIFEST or is_numbered_file(file.file_path)
-    }
+    found: dict[str, int] = {}
+    fields = ("status", "file_path", "file_size_in_bytes")
+    for entries in read_manifest(data, location=manifest.manifest_path, fields=fields):
+        live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
+        sizes = zip(live["file_path"].to_pylist(), live["file_size_in_bytes"].to_pylist(), strict=True)
+        found |= sizes if manifest.content == DELETE_MANIFEST else _copies(sizes)
+    return found
+
+
+def _copies(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
+    return {path: size for path, size in sizes if is_numbered_file(path)}
 
 
 def _files(manifest: ManifestFile) -> int:

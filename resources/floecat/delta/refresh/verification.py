@@ -32,6 +32,7 @@ from floecat.store.documents import decompress
 __all__ = ["FileNumbers", "TableNumbers", "count_table"]
 
 _READERS = 4
+_COUNTED = ("status", "file_path", "record_count", "referenced_data_file")
 
 
 class FileNumbers(msgspec.Struct, frozen=True):
@@ -177,19 +178,17 @@ class _Manifests:
         return self._storage.read(location)
 
     def _count(self, manifest: ManifestFile, data: bytes) -> None:
-        for entry in read_manifest(data, location=manifest.manifest_path):
-            if entry.status is ManifestEntryStatus.DELETED:
-                continue
-            file = entry.data_file
+        for entries in read_manifest(data, location=manifest.manifest_path, fields=_COUNTED):
+            live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
+            rows = live["record_count"]
             if manifest.content == DELETE_MANIFEST:
-                self._deleted_rows += file.record_count
-                self.deleted_from.append(file.referenced_data_file or "")
+                self._deleted_rows += pc.sum(rows).as_py() or 0
+                self.deleted_from += live["referenced_data_file"].fill_null("").to_pylist()
                 continue
-            self.files.append(file.file_path)
-            if file.record_count < 0:
-                self._unknown += 1
-            else:
-                self._rows += file.record_count
+            self.files += live["file_path"].to_pylist()
+            known = rows.filter(pc.greater_equal(rows, 0))
+            self._unknown += len(rows) - len(known)
+            self._rows += pc.sum(known).as_py() or 0
 
 
 def _locations(

@@ -25,7 +25,6 @@ __all__ = [
     "Header",
     "check_marker",
     "encode_container",
-    "inflate",
     "read_blocks",
     "read_header",
     "same_records",
@@ -250,18 +249,6 @@ def read_blocks(data: bytes, header: Header, *, location: str, what: str) -> Ite
             raise _invalid(what, location)
         yield Block(count, view[at:end])
         at = end + _MARKER_SIZE
-
-
-def inflate(block: Block, *, location: str, what: str) -> bytes:
-    """The records of a block.
-
-    Raises:
-        InvalidMetadataError: the block is damaged.
-    """
-    try:
-        return isal_zlib.decompress(block.data, _RAW_DEFLATE)
-    except isal_zlib.error:  # type: ignore[misc]  # its stubs do not tell that it is an exception
-        raise _invalid(what, location) from None
 
 
 def _deflate(data: memoryview) -> bytes:

@@ -1,93 +1,259 @@
-"""Records of Avro files, read by Iceberg field id (Iceberg table specification, appendix A, "Avro").
+"""Records of Avro files of any writer, column by column (Avro specification, "Object Container Files").
 
-Writers have renamed fields over the years; ids stayed. Only wanted fields are decoded, the others are
-skipped.
+Fields are found by Iceberg field id (table specification, appendix A, "Avro"), in files without ids by name.
+Only what is wanted is decoded. Blocks of about `_CHUNK_BYTES` are decoded together and then dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from io import BytesIO
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from floecat.errors import InvalidMetadataError
+from floecat.iceberg.avro.container import Header, read_blocks, read_header
+from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.decoding import Column, decode, skip
+from floecat.iceberg.avro.inflation import inflate_block
+from floecat.iceberg.avro.record_starts import BlockPlace, RecordMarks, walk_records
+from floecat.iceberg.avro.string_columns import Int64s
+from floecat.iceberg.avro.writer_schema import SchemaError, SchemaField, leaf_fields, parse_writer_schema
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 
-__all__ = ["Projection", "read_records"]
+__all__ = ["RecordReader", "Records", "Wanted"]
 
-Projection: TypeAlias = "Mapping[int, str | tuple[str, Projection]]"
-"""Wanted fields of a record by id: the name to return each under, and what is wanted of a nested record."""
+_CHUNK_BYTES = 2 * 1024 * 1024
 
-_Schema: TypeAlias = dict[str, Any]
+Wanted: TypeAlias = "dict[int, Set[int] | None]"
+"""Places in `RecordReader.fields`; for a map with integer keys the wanted keys, None for all."""
 
 
-def read_records(
-    data: bytes, projection: Projection, *, location: str, what: str
-) -> Iterator[dict[str, Any]]:
-    """Yields the records of an Avro object container file, one block in memory at a time.
+class Records(NamedTuple):
+    """Some records of a file.
 
-    Args:
-        data: the whole file.
-        projection: the fields to return. One that the file does not have is left out of the records.
-        location: where the file is, for messages.
-        what: what the file is, for messages, e.g. "manifest".
-
-    Raises:
-        InvalidMetadataError: the file is no Avro file of records, is damaged, or its compression is not
-            supported.
+    Attributes:
+        rows: how many.
+        columns: by place in `RecordReader.fields`.
     """
-    import fastavro
 
-    try:
-        header = fastavro.reader(BytesIO(data))
-        writer_schema = header.writer_schema
-        if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
-            raise InvalidMetadataError(f"Cannot read {what} {location}: its Avro schema is not a record")
-        records: Any = fastavro.reader(
-            BytesIO(data), reader_schema=_project_record(writer_schema, projection)
-        )
-        yield from records
-    except InvalidMetadataError:
-        raise
-    except Exception as error:  # noqa: BLE001 - on damaged bytes the Avro library raises almost anything
-        # the texts of those exceptions can hold values of the file
-        raise InvalidMetadataError(f"Cannot read {what} {location}: {_reason(error)}") from None
+    rows: int
+    columns: dict[int, Column]
 
 
-def _reason(error: Exception) -> str:
-    if "codec" in str(error) and "need to install" in str(error):
-        return "its compression codec is not supported"
-    return f"not a valid Avro file ({type(error).__name__})"
+class _Blocks:
+    """Blocks of a chunk, decompressed."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.places: list[BlockPlace] = []
+
+    def add(self, records: bytes, rows: int) -> None:
+        start = len(self.data)
+        self.data += records
+        self.places.append(BlockPlace(start, len(self.data), rows))
 
 
-def _project_record(schema: _Schema, projection: Projection) -> _Schema:
-    fields = []
-    for field in schema["fields"]:
-        wanted = _wanted(field, projection)
-        if wanted is None:
-            continue
-        name, nested = wanted if isinstance(wanted, tuple) else (wanted, None)
-        kept = {"name": name, "type": _project_type(field["type"], nested) if nested else field["type"]}
-        if name != field["name"]:
-            kept["aliases"] = [field["name"]]
-        fields.append(kept)
-    return {"type": "record", "name": schema["name"], "fields": fields}
+class RecordReader:
+    """Reads one file.
+
+    Attributes:
+        header: of the file.
+        fields: those of a record in the order of the file, each nested record replaced by its own fields.
+    """
+
+    def __init__(self, data: bytes, *, location: str, what: str, bounds: Bounds = DEFAULT_BOUNDS) -> None:
+        """Reads header and schema.
+
+        Args:
+            data: the whole file.
+            location: where it is, for messages.
+            what: what the file is, for messages, e.g. "manifest".
+            bounds: limits for the file.
+
+        Raises:
+            InvalidMetadataError: no Avro file of records, or a bound is exceeded.
+        """
+        self._data = data
+        self._location = location
+        self._what = what
+        self._bounds = bounds
+        if len(data) > bounds.max_file_bytes:
+            raise self.invalid(f"it has more than {bounds.max_file_bytes} bytes (bound max_file_bytes)")
+        self.header: Header = read_header(data, location=location, what=what)
+        self._codec = self.header.metadata.get("avro.codec", b"null").decode(errors="replace")
+        try:
+            self._schema = parse_writer_schema(self.header.metadata.get("avro.schema", b""), bounds)
+        except SchemaError as error:
+            raise self.invalid(str(error)) from None
+        self.fields: Sequence[SchemaField] = tuple(leaf_fields(self._schema))
+        self._marks = RecordMarks(self.fields)
+
+    def place(self, id: int, name: str) -> int | None:
+        """Where a field is in `fields`; by its name if the file has no ids. None if it is missing."""
+        for place, field in enumerate(self.fields):
+            if field.id == id or (field.id is None and field.name == name):
+                return place
+        return None
+
+    def parts(self, id: int, name: str) -> list[tuple[int, SchemaField]]:
+        """Places in `fields` of what a nested record consists of, found as by `place`."""
+        found = []
+        for place, field in enumerate(self.fields):
+            parent = field.parent
+            if parent is not None and (parent.id == id or (parent.id is None and parent.name == name)):
+                found.append((place, field))
+        return found
+
+    def invalid(self, problem: str) -> InvalidMetadataError:
+        """The error for a file with a problem."""
+        return InvalidMetadataError(f"Cannot read {self._what} {self._location}: {problem}")
+
+    def read(self, wanted: Wanted) -> Iterator[Records]:
+        """Yields the records in the order of the file.
+
+        Raises:
+            InvalidMetadataError: the file is damaged, or a bound is exceeded. Records before the damage were
+                yielded.
+        """
+        blocks = _Blocks()
+        try:
+            for records, rows in self._inflated():
+                if blocks.places and len(blocks.data) + len(records) > _CHUNK_BYTES:
+                    yield from self._decode(blocks, wanted)
+                    blocks = _Blocks()
+                blocks.add(records, rows)
+        except InvalidMetadataError:
+            yield from self._decode(blocks, wanted)
+            raise
+        yield from self._decode(blocks, wanted)
+
+    def _inflated(self) -> Iterator[tuple[bytes, int]]:
+        bounds = self._bounds
+        size = entries = 0
+        for block in read_blocks(self._data, self.header, location=self._location, what=self._what):
+            if not block.rows:
+                continue
+            entries += block.rows
+            if entries > bounds.max_entries:
+                raise self.invalid(f"it has more than {bounds.max_entries} entries (bound max_entries)")
+            records = inflate_block(
+                block.data, self._codec, location=self._location, what=self._what, bounds=bounds
+            )
+            size += len(records)
+            if size > bounds.max_inflated_bytes:
+                raise self.invalid(
+                    f"it has more than {bounds.max_inflated_bytes} bytes after decompression"
+                    " (bound max_inflated_bytes)"
+                )
+            yield records, block.rows
+
+    def _decode(self, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
+        if not blocks.places:
+            return
+        chunk = Chunk(blocks.data)
+        places = blocks.places
+        try:
+            if all(place.rows == 1 for place in places):
+                yield self._from_starts(chunk, places, _starts(places), wanted)
+                return
+            marks = self._marks.find(chunk, places)
+            if marks is not None:
+                yield self._from_marks(chunk, places, marks, wanted)
+                return
+        except DamagedRecordsError:
+            pass
+        yield from self._walked(chunk, blocks, wanted)
+
+    def _walked(self, chunk: Chunk, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
+        """Decodes records whose beginnings are not known."""
+        starts: list[int] = []
+        places: list[BlockPlace] = []
+        whole = True
+        for place in blocks.places:
+            data = bytes(memoryview(blocks.data)[place.start : place.stop])
+            found, whole = walk_records(self._schema, data, place.rows)
+            starts += [place.start + start for start in found]
+            if found:
+                places.append(place._replace(rows=len(found)))
+            if not whole:
+                break
+        if starts:
+            try:
+                yield self._from_starts(chunk, places, np.array(starts), wanted, whole=whole)
+            except DamagedRecordsError:
+                whole = False
+        if not whole:
+            raise self.invalid("not a valid Avro file (a block is damaged)")
+
+    def _from_starts(
+        self,
+        chunk: Chunk,
+        places: Sequence[BlockPlace],
+        starts: Int64s,
+        wanted: Wanted,
+        *,
+        whole: bool = True,
+    ) -> Records:
+        cursor = Cursor(chunk, starts, _limits(places))
+        columns = self._decode_fields(cursor, 0, len(self.fields), wanted)
+        nexts = _ends(places, starts)
+        # behind the last record before damage anything may be
+        until = len(starts) if whole else -1
+        if not np.array_equal(cursor.positions[:until], nexts[:until]):
+            raise DamagedRecordsError
+        return Records(len(starts), columns)
+
+    def _from_marks(
+        self, chunk: Chunk, places: Sequence[BlockPlace], marks: Int64s, wanted: Wanted
+    ) -> Records:
+        """Decodes each record from its mark to its end, then from the end of the one before to its mark."""
+        place = self._marks.place or 0
+        limits = _limits(places)
+        tail = Cursor(chunk, marks, limits)
+        columns = self._decode_fields(tail, place, len(self.fields), wanted)
+        starts = np.concatenate([[0], tail.positions[:-1]])
+        if not np.array_equal(_ends(places, starts), tail.positions):
+            raise DamagedRecordsError
+        firsts = _firsts(places)
+        if not np.array_equal(starts[firsts], _starts(places)):
+            raise DamagedRecordsError
+        head = Cursor(chunk, starts, limits)
+        columns |= self._decode_fields(head, 0, place, wanted)
+        if not np.array_equal(head.positions, marks):
+            raise DamagedRecordsError
+        return Records(len(marks), columns)
+
+    def _decode_fields(self, cursor: Cursor, start: int, stop: int, wanted: Wanted) -> dict[int, Column]:
+        columns: dict[int, Column] = {}
+        for place in range(start, stop):
+            node = self.fields[place].node
+            if place in wanted:
+                columns[place] = decode(cursor, node, wanted[place])
+            else:
+                skip(cursor, node)
+        return columns
 
 
-def _wanted(field: _Schema, projection: Projection) -> str | tuple[str, Projection] | None:
-    if "field-id" in field:
-        return projection.get(field["field-id"])
-    # files of writers that leave the ids out can only be read by name
-    for wanted in projection.values():
-        if field["name"] == (wanted[0] if isinstance(wanted, tuple) else wanted):
-            return wanted
-    return None
+def _starts(places: Sequence[BlockPlace]) -> Int64s:
+    return np.array([place.start for place in places])
 
 
-def _project_type(schema: Any, projection: Projection) -> Any:
-    if isinstance(schema, list):
-        return [_project_type(branch, projection) for branch in schema]
-    if isinstance(schema, dict) and schema.get("type") == "record":
-        return _project_record(schema, projection)
-    if isinstance(schema, dict) and schema.get("type") == "array":
-        return {"type": "array", "items": _project_type(schema["items"], projection)}
-    return schema
+def _firsts(places: Sequence[BlockPlace]) -> Int64s:
+    """Which record is the first one of each block."""
+    rows = np.array([place.rows for place in places])
+    firsts: Int64s = np.cumsum(rows) - rows
+    return firsts
+
+
+def _limits(places: Sequence[BlockPlace]) -> Int64s:
+    stops = np.array([place.stop for place in places])
+    limits: Int64s = np.repeat(stops, [place.rows for place in places])
+    return limits
+
+
+def _ends(places: Sequence[BlockPlace], starts: Int64s) -> Int64s:
+    """Where each record ends: where the next one begins, or the block ends."""
+    ends = np.append(starts[1:], 0)
+    ends[np.cumsum([place.rows for place in places]) - 1] = [place.stop for place in places]
+    return ends

@@ -21,7 +21,7 @@ from floecat.iceberg.manifests.lists import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["decimal_length", "partition_cells", "partition_struct", "summarize_partitions"]
+__all__ = ["arrow_type", "decimal_length", "partition_cells", "partition_struct", "summarize_partitions"]
 
 _EXACT = Context(prec=77)
 
@@ -77,7 +77,7 @@ def partition_struct(
     if partitions.type.num_fields != len(types) or len(partitions) != rows:
         raise ValueError("Partition values do not fit the spec, or the number of files")
     arrays = [
-        _plain(array).cast(_arrow_type(type)) for array, type in zip(partitions.flatten(), types, strict=True)
+        _plain(array).cast(arrow_type(type)) for array, type in zip(partitions.flatten(), types, strict=True)
     ]
     return pa.StructArray.from_arrays(arrays, names=[field.name for field in spec.fields])
 
@@ -86,7 +86,12 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _arrow_type(type: PrimitiveType) -> pa.DataType:
+def arrow_type(type: PrimitiveType) -> pa.DataType:
+    """The Arrow type of partition values of a type.
+
+    Raises:
+        ValueError: partition values never have it.
+    """
     if type.name == "decimal":
         return pa.decimal128(*type.parameters)
     if type.name == "fixed":

@@ -1,19 +1,30 @@
-"""Manifests (Iceberg table specification, "Manifests"; format versions 1 to 3)."""
+"""Manifests of any writer, column by column (Iceberg table specification, "Manifests"; versions 1 to 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
-import msgspec
+import numpy as np
+import pyarrow as pa
 
-from floecat.errors import InvalidMetadataError
-from floecat.iceberg.avro.records import Projection, read_records
+from floecat.iceberg.avro.cursors import DamagedRecordsError
+from floecat.iceberg.avro.decoding import Column, Items, Numbers, Spans
+from floecat.iceberg.avro.records import RecordReader, Records, Wanted
+from floecat.iceberg.avro.writer_schema import SchemaField
+from floecat.iceberg.file_metrics import ColumnMetrics
+from floecat.iceberg.manifests.inheritance import inherit
+from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.metric_columns import METRIC_IDS, metric_columns
+from floecat.iceberg.manifests.partition_values import partition_column, partition_names
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 
 __all__ = [
-    "DataFile",
+    "ENTRY_FIELDS",
     "FileContent",
-    "ManifestEntry",
+    "ManifestEntries",
     "ManifestEntryStatus",
     "read_file_paths",
     "read_manifest",
@@ -36,93 +47,227 @@ class FileContent(IntEnum):
     EQUALITY_DELETES = 2
 
 
-class DataFile(msgspec.Struct, frozen=True):
-    """A data file, a delete file, or a deletion vector inside a Puffin file."""
+_INT, _LONG = pa.int32(), pa.int64()
 
-    file_path: str
-    file_format: str
-    record_count: int
-    file_size_in_bytes: int
-    content: FileContent = FileContent.DATA
-    first_row_id: int | None = None
-    referenced_data_file: str | None = None
-    """Of delete files: the data file they apply to, if it is only one. Always set for deletion vectors."""
-    content_offset: int | None = None
-    """Of deletion vectors: where in the Puffin file the blob starts."""
-    content_size_in_bytes: int | None = None
-
-
-class ManifestEntry(msgspec.Struct, frozen=True):
-    """An entry of a manifest. What is `None` is inherited from the manifest's entry in the manifest list."""
-
-    status: ManifestEntryStatus
-    data_file: DataFile
-    snapshot_id: int | None = None
-    sequence_number: int | None = None
-    """Data sequence number."""
-    file_sequence_number: int | None = None
-
-
-_DATA_FILE_ID = 2
-
-_ENTRY_PROJECTION: Projection = {
-    0: "status",
-    1: "snapshot_id",
-    3: "sequence_number",
-    4: "file_sequence_number",
-    _DATA_FILE_ID: (
-        "data_file",
-        {
-            134: "content",
-            100: "file_path",
-            101: "file_format",
-            103: "record_count",
-            104: "file_size_in_bytes",
-            142: "first_row_id",
-            143: "referenced_data_file",
-            144: "content_offset",
-            145: "content_size_in_bytes",
-        },
-    ),
+_FIELDS: dict[str, tuple[int, pa.DataType]] = {
+    "status": (0, _INT),
+    "snapshot_id": (1, _LONG),
+    "sequence_number": (3, _LONG),
+    "file_sequence_number": (4, _LONG),
+    "content": (134, _INT),
+    "file_path": (100, pa.string()),
+    "file_format": (101, pa.string()),
+    "record_count": (103, _LONG),
+    "file_size_in_bytes": (104, _LONG),
+    "key_metadata": (131, pa.binary()),
+    "split_offsets": (132, pa.list_(_LONG)),
+    "equality_ids": (135, pa.list_(_INT)),
+    "sort_order_id": (140, _INT),
+    "first_row_id": (142, _LONG),
+    "referenced_data_file": (143, pa.string()),
+    "content_offset": (144, _LONG),
+    "content_size_in_bytes": (145, _LONG),
 }
+"""Fields of an entry and of its data file: their ids, and the type of their column."""
 
-_PATH_PROJECTION: Projection = {_DATA_FILE_ID: ("data_file", {100: "file_path"})}
+_REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
+_PARTITION, _PARTITION_ID = "partition", 102
+
+ENTRY_FIELDS = frozenset({*_FIELDS, _PARTITION, *METRIC_IDS})
+"""Names of all that can be read, as the specification calls them."""
+
+_NEEDED = {
+    "snapshot_id": ("status",),
+    "sequence_number": ("status",),
+    "file_sequence_number": ("status",),
+    "first_row_id": ("status", "content", "record_count"),
+}
+"""What inheritance looks at."""
 
 
-def read_manifest(data: bytes, *, location: str) -> Iterator[ManifestEntry]:
-    """Yields the entries of a manifest in the order of the file, those of deleted files included.
+@dataclass(frozen=True, eq=False)
+class ManifestEntries:
+    """Entries of a manifest, in the order of the file.
+
+    Attributes:
+        table: a column for each field that was asked for, named as in the specification; `partition` is a
+            struct, whose fields have their ids as metadata `PARQUET:field_id`. A field that the file does not
+            have is null, `content` 0.
+        metrics: of the columns that were asked for and that any of the entries has a value of, by id.
+    """
+
+    table: pa.Table
+    metrics: tuple[ColumnMetrics, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of the table."""
+        return self.table[name].combine_chunks()
+
+
+def read_manifest(
+    data: bytes,
+    *,
+    location: str,
+    fields: Collection[str] = ENTRY_FIELDS,
+    column_ids: Collection[int] | None = None,
+    listed: ManifestFile | None = None,
+    partition_types: Mapping[int, PrimitiveType] | None = None,
+    bounds: Bounds = DEFAULT_BOUNDS,
+) -> Iterator[ManifestEntries]:
+    """Yields the entries of a manifest in pieces, those of deleted files included.
+
+    Fields are found by id, in files without ids by name. What is not asked for is not decoded.
 
     Args:
         data: the whole file.
         location: where it is, for messages.
+        fields: of `ENTRY_FIELDS`; those of metrics are in `ManifestEntries.metrics`.
+        column_ids: columns whose metrics are read; None for all.
+        listed: the manifest's entry in the manifest list, from which entries inherit snapshot id, sequence
+            numbers and first row id. None leaves these as they are in the file.
+        partition_types: types of partition fields by their id. Without one the type is that of the file.
+        bounds: limits for the file.
 
     Raises:
-        InvalidMetadataError: it is no manifest, or is damaged. Entries before the damage
-            may have been yielded.
+        InvalidMetadataError: it is no manifest, is damaged, or exceeds a bound. Entries before the damage may
+            have been yielded.
     """
-    for record in read_records(data, _ENTRY_PROJECTION, location=location, what="manifest"):
-        try:
-            yield msgspec.convert(record, ManifestEntry)
-        except msgspec.ValidationError as error:
-            raise InvalidMetadataError(f"Cannot read manifest {location}: {error}") from None
+    reader = RecordReader(data, location=location, what="manifest", bounds=bounds)
+    asked = frozenset(fields)
+    needed = asked.union(*(_NEEDED.get(name, ()) for name in asked if listed is not None))
+    layout = _Layout(reader, needed, asked, None if column_ids is None else frozenset(column_ids))
+    next_row_id = None if listed is None else listed.first_row_id
+    for records in reader.read(layout.wanted):
+        columns = layout.columns(records)
+        if listed is not None:
+            next_row_id = inherit(columns, listed, next_row_id)
+        table = {name: column for name, column in columns.items() if name in asked}
+        if _PARTITION in asked:
+            table[_PARTITION] = layout.partitions(records, partition_types or {})
+        if not table:
+            table["status"] = pa.nulls(records.rows, _INT)
+        yield ManifestEntries(pa.table(table), layout.metrics(records))
 
 
-def read_file_paths(data: bytes, *, location: str) -> Iterator[str]:
+def read_file_paths(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -> Iterator[str]:
     """Yields the path of every entry of a manifest, whatever its status and content.
 
-    Much faster than `read_manifest`. Paths repeat: several deletion vectors share one Puffin file.
+    Paths repeat: several deletion vectors share one Puffin file.
 
     Args:
         data: the whole file.
         location: where it is, for messages.
+        bounds: limits for the file.
 
     Raises:
-        InvalidMetadataError: it is no manifest, or is damaged. Paths before the damage may have
-            been yielded.
+        InvalidMetadataError: it is no manifest, is damaged, or exceeds a bound. Paths before the damage may
+            have been yielded.
     """
-    for record in read_records(data, _PATH_PROJECTION, location=location, what="manifest"):
-        data_file = record.get("data_file")
-        path = data_file.get("file_path") if isinstance(data_file, dict) else None
-        if not isinstance(path, str):
-            raise InvalidMetadataError(f"Cannot read manifest {location}: an entry has no file path")
-        yield path
+    for entries in read_manifest(data, location=location, fields=("file_path",), bounds=bounds):
+        yield from entries.column("file_path").to_pylist()
+
+
+class _Layout:
+    """Where the fields that are needed are in the records of a file."""
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        needed: Collection[str],
+        asked: Collection[str],
+        column_ids: frozenset[int] | None,
+    ) -> None:
+        self._reader = reader
+        self._column_ids = column_ids
+        self._places = {
+            name: place
+            for name, (id, _) in _FIELDS.items()
+            if name in needed and (place := reader.place(id, name)) is not None
+        }
+        self._needed = [name for name in _FIELDS if name in needed]
+        self._metrics = {
+            name: place
+            for name, id in METRIC_IDS.items()
+            if name in asked and (place := reader.place(id, name)) is not None
+        }
+        self._partition: list[tuple[int, SchemaField]] = []
+        if _PARTITION in asked:
+            self._partition = reader.parts(_PARTITION_ID, _PARTITION)
+            self._partition_names = partition_names(reader.header, [field for _, field in self._partition])
+        missing = [name for name in _REQUIRED if name in self._needed and name not in self._places]
+        if missing:
+            raise reader.invalid(f"entries have no field {missing[0]}")
+
+    @property
+    def wanted(self) -> Wanted:
+        """What to decode."""
+        plain = [*self._places.values(), *(place for place, _ in self._partition)]
+        return {**dict.fromkeys(plain), **dict.fromkeys(self._metrics.values(), self._column_ids)}
+
+    def columns(self, records: Records) -> dict[str, pa.Array]:
+        """Columns of plain fields."""
+        columns = {}
+        for name in self._needed:
+            place = self._places.get(name)
+            type = _FIELDS[name][1]
+            if place is not None:
+                columns[name] = self._plain(name, records.columns[place], type)
+            elif name == "content":
+                columns[name] = pa.array(np.zeros(records.rows, np.int32))
+            else:
+                columns[name] = pa.nulls(records.rows, type)
+        return columns
+
+    def partitions(self, records: Records, types: Mapping[int, PrimitiveType]) -> pa.StructArray:
+        """The partition column."""
+        arrays = []
+        for place, field in self._partition:
+            try:
+                column = records.columns[place]
+                arrays.append(partition_column(column, field, types.get(field.id or -1)))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, DamagedRecordsError):
+                raise self._reader.invalid("a partition value does not fit its type") from None
+        if not arrays:
+            return pa.StructArray.from_buffers(pa.struct([]), records.rows, [None])
+        fields = [
+            pa.field(name, array.type, metadata={"PARQUET:field_id": str(field.id)})
+            for name, array, (_, field) in zip(self._partition_names, arrays, self._partition, strict=True)
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=fields)
+
+    def metrics(self, records: Records) -> tuple[ColumnMetrics, ...]:
+        """Metrics of columns."""
+        found = {name: records.columns[place] for name, place in self._metrics.items()}
+        try:
+            return metric_columns(found, self._column_ids, records.rows)
+        except (pa.ArrowInvalid, DamagedRecordsError):
+            raise self._reader.invalid("its metrics are no maps from column ids") from None
+
+    def _plain(self, name: str, column: Column, type: pa.DataType) -> pa.Array:
+        try:
+            array = _to_arrow(column, type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, DamagedRecordsError):
+            raise self._reader.invalid(f"field {name} has values that do not fit its type") from None
+        if array.null_count:
+            if name == "content":
+                array = array.fill_null(FileContent.DATA.value)
+            elif name in _REQUIRED:
+                raise self._reader.invalid(f"an entry has no {name}")
+        if len(array) and name in ("status", "content"):
+            values = array.to_numpy()
+            if values.min() < 0 or values.max() > 2:
+                raise self._reader.invalid(f"an entry has an unknown {name}")
+        return array
+
+
+def _to_arrow(column: Column, type: pa.DataType) -> pa.Array:
+    match column:
+        case Numbers() | Spans():
+            return column.to_arrow().cast(type)
+        case Items():
+            return column.to_lists(type)
+        case _:
+            raise DamagedRecordsError

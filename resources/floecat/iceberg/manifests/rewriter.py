@@ -22,10 +22,10 @@ from floecat.iceberg.avro.container import (
     BlockWriter,
     check_marker,
     encode_container,
-    inflate,
     read_blocks,
     read_header,
 )
+from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.manifests.entry_bytes import (
     Entries,
@@ -209,7 +209,8 @@ class _Source:
 
     def _read(self, block: Block, rows: slice) -> Entries:
         """The entries of a block, as they are."""
-        data = np.frombuffer(bytearray(inflate(block, location=self._location, what=_WHAT)), np.uint8)
+        records = inflate_block(block.data, "deflate", location=self._location, what=_WHAT)
+        data = np.frombuffer(bytearray(records), np.uint8)
         entries = Entries(data, self._sizes[rows].copy())
         if (
             entries.sizes.sum() != len(data)

@@ -25,7 +25,8 @@ from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.manifests import entries as manifest_entries
 from floecat.iceberg.manifests.index import INDEX_KEY, read_index
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST
-from floecat.iceberg.manifests.reader import FileContent, read_file_paths, read_manifest
+from floecat.iceberg.manifests.reader import FileContent, read_file_paths
+from tests.unit.iceberg.manifest_rows import rows_by_columns
 from tests.unit.iceberg.manifest_samples import (
     METRICS,
     SampleFile,
@@ -184,15 +185,14 @@ def test_our_own_reader() -> None:
     table = Table(format_version=3)
     vector = SampleFile("s3://b/dv.puffin", referenced="s3://b/a.parquet", content_range=(4, 44), records=2)
     data = table.write([vector], DELETES, "puffin").data
-    (entry,) = read_manifest(data, location=LOCATION)
-    file = entry.data_file
-    assert (file.content, file.file_format, file.record_count) == (DELETES, "PUFFIN", 2)
-    assert (file.referenced_data_file, file.content_offset, file.content_size_in_bytes) == (
+    (entry,) = rows_by_columns(data)
+    assert (entry["content"], entry["file_format"], entry["record_count"]) == (DELETES, "PUFFIN", 2)
+    assert (entry["referenced_data_file"], entry["content_offset"], entry["content_size_in_bytes"]) == (
         "s3://b/a.parquet",
         4,
         44,
     )
-    assert (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number) == (7, 8, 8)
+    assert (entry["snapshot_id"], entry["sequence_number"], entry["file_sequence_number"]) == (7, 8, 8)
     assert list(read_file_paths(data, location=LOCATION)) == ["s3://b/dv.puffin"]
 
 

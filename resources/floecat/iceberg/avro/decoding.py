@@ -1,0 +1,375 @@
+"""Decodes a value of each of many records, or moves over it (Avro specification, "Data Serialization").
+
+Strings and bytes are not copied: a column of them is places in the chunk, until it is made an Arrow array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.string_columns import Bools, Int64s
+from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
+
+__all__ = ["Column", "Items", "Numbers", "Spans", "Struct", "decode", "skip"]
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Numbers or booleans.
+
+    Attributes:
+        values: one for each record.
+        valid: which are not null; None if all are.
+    """
+
+    values: npt.NDArray[Any]
+    valid: Bools | None = None
+
+    def to_arrow(self) -> pa.Array:
+        """As an Arrow array."""
+        return pa.array(self.values, mask=None if self.valid is None else ~self.valid)
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Strings, bytes or fixed bytes.
+
+    Attributes:
+        chunk: the bytes.
+        starts: where each value begins; ascending but for nulls.
+        lengths: its bytes.
+        valid: which are not null; None if all are.
+    """
+
+    chunk: Chunk
+    starts: Int64s
+    lengths: Int64s
+    valid: Bools | None = None
+
+    def to_arrow(self) -> pa.BinaryArray:
+        """As Arrow bytes."""
+        rows = slice(None) if self.valid is None else np.flatnonzero(self.valid)
+        starts, lengths = self.starts[rows], self.lengths[rows]
+        # an array of the values and of what is between them, from which Arrow takes every second one
+        edges = np.empty(2 * len(starts), np.int32)
+        edges[::2] = starts
+        edges[1::2] = starts + lengths
+        if not len(edges):
+            return pa.nulls(len(self.starts), pa.binary())
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.chunk.data)]
+        values = pa.BinaryArray.from_buffers(pa.binary(), len(edges) - 1, buffers)
+        if self.valid is None:
+            return values.take(pa.array(np.arange(0, len(edges), 2)))
+        places = 2 * (np.cumsum(self.valid) - 1)
+        return values.take(pa.array(places, mask=~self.valid))
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """Nested records: the columns of their fields, in order."""
+
+    columns: tuple[Column, ...]
+    valid: Bools | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items of arrays, in no order but that of the items of one record.
+
+    Attributes:
+        size: number of records.
+        rows: the record of each item.
+        items: the items, or pieces of them one after the other.
+        valid: of which records the array is not null; None if of all.
+    """
+
+    size: int
+    rows: tuple[Int64s, ...]
+    items: tuple[Column, ...]
+    valid: Bools | None = None
+
+    def to_lists(self, type: pa.DataType) -> pa.ListArray:
+        """As Arrow lists of numbers.
+
+        Raises:
+            DamagedRecordsError: the items are something else.
+        """
+        values = [each.values for each in self.items if isinstance(each, Numbers) and each.valid is None]
+        if len(values) < len(self.items):
+            raise DamagedRecordsError
+        rows = np.concatenate([np.zeros(0, np.int64), *self.rows])
+        order = np.argsort(rows, kind="stable")
+        flat = np.concatenate([np.zeros(0, np.int64), *values])[order]
+        ends = np.cumsum(np.bincount(rows, minlength=self.size))
+        offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+        mask = None if self.valid is None else pa.array(~self.valid)
+        return pa.ListArray.from_arrays(offsets, pa.array(flat).cast(type.value_type), mask=mask)
+
+
+Column: TypeAlias = Numbers | Spans | Struct | Items
+
+
+def decode(cursor: Cursor, node: SchemaNode, keys: Set[int] | None = None) -> Column:
+    """Reads a value of each record.
+
+    Args:
+        cursor: where the values begin; moved to where they end.
+        node: their type.
+        keys: of a map with integer keys: which are wanted. None for all.
+
+    Raises:
+        DamagedRecordsError: the bytes are not of this type.
+    """
+    match node.encoding:
+        case Encoding.VARINT:
+            return Numbers(cursor.varints())
+        case Encoding.BYTES:
+            lengths = cursor.varints()
+            return _span(cursor, lengths)
+        case Encoding.FIXED:
+            return _span(cursor, np.full(len(cursor), node.size, np.int64))
+        case Encoding.BOOLEAN:
+            values = cursor.bytes()
+            if values.max(initial=0) > 1:
+                raise DamagedRecordsError
+            cursor.advance(1)
+            return Numbers(values.view(np.bool_))
+        case Encoding.FLOAT | Encoding.DOUBLE:
+            bits = cursor.words()
+            cursor.advance(node.min_size)
+            is_float = node.encoding is Encoding.FLOAT
+            return Numbers(bits.astype("<u4").view("<f4") if is_float else bits.view("<f8"))
+        case Encoding.NULL:
+            return Numbers(np.zeros(len(cursor), np.int64), np.zeros(len(cursor), np.bool_))
+        case Encoding.RECORD:
+            return Struct(tuple(decode(cursor, part) for part in node.parts))
+        case Encoding.ARRAY:
+            return _decode_array(cursor, node.parts[0], keys)
+        case _:
+            return _decode_union(cursor, node, keys)
+
+
+def skip(cursor: Cursor, node: SchemaNode) -> None:
+    """Moves over a value of each record.
+
+    Raises:
+        DamagedRecordsError: the bytes are not of this type.
+    """
+    match node.encoding:
+        case Encoding.VARINT:
+            cursor.skip_varint()
+        case Encoding.BYTES:
+            cursor.advance(cursor.varints())
+        case Encoding.BOOLEAN | Encoding.FLOAT | Encoding.DOUBLE | Encoding.FIXED:
+            cursor.advance(node.min_size)
+        case Encoding.NULL:
+            pass
+        case Encoding.RECORD:
+            for part in node.parts:
+                skip(cursor, part)
+        case Encoding.ARRAY:
+            _skip_array(cursor, node.parts[0])
+        case _:
+            for rows, part in _branches(cursor, node):
+                if rows is None:
+                    skip(cursor, part)
+                else:
+                    inner = cursor.at(rows)
+                    skip(inner, part)
+                    cursor.positions[rows] = inner.positions
+
+
+def _span(cursor: Cursor, lengths: Int64s) -> Spans:
+    starts = cursor.positions
+    cursor.advance(lengths)
+    return Spans(cursor.chunk, starts, lengths)
+
+
+def _branches(cursor: Cursor, node: SchemaNode) -> Iterator[tuple[Int64s | None, SchemaNode]]:
+    """Which records have each branch of a union; None for all of them."""
+    chosen = cursor.varints()
+    if not len(chosen):
+        return
+    least, most = int(chosen.min()), int(chosen.max())
+    if least < 0 or most >= len(node.parts):
+        raise DamagedRecordsError
+    if least == most:
+        yield None, node.parts[least]
+        return
+    for index in range(least, most + 1):
+        part = node.parts[index]
+        rows = np.flatnonzero(chosen == index)
+        if len(rows):
+            yield rows, part
+
+
+def _decode_union(cursor: Cursor, node: SchemaNode, keys: Set[int] | None) -> Column:
+    size = len(cursor)
+    whole: Column | None = None
+    for rows, part in _branches(cursor, node):
+        if rows is None:
+            return decode(cursor, part, keys) if part.encoding is not Encoding.NULL else _nulls(cursor, node)
+        if part.encoding is Encoding.NULL:
+            continue
+        inner = cursor.at(rows)
+        found = _spread(decode(inner, part, keys), rows, size)
+        cursor.positions[rows] = inner.positions
+        whole = found if whole is None else _overlay(whole, found, rows)
+    return _nulls(cursor, node) if whole is None else whole
+
+
+def _nulls(cursor: Cursor, node: SchemaNode) -> Column:
+    """A column of nulls, of the first type that is another one."""
+    part = next((part for part in node.parts if part.encoding is not Encoding.NULL), node)
+    none = np.zeros(0, np.int64)
+    nothing = Cursor(cursor.chunk, none, none)
+    if part.encoding is Encoding.UNION:
+        part = replace(part, encoding=Encoding.NULL)
+    return _spread(decode(nothing, part), none, len(cursor))
+
+
+def _spread(column: Column, rows: Int64s, size: int) -> Column:
+    """A column of some records as one of all; the others are null."""
+
+    def full(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        spread = np.zeros(size, values.dtype)
+        spread[rows] = values
+        return spread
+
+    valid = np.zeros(size, np.bool_)
+    valid[rows] = True if column.valid is None else column.valid
+    match column:
+        case Numbers():
+            return Numbers(full(column.values), valid)
+        case Spans():
+            return Spans(column.chunk, full(column.starts), full(column.lengths), valid)
+        case Struct():
+            return Struct(tuple(_spread(each, rows, size) for each in column.columns), valid)
+        case Items():
+            return Items(size, tuple(rows[each] for each in column.rows), column.items, valid)
+
+
+def _overlay(first: Column, second: Column, rows: Int64s) -> Column:
+    """Two columns of which the second has the values of some records.
+
+    Raises:
+        DamagedRecordsError: they are of different kinds.
+    """
+    valid = (
+        np.zeros(0, np.bool_) if first.valid is None or second.valid is None else first.valid | second.valid
+    )
+    if isinstance(first, Numbers) and isinstance(second, Numbers):
+        values = first.values.astype(np.result_type(first.values, second.values))
+        values[rows] = second.values[rows]
+        return Numbers(values, valid)
+    if isinstance(first, Spans) and isinstance(second, Spans):
+        starts, lengths = first.starts.copy(), first.lengths.copy()
+        starts[rows], lengths[rows] = second.starts[rows], second.lengths[rows]
+        return Spans(first.chunk, starts, lengths, valid)
+    raise DamagedRecordsError
+
+
+def _decode_array(cursor: Cursor, items: SchemaNode, keys: Set[int] | None) -> Items:
+    found = _Found()
+    size = len(cursor)
+    for rows in _each_item(cursor):
+        if rows is None:
+            found.add(np.arange(size), decode(cursor, items), keys)
+        else:
+            inner = cursor.at(rows)
+            found.add(rows, decode(inner, items), keys)
+            cursor.positions[rows] = inner.positions
+    return Items(size, tuple(found.rows), tuple(found.items))
+
+
+@dataclass
+class _Found:
+    rows: list[Int64s] = field(default_factory=list)
+    items: list[Column] = field(default_factory=list)
+
+    def add(self, rows: Int64s, items: Column, keys: Set[int] | None) -> None:
+        if keys is not None and isinstance(items, Struct) and isinstance(items.columns[0], Numbers):
+            found = items.columns[0].values
+            # most records have the same columns in the same order
+            key = int(found[0])
+            if key not in keys and ((found == key).all() or not np.isin(found, list(keys)).any()):
+                return
+        self.rows.append(rows)
+        self.items.append(items)
+
+
+def _skip_array(cursor: Cursor, items: SchemaNode) -> None:
+    if items.varints:
+        _skip_varint_array(cursor, items.varints)
+        return
+    for rows in _each_item(cursor):
+        if rows is None:
+            skip(cursor, items)
+        else:
+            inner = cursor.at(rows)
+            skip(inner, items)
+            cursor.positions[rows] = inner.positions
+
+
+def _skip_varint_array(cursor: Cursor, varints: int) -> None:
+    rows: Int64s | None = None
+    while True:
+        inner = cursor if rows is None else cursor.at(rows)
+        counts = _counts(inner)
+        some = counts > 0
+        if some.all():
+            inner.positions = cursor.chunk.skip_varints(inner.positions, counts * varints)
+        elif some.any():
+            moved = cursor.chunk.skip_varints(inner.positions[some], counts[some] * varints)
+            inner.positions[some] = moved
+        if rows is not None:
+            cursor.positions[rows] = inner.positions
+        more = np.flatnonzero(some)
+        if not len(more):
+            return
+        rows = more if rows is None else rows[more]
+
+
+def _counts(cursor: Cursor) -> Int64s:
+    """Numbers of items of the next blocks of arrays; 0 at the end of an array."""
+    counts = cursor.varints()
+    if counts.min(initial=0) < 0:
+        # the form with the size of the block in bytes
+        rows = np.flatnonzero(counts < 0)
+        inner = cursor.at(rows)
+        inner.skip_varint()
+        cursor.positions[rows] = inner.positions
+        counts = np.abs(counts)
+    if np.any(counts > np.maximum(cursor.limits - cursor.positions, 0)) or counts.min(initial=0) < 0:
+        # every item has a byte
+        raise DamagedRecordsError
+    return counts
+
+
+def _each_item(cursor: Cursor) -> Iterator[Int64s | None]:
+    """Yields the records whose arrays have another item, None for all, once for each item."""
+    size = len(cursor)
+    left = np.zeros(size, np.int64)
+    rows = np.arange(size)
+    while True:
+        starting = rows[left[rows] == 0]
+        if len(starting) == size:
+            left = _counts(cursor)
+        elif len(starting):
+            inner = cursor.at(starting)
+            left[starting] = _counts(inner)
+            cursor.positions[starting] = inner.positions
+        rows = rows[left[rows] > 0]
+        if not len(rows):
+            return
+        common = int(left[rows].min())
+        for _ in range(common):
+            yield None if len(rows) == size else rows
+        left[rows] -= common

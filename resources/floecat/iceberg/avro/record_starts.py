@@ -1,0 +1,160 @@
+"""Where records begin in blocks of an Avro file, whose format does not tell.
+
+Walking records one after the other gives the answer for any data. `RecordMarks` guesses places inside of all
+records at once, from what the first record has there; whoever uses it decodes from one mark to the next and
+sees whether each record ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.decoding import skip
+from floecat.iceberg.avro.string_columns import Int64s
+from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, SchemaNode
+
+__all__ = ["BlockPlace", "RecordMarks", "walk_records"]
+
+_PREFIX = 16
+"""Bytes of a path in which its scheme ends, and mostly its bucket."""
+
+_WORD = 8
+
+
+class BlockPlace(NamedTuple):
+    """Where the records of a block are in a chunk.
+
+    Attributes:
+        start: of the first one.
+        stop: end of the last one.
+        rows: how many there are.
+    """
+
+    start: int
+    stop: int
+    rows: int
+
+
+class RecordMarks:
+    """Finds the first string field of every record: a path, whose beginning most records share.
+
+    Attributes:
+        place: which of the fields it is, None if there is none.
+    """
+
+    def __init__(self, fields: Sequence[SchemaField]) -> None:
+        self._fields = fields
+        strings = (place for place, field in enumerate(fields) if field.node.encoding is Encoding.BYTES)
+        self.place = next(strings, None)
+
+    def find(self, chunk: Chunk, blocks: Sequence[BlockPlace]) -> Int64s | None:
+        """Where the field begins in each record, None if that is not clear."""
+        if self.place is None:
+            return None
+        try:
+            prefix, following = self._first(chunk, blocks[0], self.place)
+        except DamagedRecordsError:
+            return None
+        if not prefix:
+            return None
+        pieces = np.fromiter(map(len, chunk.padded.split(prefix)), np.int64)[:-1]
+        if not len(pieces):
+            return None
+        texts = np.cumsum(pieces + len(prefix)) - len(prefix)
+        # the length of the string is before it, a varint of up to three bytes
+        marks = texts - 1
+        for _ in range(2):
+            marks = marks - (chunk.data[np.maximum(marks - 1, 0)] >= 0x80)
+        cursor = Cursor(chunk, marks, np.full(len(marks), chunk.size))
+        try:
+            lengths = cursor.varints()
+        except DamagedRecordsError:
+            return None
+        fits = (marks >= 0) & (cursor.positions == texts) & (lengths >= 0) & (lengths <= chunk.size - texts)
+        fits &= self._is_followed(chunk, texts + np.where(fits, lengths, 0), following)
+        marks = marks[fits]
+        places = np.searchsorted(marks, [block.stop for block in blocks])
+        found = np.diff(places, prepend=0)
+        return marks if np.array_equal(found, [block.rows for block in blocks]) else None
+
+    def _first(self, chunk: Chunk, block: BlockPlace, place: int) -> tuple[bytes, bytes]:
+        """How the field begins in the first record, and the string field after it."""
+        cursor = Cursor(chunk, np.array([block.start]), np.array([block.stop]))
+        for field in self._fields[:place]:
+            skip(cursor, field.node)
+        length = int(cursor.varints()[0])
+        start = int(cursor.positions[0])
+        cursor.advance(np.array([length]))
+        end = int(cursor.positions[0])
+        following = b""
+        rest = self._fields[place + 1 :]
+        if rest and rest[0].node.encoding is Encoding.BYTES:
+            skip(cursor, rest[0].node)
+            following = chunk.data[end : min(int(cursor.positions[0]), end + _WORD)].tobytes()
+        text = chunk.data[start : min(end, start + _PREFIX)].tobytes()
+        return text[: text.rfind(b"/") + 1] or text, following
+
+    def _is_followed(self, chunk: Chunk, ends: Int64s, following: bytes) -> Any:
+        if not following:
+            return True
+        mask = np.uint64((1 << 8 * len(following)) - 1)
+        wanted = np.uint64(int.from_bytes(following, "little"))
+        return (chunk.words[np.minimum(ends, chunk.size)] & mask) == wanted
+
+
+def walk_records(schema: SchemaNode, data: bytes, rows: int) -> tuple[list[int], bool]:
+    """Walks the records of a block.
+
+    Args:
+        schema: of a record.
+        data: the records.
+        rows: how many there are.
+
+    Returns:
+        Where each begins, and whether all are there and nothing behind them. If not, the records before the
+        damage.
+    """
+    import fastavro
+
+    names = (f"r{number}" for number in range(1 << 62))
+    written: Any = fastavro.parse_schema(_as_avro(schema, names), _write_hint=False)
+    nothing = fastavro.parse_schema(
+        {"type": "record", "name": written["name"], "fields": []}, _write_hint=False
+    )
+    file = BytesIO(data)
+    starts: list[int] = []
+    at = 0
+    for _ in range(rows):
+        try:
+            fastavro.schemaless_reader(file, written, nothing)
+        except Exception:  # noqa: BLE001 - on damaged bytes the Avro library raises almost anything
+            return starts, False
+        end = file.tell()
+        if not at < end <= len(data):
+            return starts, False
+        starts.append(at)
+        at = end
+    return starts, at == len(data)
+
+
+def _as_avro(node: SchemaNode, names: Any) -> Any:
+    """A plain schema with the same encoding."""
+    match node.encoding:
+        case Encoding.RECORD:
+            fields = [
+                {"name": f"f{place}", "type": _as_avro(part, names)} for place, part in enumerate(node.parts)
+            ]
+            return {"type": "record", "name": next(names), "fields": fields}
+        case Encoding.ARRAY:
+            return {"type": "array", "items": _as_avro(node.parts[0], names)}
+        case Encoding.UNION:
+            return [_as_avro(part, names) for part in node.parts]
+        case Encoding.FIXED:
+            return {"type": "fixed", "name": next(names), "size": node.size}
+        case encoding:
+            return encoding.value

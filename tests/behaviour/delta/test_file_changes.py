@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from floecat.delta.artifacts.artifact_paths import vector_digest_of
 from floecat.delta.refresh.verification import count_table
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, read_manifest_list
@@ -346,12 +347,34 @@ def test_a_change_of_type_that_was_refused_is_so_in_later_versions(lake, tmp_pat
     assert lake.rows(table) == [(0.5,)]
 
 
-class History:
-    """A table that random commits change, by the rules of Delta's reconciliation."""
+def test_two_adds_of_a_file_in_one_commit_are_refused(lake, tmp_path):
+    writer = delta_table(tmp_path / "t")
+    table = lake.register(writer.folder)
+    file = writer.files[0]
+    adds = [file.add | {"deletionVector": writer.store_vector([row], "u")} for row in (0, 1)]
+    writer.commit([tombstone(file), *({"add": add} for add in adds)])
+    with pytest.raises(InvalidDeltaTableError, match="two deletion vectors"):
+        lake.load(table)
 
-    def __init__(self, folder: Path, seed: int) -> None:
+
+class History:
+    """A table that random commits change, by the rules of Delta's reconciliation.
+
+    Args:
+        folder: the table.
+        seed: of the random numbers.
+        storages: kinds of storage of its deletion vectors.
+        schema: `SCHEMA`, or with a list as the second column.
+        writer_options: of `DeltaWriter`.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, storages: str = "i", schema: pa.Schema = SCHEMA, **writer_options: Any
+    ) -> None:
         self.random = random.Random(seed)
-        self.writer = DeltaWriter(folder, SCHEMA)
+        self.storages = storages
+        self.schema = schema
+        self.writer = DeltaWriter(folder, schema, **writer_options)
         self.live: dict[str, dict[str, Any]] = {}
         """Adds of live files."""
         self.rows: dict[str, pa.Table] = {}
@@ -369,7 +392,7 @@ class History:
         self.writer.commit(actions)
 
     def expected(self) -> list[tuple[Any, ...]]:
-        left = [SCHEMA.empty_table()]
+        left = [self.schema.empty_table()]
         for path in self.live:
             rows = self.rows[path]
             left.append(rows.take(sorted(set(range(len(rows))) - self.positions[path])))
@@ -379,12 +402,21 @@ class History:
         actions = []
         for _ in range(count):
             start = 10 * len(self.rows)
-            rows = rows_of(*range(start, start + 6))
+            rows = self._rows(range(start, start + 6))
             add = self.writer._write(rows, None, {}).add
             self.rows[add["path"]] = rows
             self.vectors[add["path"]] = []
             actions.append(self._add(add, self._positions() if self.random.random() < 0.3 else None))
         return actions
+
+    def _rows(self, ids: range) -> pa.Table:
+        if self.schema == SCHEMA:
+            return rows_of(*ids)
+        return pa.table({"id": list(ids), "s": [[id] for id in ids]}, schema=self.schema)
+
+    def _store(self, positions: list[int]) -> dict[str, Any]:
+        storage = self.storages if len(self.storages) == 1 else self.random.choice(self.storages)
+        return self.writer.store_vector(positions, storage)
 
     def _change(self, path: str) -> list[dict[str, Any]]:
         live = self.live.get(path)
@@ -424,7 +456,7 @@ class History:
     def _stale(self, path: str) -> list[dict[str, Any]]:
         """Tombstones of what the file was, or never was."""
         live = self.live.get(path, {}).get("deletionVector") if path in self.live else "nothing"
-        candidates = [None, *self.vectors[path], self.writer.store_vector([1, 2, 3, 4, 5], "i")]
+        candidates = [None, *self.vectors[path], self._store([1, 2, 3, 4, 5])]
         stale = [vector for vector in candidates if vector != live]
         chosen = self.random.sample(stale, self.random.randint(0, len(stale)))
         found: list[dict[str, Any]] = []
@@ -446,7 +478,7 @@ class History:
         path = made["path"]
         self.positions[path] = positions or set()
         if positions is not None:
-            made["deletionVector"] = self.writer.store_vector(sorted(positions), "i")
+            made["deletionVector"] = self._store(sorted(positions))
             self.vectors[path].append(made["deletionVector"])
         self.live[path] = made
         return {"add": made}
@@ -484,3 +516,56 @@ def test_random_histories(lake, open_lake, tmp_path, format_version, seed):
     assert (numbers.missing, numbers.unexpected, numbers.stray_deletes) == ((), (), ())
     assert numbers.iceberg.rows == 6 * len(history.live)
     assert numbers.delta.deleted_rows == numbers.iceberg.deleted_rows
+
+
+def live_entries(lake, table, version: int) -> list[tuple[Any, ...]]:
+    """What the live entries of a version say of files, however the version was made."""
+    found = []
+    for manifest in manifests_of(lake, table, version):
+        for entry in manifest.entries:
+            file = entry.data_file
+            if entry.status is not DELETED:
+                path = vector_digest_of(file.file_path) if manifest.deletes else file.file_path
+                referenced = file.referenced_data_file or ""
+                found.append((manifest.spec_id, path, referenced, file.record_count, file.file_size_in_bytes))
+    return sorted(found)
+
+
+def whole_entries(open_lake, folder: Path, version: int, **settings: Any) -> list[tuple[Any, ...]]:
+    """The live entries of the newest version, made at the same place from the state of the log alone."""
+    made, aside = folder / "metadata", folder / "metadata-aside"
+    made.rename(aside)
+    try:
+        lake = open_lake(max_versions_in_request=1, **settings)
+        return live_entries(lake, lake.register(folder, "whole"), version)
+    finally:
+        shutil.rmtree(made)
+        aside.rename(made)
+
+
+LISTS = pa.schema([("id", pa.int64()), ("s", pa.list_(pa.int64()))])
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        *((seed, {"storages": "uip"}) for seed in range(100, 102)),
+        # data files are copied, and their entries go by the copies
+        (102, {"storages": "uip", "schema": LISTS, "mapping": "name"}),
+    ],
+)
+def test_a_version_from_its_commit_is_that_from_the_whole_state(
+    lake, open_lake, tmp_path, format_version, seed, options
+):
+    history = History(tmp_path / "t", seed, **options)
+    table = lake.register(history.writer.folder)
+    for step in range(16):
+        history.step()
+        version = history.writer.version
+        found = live_entries(lake, table, version)
+        if step % 3 == 2:
+            assert found == whole_entries(
+                open_lake, history.writer.folder, version, format_version=format_version
+            )
+    assert lake.rows(table) == history.expected()
+    assert ("compat-df-" in str(found)) == (history.schema is LISTS)

@@ -3,6 +3,10 @@
 Generation 0 has the names of the gateway's contract. A later one, which a repair, another way of translating
 or another entry over the same files begins, puts its number into the names: files are written once and never
 changed.
+
+Iceberg's entry of a delete file has no field for the id of a Delta deletion vector. So the name of a delete
+file ends in a digest of its data file and its vector, in every generation and format version. `vector_digest`
+computes it, `vector_digest_of` reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,16 @@ from hashlib import blake2b
 
 import msgspec
 
-__all__ = ["COMPAT_FILE", "NUMBERED_FILE", "ArtifactPaths", "as_uri", "generation_of", "is_numbered_file"]
+__all__ = [
+    "COMPAT_FILE",
+    "NUMBERED_FILE",
+    "ArtifactPaths",
+    "as_uri",
+    "generation_of",
+    "is_numbered_file",
+    "vector_digest",
+    "vector_digest_of",
+]
 
 NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
 """A regular expression for names of copies of data files."""
@@ -24,6 +37,8 @@ COMPAT_FILE = re.compile(
     rf"|{NUMBERED_FILE})"
 )
 """Names of the files that are made here, and of no others."""
+
+_DELETE_FILE = re.compile(r"\d+-compat(?:-g\d+)?-(?:pd|dv)-(?P<vector>[0-9a-f]{32})\.(?:avro|parquet|puffin)")
 
 
 class ArtifactPaths(msgspec.Struct, frozen=True):
@@ -58,11 +73,11 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
             vector_id: identifies the vector, as `DeletionVector.unique_id`.
             file_format: `parquet` or `avro`.
         """
-        return f"{self._of(snapshot_id)}-pd-{_name(data_file, vector_id)}.{file_format}"
+        return f"{self._of(snapshot_id)}-pd-{vector_digest(data_file, vector_id)}.{file_format}"
 
     def puffin(self, snapshot_id: int, data_file: str, vector_id: str) -> str:
         """The file with the deletion vector of a data file; arguments as of `position_deletes`."""
-        return f"{self._of(snapshot_id)}-dv-{_name(data_file, vector_id)}.puffin"
+        return f"{self._of(snapshot_id)}-dv-{vector_digest(data_file, vector_id)}.puffin"
 
     def numbered_file(self, data_file: str) -> str:
         """The copy of a data file that has all field ids, of all snapshots that hold the file.
@@ -70,7 +85,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         Args:
             data_file: location of the data file.
         """
-        return f"{self.folder}/compat-df-{_name(data_file, str(self.generation))}.parquet"
+        return f"{self.folder}/compat-df-{_digest(data_file, str(self.generation))}.parquet"
 
     def metadata_file(self, snapshot_id: int, document: bytes) -> str:
         """The metadata file of a document: the same document, the same name."""
@@ -96,7 +111,18 @@ def is_numbered_file(location: str) -> bool:
     return re.fullmatch(NUMBERED_FILE, location.rpartition("/")[2]) is not None
 
 
-def _name(data_file: str, which: str) -> str:
+def vector_digest(data_file: str, vector_id: str) -> str:
+    """Identifies a deletion vector of a data file, in hexadecimal; arguments as of `position_deletes`."""
+    return _digest(data_file, vector_id)
+
+
+def vector_digest_of(location: str) -> str | None:
+    """The `vector_digest` in the name of a delete file; None if this catalog did not write the file."""
+    name = _DELETE_FILE.fullmatch(location.rpartition("/")[2])
+    return name["vector"] if name else None
+
+
+def _digest(data_file: str, which: str) -> str:
     return blake2b(f"{as_uri(data_file)}|{which}".encode(), digest_size=16).hexdigest()
 
 

@@ -1,9 +1,19 @@
-"""What a commit does to the entries of the version before.
+"""What a commit does to the manifest entries of the version before.
 
-For Delta a file is a data file together with its deletion vector (Delta protocol, "Action Reconciliation"):
-a `remove` that names another vector than the live one is about a file that is gone already, and does nothing.
-Entries of manifests go by data files, so the vector that each has now is looked up: the name of its delete
-file is made from the vector's id. Only delete manifests that hold one of the commit's files are read for it.
+For Delta a file is a data file together with its deletion vector (Delta protocol, "Action Reconciliation").
+Entries of manifests are found by data file, so the live vector of each data file is looked up: the entry of
+its delete file identifies it, and the index of a data manifest names vectors that delete nothing. Only delete
+manifests that hold one of the commit's files are read.
+
+| the live file has | the commit                        | entry of the data file | entry of its delete file |
+|-------------------|-----------------------------------|------------------------|--------------------------|
+| vector v, or none | removes it                        | DELETED                | DELETED                  |
+| vector v, or none | removes it, adds it with vector w | kept if the same file  | DELETED; ADDED for w     |
+| vector v, or none | adds it again, the same           | DELETED and ADDED      | DELETED and ADDED        |
+| vector v, or none | removes it with another vector    | kept                   | kept                     |
+| (not live)        | removes it                        | -                      | -                        |
+| (not live)        | adds it with vector w, or none    | ADDED                  | ADDED for w              |
+| vector v, or none | only adds it with another vector  | `TwoVectorsError`      | `TwoVectorsError`        |
 """
 
 from __future__ import annotations
@@ -16,18 +26,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.artifacts.artifact_paths import as_uri
+from floecat.delta.artifacts.artifact_paths import as_uri, vector_digest, vector_digest_of
 from floecat.delta.artifacts.data_file_locations import data_file_locations
 from floecat.delta.artifacts.readded_files import CarriedFile, with_carried
 from floecat.delta.artifacts.version_context import ChunkContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.delta.protocol.actions import Commit
-from floecat.iceberg.manifests.entry_keys import EntryKeys, FoundEntry
+from floecat.errors import InvalidMetadataError
+from floecat.iceberg.manifests.entry_keys import EntryKeys
 from floecat.iceberg.manifests.index import ManifestIndex
 from floecat.iceberg.manifests.lists import ManifestFile
-from floecat.iceberg.manifests.rewriter import OldManifest, find_entries
+from floecat.iceberg.manifests.rewriter import FoundEntry, OldManifest, find_entries
 
-__all__ = ["FileChanges", "SourceManifest", "TwoVectorsError", "file_changes"]
+__all__ = ["EntryChanges", "LiveManifest", "TwoVectorsError", "entry_changes"]
 
 
 class TwoVectorsError(Exception):
@@ -35,8 +46,8 @@ class TwoVectorsError(Exception):
 
 
 @dataclass(frozen=True)
-class SourceManifest:
-    """A manifest of the version before.
+class LiveManifest:
+    """A manifest of the version before that has live entries.
 
     Attributes:
         manifest: its entry in the list.
@@ -50,174 +61,206 @@ class SourceManifest:
 
 
 @dataclass(frozen=True)
-class FileChanges:
+class EntryChanges:
     """What becomes of entries.
 
     Attributes:
-        gone: keys of data files whose entries go.
-        gone_deletes: keys of data files whose delete files go.
+        removed_data: keys of data files whose entries become DELETED.
+        removed_deletes: keys of data files whose delete files become DELETED.
         adds: files that the commit adds, as `build_chunk` takes them.
     """
 
-    gone: EntryKeys
-    gone_deletes: EntryKeys
+    removed_data: EntryKeys
+    removed_deletes: EntryKeys
     adds: pa.Table
 
 
-def file_changes(
+def entry_changes(
     context: ChunkContext,
     commit: Commit,
-    data: Sequence[SourceManifest],
-    deletes: Sequence[SourceManifest],
-) -> FileChanges:
+    data: Sequence[LiveManifest],
+    deletes: Sequence[LiveManifest],
+) -> EntryChanges:
     """Compares a commit with the version before it.
 
     Args:
         context: what the version is.
         commit: its commit.
-        data: manifests of data files that have live entries.
-        deletes: likewise of delete files.
+        data: manifests of data files.
+        deletes: manifests of delete files.
 
     Raises:
         TwoVectorsError: a file is added with a vector while it may be live with another one.
         InvalidMetadataError: a manifest is damaged.
     """
-    return _Comparison(context, commit, data, deletes).changes()
+    adds, removes = _files(commit.adds, context), _files(commit.removes, context)
+    keys = _Keys(context, dict.fromkeys(path for path, _ in (*removes, *adds)))
+    live = _live_vectors(keys, data, deletes)
+    removed = {path for path, vector in removes if _is_live(live, path, vector)}
+    added_again: set[str] = set()
+    maybe_new: list[str] = []
+    rows: dict[str, int] = {}
+    for row, (path, vector) in enumerate(adds):
+        if path in rows:
+            raise TwoVectorsError(path)
+        rows[path] = row
+        if path in removed:
+            continue
+        if path not in live and vector is not None:
+            maybe_new.append(path)
+        elif _is_live(live, path, vector):
+            # a new file without a vector, too: no entry has its key
+            added_again.add(path)
+        else:
+            raise TwoVectorsError(path)
+    if maybe_new and _holds_any(data, keys.of(maybe_new)):
+        # it may be live without a vector
+        raise TwoVectorsError(maybe_new[0])
+    readded = {path: rows[path] for path in removed & rows.keys()}
+    kept = _kept_entries(context, commit.adds, readded, keys, live, data)
+    removed |= added_again
+    return EntryChanges(
+        keys.of(sorted(removed - {adds[row][0] for row in kept})),
+        keys.of(sorted(removed)),
+        _adds_with_kept(commit.adds, kept),
+    )
 
 
-class _Live:
-    """A data file of the commit that has a vector now."""
+@dataclass(frozen=True)
+class _LiveVector:
+    """The deletion vector that a data file has in the version before.
 
-    def __init__(self, found: FoundEntry, empty_vector: str | None) -> None:
-        self.deletes_nothing = empty_vector is not None
-        self._found = found
-        self._empty_vector = empty_vector
+    Attributes:
+        empty_id: its id, if it deletes nothing.
+        digest: its digest otherwise.
+        data_file: location of the data file, or of its copy, of which the digest is made.
+    """
 
-    def has(self, vector: str | None, context: ChunkContext) -> bool:
-        """Whether this is its vector."""
-        if vector is None:
-            return False
-        if self._empty_vector is not None:
-            return vector == self._empty_vector
-        # all but the digest may differ: the version that brought it, and the format
-        name = context.paths.puffin(0, self._found.key, vector).rpartition("-dv-")[2]
-        return f"-{name.partition('.')[0]}.".encode() in self._found.data
+    empty_id: str | None = None
+    digest: str | None = None
+    data_file: str = ""
+
+    def is_vector(self, vector: str) -> bool:
+        if self.empty_id is not None:
+            return vector == self.empty_id
+        return vector_digest(self.data_file, vector) == self.digest
 
 
-class _Comparison:
-    def __init__(
-        self,
-        context: ChunkContext,
-        commit: Commit,
-        data: Sequence[SourceManifest],
-        deletes: Sequence[SourceManifest],
-    ) -> None:
-        self._context = context
-        self._data = data
-        self._adds = commit.adds
-        self._added = _files(commit.adds, context)
-        self._removed = _files(commit.removes, context)
-        paths = list(dict.fromkeys(path for path, _ in (*self._removed, *self._added)))
-        # whether a file was copied is not seen here: a column whose parts lacked ids may be gone by now
-        names = [paths, [context.paths.numbered_file(path) for path in paths]]
-        if any(path.startswith("/") for path in paths):
-            # earlier releases spelled every file as a URI
-            names.append([as_uri(path) for path in paths])
-        self._originals = {name: path for other in names[1:] for name, path in zip(other, paths, strict=True)}
+class _Keys:
+    """Keys that the entries of a commit's files may have, hashed once for all manifests.
+
+    A data file goes by its own location, or by that of its copy: whether it was copied is not known here, as
+    a column whose parts lacked ids may have been dropped.
+    """
+
+    def __init__(self, context: ChunkContext, paths: Iterable[str]) -> None:
         self._places = {path: place for place, path in enumerate(paths)}
-        # hashed once for all manifests
-        self._spellings = len(names)
-        self._all_keys = keys = EntryKeys(pa.array([name for some in names for name in some], pa.string()))
-        self._live = {self._original(found.key): _Live(found, None) for _, found in _find(deletes, keys)}
-        for source, found in _find([source for source in data if _has_empty_vectors(source.index)], keys):
-            vector = source.index.entries["empty_vector"][found.row].as_py()
-            if vector is not None:
-                self._live[self._original(found.key)] = _Live(found, vector)
+        spellings = [list(self._places), [context.paths.numbered_file(path) for path in self._places]]
+        if any(path.startswith("/") for path in self._places):
+            # earlier releases spelled every file as a URI
+            spellings.append([as_uri(path) for path in self._places])
+        self._count = len(spellings)
+        self._paths = {
+            key: path for other in spellings[1:] for key, path in zip(other, self._places, strict=True)
+        }
+        self.all = EntryKeys(pa.array([key for keys in spellings for key in keys], pa.string()))
 
-    def changes(self) -> FileChanges:
-        """See `file_changes`."""
-        removed = {path for path, vector in self._removed if self._is_live(path, vector)}
-        replaced, changed, unclear = set(), {}, []
-        for row, (path, vector) in enumerate(self._added):
-            if path in removed:
-                changed[path] = row
-            elif path in self._live or vector is None:
-                if not self._is_live(path, vector):
-                    raise TwoVectorsError(path)
-                # the same file once more, with other statistics
-                replaced.add(path)
-            else:
-                unclear.append(path)
-        # a new file, if it is not live without a vector
-        if unclear and _holds_any(self._data, self._keys(unclear)):
-            raise TwoVectorsError(unclear[0])
-        carried = self._carried(changed)
-        gone = removed | replaced
-        # carried files that have no vector any more need nothing
-        vectors = self._adds["deletion_vector"].is_valid().to_pylist() if carried else []
-        kept = [row for row in range(len(self._adds)) if row not in carried or vectors[row]]
-        adds = with_carried(self._adds, carried)
-        return FileChanges(
-            self._keys(sorted(gone - {self._added[row][0] for row in carried})),
-            self._keys(sorted(gone)),
-            adds if len(kept) == len(adds) else take_rows(adds, np.array(kept, np.int64)),
-        )
-
-    def _is_live(self, path: str, vector: str | None) -> bool:
-        """Whether a data file that is live is so with this vector."""
-        live = self._live.get(path)
-        return vector is None if live is None else live.has(vector, self._context)
-
-    def _carried(self, changed: dict[str, int]) -> dict[int, CarriedFile]:
-        """Files whose entries can stay while their vector changes, by their rows in the adds.
-
-        Args:
-            changed: files that are removed with one vector and added with another, and their rows.
-        """
-        carried: dict[int, CarriedFile] = {}
-        if not changed:
-            return carried
-        # delete files have the partition spec of their data files
-        spec_id = self._context.spec.spec_id
-        sources = [source for source in self._data if source.manifest.partition_spec_id == spec_id]
-        cardinalities = pc.struct_field(self._adds["deletion_vector"], "cardinality")
-        sizes = self._adds["size_bytes"]
-        for source, found in _find(sources, self._keys(changed)):
-            path = self._original(found.key)
-            row = changed[path]
-            live = self._live.get(path)
-            is_copy = found.key != path
-            size = source.index.entries["file_size"][found.row].as_py()
-            record_count = source.index.entries["record_count"][found.row].as_py()
-            if (
-                # the index tells of these
-                cardinalities[row].as_py() != 0
-                and not (live and live.deletes_nothing)
-                and (is_copy or size == sizes[row].as_py())
-                # what was not known may be so now
-                and record_count >= 0
-            ):
-                carried[row] = CarriedFile(found.key, record_count)
-        return carried
-
-    def _keys(self, paths: Iterable[str]) -> EntryKeys:
-        """Keys that entries of data files may have: their own names, or those of their copies."""
+    def of(self, paths: Iterable[str]) -> EntryKeys:
+        """The keys of some of the files."""
         places = np.array([self._places[path] for path in paths], np.int64)
-        starts = [spelling * len(self._places) for spelling in range(self._spellings)]
-        return self._all_keys.chosen(np.concatenate([places + start for start in starts]))
+        starts = [spelling * len(self._places) for spelling in range(self._count)]
+        return self.all.chosen(np.concatenate([places + start for start in starts]))
 
-    def _original(self, key: str) -> str:
-        return self._originals.get(key, key)
+    def path(self, key: str) -> str:
+        """The file that a key is about."""
+        return self._paths.get(key, key)
 
 
-def _find(sources: Sequence[SourceManifest], keys: EntryKeys) -> Iterator[tuple[SourceManifest, FoundEntry]]:
+def _live_vectors(
+    keys: _Keys, data: Sequence[LiveManifest], deletes: Sequence[LiveManifest]
+) -> dict[str, _LiveVector]:
+    """The vectors of those of the commit's files that have one in the version before."""
+    live: dict[str, _LiveVector] = {}
+    for _, found in _find(deletes, keys.all):
+        digest = vector_digest_of(found.file_path)
+        if digest is None:
+            raise InvalidMetadataError(f"Delete file {found.file_path} was not written by this catalog")
+        live[keys.path(found.key)] = _LiveVector(digest=digest, data_file=found.key)
+    for source, found in _find([source for source in data if _has_empty_vectors(source.index)], keys.all):
+        vector = source.index.entries["empty_vector"][found.row].as_py()
+        if vector is not None:
+            live[keys.path(found.key)] = _LiveVector(empty_id=vector)
+    return live
+
+
+def _is_live(live: dict[str, _LiveVector], path: str, vector: str | None) -> bool:
+    """Whether a data file, if it is live, has this vector, or none."""
+    found = live.get(path)
+    if found is None or vector is None:
+        return found is None and vector is None
+    return found.is_vector(vector)
+
+
+def _kept_entries(
+    context: ChunkContext,
+    adds: pa.Table,
+    readded: dict[str, int],
+    keys: _Keys,
+    live: dict[str, _LiveVector],
+    data: Sequence[LiveManifest],
+) -> dict[int, CarriedFile]:
+    """Entries of data files that stay while the vectors change, by the row of the file in the adds.
+
+    Args:
+        context: what the version is.
+        adds: files that the commit adds.
+        readded: files that it removes, too, and their rows in `adds`.
+        keys: keys of the commit's files.
+        live: vectors of the version before.
+        data: manifests of data files.
+    """
+    kept: dict[int, CarriedFile] = {}
+    if not readded:
+        return kept
+    # delete files have the partition spec of their data files
+    sources = [source for source in data if source.manifest.partition_spec_id == context.spec.spec_id]
+    cardinalities = pc.struct_field(adds["deletion_vector"], "cardinality")
+    for source, found in _find(sources, keys.of(readded)):
+        path = keys.path(found.key)
+        row, vector = readded[path], live.get(path)
+        is_copy = found.key != path
+        size = source.index.entries["file_size"][found.row].as_py()
+        record_count = source.index.entries["record_count"][found.row].as_py()
+        if (
+            # the entry itself tells of vectors that delete nothing
+            cardinalities[row].as_py() != 0
+            and not (vector and vector.empty_id is not None)
+            and (is_copy or size == adds["size_bytes"][row].as_py())
+            # an unknown count may be known by now
+            and record_count >= 0
+        ):
+            kept[row] = CarriedFile(found.key, record_count)
+    return kept
+
+
+def _adds_with_kept(adds: pa.Table, kept: dict[int, CarriedFile]) -> pa.Table:
+    """The adds with the kept entries, less those of them that have no vector any more."""
+    if not kept:
+        return adds
+    has_vector = adds["deletion_vector"].is_valid().to_pylist()
+    rows = [row for row in range(len(adds)) if row not in kept or has_vector[row]]
+    marked = with_carried(adds, kept)
+    return marked if len(rows) == len(adds) else take_rows(marked, np.array(rows, np.int64))
+
+
+def _find(sources: Sequence[LiveManifest], keys: EntryKeys) -> Iterator[tuple[LiveManifest, FoundEntry]]:
     for source in sources:
         if source.index.holds(keys):
             for found in find_entries(source.read(), keys):
                 yield source, found
 
 
-def _holds_any(sources: Sequence[SourceManifest], keys: EntryKeys) -> bool:
+def _holds_any(sources: Sequence[LiveManifest], keys: EntryKeys) -> bool:
     return any(source.index.holds(keys) for source in sources)
 
 

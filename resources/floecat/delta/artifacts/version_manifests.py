@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunk_order import ChunkRunner, FileChunks
-from floecat.delta.artifacts.commit_changes import SourceManifest, file_changes
+from floecat.delta.artifacts.commit_changes import LiveManifest, entry_changes
 from floecat.delta.artifacts.file_columns import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.manifest_chunks import ChunkManifests
 from floecat.delta.artifacts.version_context import ChunkContext
@@ -138,18 +138,22 @@ class Layouts:
             ArtifactLostError: a manifest of the version before is gone.
             TwoVectorsError: the commit is none that can follow the version before, as far as it shows here.
         """
-        changes = file_changes(context, commit, self._sources(before.data), self._sources(before.deletes))
+        changes = entry_changes(context, commit, self._sources(before.data), self._sources(before.deletes))
         chunks: Sequence[ChunkManifests] = []
         if len(changes.adds):
             files = FileChunks(changes.adds, np.ones(len(changes.adds), bool))
             chunks = self._run_chunks(context, files)
         data, removed_bytes = self._carried(
-            context, before.data, changes.gone, count(len(chunks)), context.paths.data_manifest
+            context, before.data, changes.removed_data, count(len(chunks)), context.paths.data_manifest
         )
         new_deletes = [chunk.deletes for chunk in chunks if chunk.deletes is not None]
         # numbered after all chunks: a chunk without vectors leaves its number unused
         deletes, _ = self._carried(
-            context, before.deletes, changes.gone_deletes, count(len(chunks)), context.paths.delete_manifest
+            context,
+            before.deletes,
+            changes.removed_deletes,
+            count(len(chunks)),
+            context.paths.delete_manifest,
         )
         added_bytes = sum(chunk.files_size_bytes for chunk in chunks)
         return self._finish(
@@ -250,11 +254,11 @@ class Layouts:
             location, snapshot_id=context.version, sequence_number=context.sequence_number
         )
 
-    def _sources(self, manifests: Sequence[ManifestFile]) -> list[SourceManifest]:
+    def _sources(self, manifests: Sequence[ManifestFile]) -> list[LiveManifest]:
         live = [manifest for manifest in manifests if _live_files(manifest)]
         indexes = self._artifacts.each(self._index, live)
         return [
-            SourceManifest(manifest, index, partial(self._old, manifest))
+            LiveManifest(manifest, index, partial(self._old, manifest))
             for manifest, index in zip(live, indexes, strict=True)
         ]
 

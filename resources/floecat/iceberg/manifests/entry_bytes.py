@@ -2,7 +2,7 @@
 
 An entry begins with its status and snapshot id, and ends, if it is one of a data file in format version 3,
 with its first row id and three nulls. These are all that changes when a snapshot carries an entry over or
-removes it.
+removes it. Two sequence numbers, the content and the path of the file follow the snapshot id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from floecat.iceberg.avro.columns import (
 from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 
-__all__ = ["Entries", "as_deleted", "concat_entries", "select", "status_bytes", "with_first_row_ids"]
+__all__ = [
+    "Entries",
+    "as_deleted",
+    "concat_entries",
+    "file_path",
+    "select",
+    "status_bytes",
+    "with_first_row_ids",
+]
 
 _STATUS_SIZE = 1
 _PRESENT = b"\x02"
@@ -74,6 +82,35 @@ def select(entries: Entries, chosen: Bools) -> Entries:
     offsets = np.append(entries.starts, len(entries.data))[edges].tolist()
     runs = [entries.data[start:stop] for start, stop in zip(offsets[::2], offsets[1::2], strict=True)]
     return Entries(np.concatenate([np.zeros(0, np.uint8), *runs]), entries.sizes[chosen])
+
+
+def file_path(entry: bytes) -> str:
+    """The path of the file that an entry is about.
+
+    Raises:
+        IndexError, ValueError: the bytes are no entry.
+    """
+    at = _STATUS_SIZE
+    for _ in ("snapshot_id", "sequence_number", "file_sequence_number"):
+        is_present, at = _read_long(entry, at)
+        if is_present:
+            _, at = _read_long(entry, at)
+    _, at = _read_long(entry, at)  # content
+    length, at = _read_long(entry, at)
+    if not 0 <= length <= len(entry) - at:
+        raise ValueError("The path of an entry is cut off")
+    return entry[at : at + length].decode()
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    """A number as Avro writes it (zigzag varint), and where the next value starts."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
 
 
 def as_deleted(entries: Entries, old_snapshot_ids: Int64s, snapshot_id: int) -> Entries:

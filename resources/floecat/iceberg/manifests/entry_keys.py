@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +14,7 @@ from floecat.iceberg.avro.string_columns import Bools
 from floecat.iceberg.avro.string_hashes import string_hashes
 from floecat.iceberg.manifests.entry_bytes import Entries
 
-__all__ = ["EntryKeys", "FoundEntry"]
-
-
-class FoundEntry(NamedTuple):
-    """An entry that has one of some keys.
-
-    Attributes:
-        row: which entry it is.
-        key: the key.
-        data: the entry, as Avro writes it.
-    """
-
-    row: int
-    key: str
-    data: bytes
+__all__ = ["EntryKeys"]
 
 
 class EntryKeys:
@@ -74,20 +59,20 @@ class EntryKeys:
             candidates: what `candidates` says of these.
         """
         confirmed = np.zeros(len(candidates), np.bool_)
-        confirmed[[found.row for found in self.find(entries, hashes, candidates)]] = True
+        confirmed[[row for row, _, _ in self.find(entries, hashes, candidates)]] = True
         return confirmed
 
     def find(
         self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools
-    ) -> Iterator[FoundEntry]:
-        """The candidates that have a key, and which one; arguments as of `confirm`."""
+    ) -> Iterator[tuple[int, str, bytes]]:
+        """The candidates that have a key: row, key and bytes of each; arguments as of `confirm`."""
         keys = self._encoded(hashes[candidates])
         starts = entries.starts
         for row in np.flatnonzero(candidates).tolist():
             entry = entries.data[starts[row] : starts[row] + entries.sizes[row]].tobytes()
             for key, encoded in keys[int(hashes[row])]:
                 if encoded in entry:
-                    yield FoundEntry(row, key, entry)
+                    yield row, key, entry
                     break
 
     def _encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[tuple[str, bytes]]]:

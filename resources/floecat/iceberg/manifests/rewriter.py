@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,20 +31,35 @@ from floecat.iceberg.manifests.entry_bytes import (
     Entries,
     as_deleted,
     concat_entries,
+    file_path,
     select,
     status_bytes,
     with_first_row_ids,
 )
-from floecat.iceberg.manifests.entry_keys import EntryKeys, FoundEntry
+from floecat.iceberg.manifests.entry_keys import EntryKeys
 from floecat.iceberg.manifests.index import INDEX_KEY, ManifestIndex, index_of
 from floecat.iceberg.manifests.lists import DATA_MANIFEST
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.writer import EncodedManifest
 
-__all__ = ["OldManifest", "find_entries", "rewrite"]
+__all__ = ["FoundEntry", "OldManifest", "find_entries", "rewrite"]
 
 _WHAT = "manifest"
 _EXISTING = status_bytes(np.array([ManifestEntryStatus.EXISTING], np.uint8))[0]
+
+
+class FoundEntry(NamedTuple):
+    """A live entry that has one of some keys.
+
+    Attributes:
+        row: its place in the manifest.
+        key: the key.
+        file_path: path of its file, decoded.
+    """
+
+    row: int
+    key: str
+    file_path: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +211,12 @@ class _Source:
         for block, rows in zip(self._blocks, self._rows, strict=True):
             if candidates[rows].any():
                 entries = self._read(block, rows)
-                for found in keys.find(entries, self._hashes[rows], candidates[rows]):
-                    yield found._replace(row=rows.start + found.row)
+                for row, key, entry in keys.find(entries, self._hashes[rows], candidates[rows]):
+                    try:
+                        path = file_path(entry)
+                    except (IndexError, ValueError):
+                        raise self._does_not_fit() from None
+                    yield FoundEntry(rows.start + row, key, path)
 
     def _unchanged(self, candidates: Bools) -> Bools:
         """Which blocks can stay as they are. Small ones are joined, lest they become ever more."""

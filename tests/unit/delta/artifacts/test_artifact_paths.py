@@ -1,6 +1,12 @@
 import pytest
 
-from floecat.delta.artifacts.artifact_paths import COMPAT_FILE, ArtifactPaths, is_numbered_file
+from floecat.delta.artifacts.artifact_paths import (
+    COMPAT_FILE,
+    ArtifactPaths,
+    is_numbered_file,
+    vector_digest,
+    vector_digest_of,
+)
 
 FOLDER = "s3://lake/t/metadata"
 
@@ -39,6 +45,24 @@ def test_a_vector_has_a_name_of_its_own():
     }
     assert len(names) == 6
     assert paths.position_deletes(1, "f", "v", "parquet") == paths.position_deletes(1, "f", "v", "parquet")
+
+
+@pytest.mark.parametrize("generation", [0, 3])
+def test_names_of_delete_files_identify_the_vector(generation):
+    paths = ArtifactPaths(FOLDER, generation)
+    digest = vector_digest("s3://lake/t/a", "u1@1")
+    for location in (
+        paths.position_deletes(0, "s3://lake/t/a", "u1@1", "parquet"),
+        paths.position_deletes(12, "s3://lake/t/a", "u1@1", "avro"),
+        paths.puffin(7, "s3://lake/t/a", "u1@1"),
+    ):
+        assert vector_digest_of(location) == digest
+    assert digest not in {vector_digest("s3://lake/t/a", "u1@40"), vector_digest("s3://lake/t/b", "u1@1")}
+    # files of earlier releases name data files by URI
+    assert vector_digest("file:///lake/a b", "u1") == vector_digest("/lake/a b", "u1")
+    for other in (paths.data_manifest(12, 3), paths.delete_manifest(12, 3), paths.numbered_file("f")):
+        assert vector_digest_of(other) is None
+    assert vector_digest_of(f"{FOLDER}/7-compat-pd-{digest[1:]}.parquet") is None
 
 
 @pytest.mark.parametrize("generation", [0, 3])

@@ -8,6 +8,7 @@ from floecat.iceberg.manifests.entry_bytes import (
     Entries,
     as_deleted,
     concat_entries,
+    file_path,
     select,
     status_bytes,
     with_first_row_ids,
@@ -51,6 +52,18 @@ def test_deleted() -> None:
     made = entries(*(b"\x02\x02" + varint(id) + b"rest %d" % id for id in ids))
     deleted = as_deleted(made, np.array(ids), 10**6)
     assert parts(deleted) == [b"\x04\x02" + varint(10**6) + b"rest %d" % id for id in ids]
+
+
+PATH = "s3://b/" + "ä" * 40
+
+
+@pytest.mark.parametrize("numbers", [[b"\x00"] * 3, [b"\x02" + varint(number) for number in (0, -1, 2**62)]])
+def test_path_of_the_file(numbers: list[bytes]) -> None:
+    entry = b"\x02" + b"".join(numbers) + varint(2) + varint(len(PATH.encode())) + PATH.encode() + b"rest"
+    assert file_path(entry) == PATH
+    for length in range(len(entry) - len(b"rest")):
+        with pytest.raises((IndexError, ValueError)):
+            file_path(entry[:length])
 
 
 def test_first_row_ids() -> None:

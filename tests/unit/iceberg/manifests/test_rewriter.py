@@ -146,7 +146,7 @@ def test_entries_are_found(content: FileContent) -> None:
     wanted = [key_of(files[row]) for row in (2999, 7, 5)]
     found = find_entries(old(manifest), EntryKeys(keys(*wanted, "x")))
     assert [(entry.row, entry.key) for entry in found] == [(5, wanted[2]), (2999, wanted[0])]
-    assert all(files[entry.row].path.encode() in entry.data for entry in found)
+    assert [entry.file_path for entry in found] == [files[5].path, files[2999].path]
     assert (
         find_entries(OldManifest(manifest.data, LOCATION, None, manifest.index), EntryKeys(keys("x"))) == []
     )

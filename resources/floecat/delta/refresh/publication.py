@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.partition_specs import partition_fields
+from floecat.delta.refresh.build import Build
+from floecat.delta.refresh.delta_table import DeltaState
 from floecat.delta.refresh.iceberg_document import TableDocument
+from floecat.delta.refresh.known_table import KnownTable, read_document
+from floecat.delta.refresh.metadata_history import History, misread
+from floecat.delta.refresh.table_properties import table_properties
+from floecat.delta.refresh.version_builder import Point
 from floecat.entries.commit_rows import PointerMovedError, write_rows
 from floecat.entries.prepared_changes import EncodedDocument, Prepared, SnapshotChanges
-from floecat.errors import NoSuchTableError
+from floecat.errors import FloecatError, NoSuchTableError
+from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions
-from floecat.store.database.engine import Connection
+from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import compress
 
 __all__ = ["Publication", "StaleTableError"]
+
+_log = logging.getLogger(__name__)
 
 
 class StaleTableError(Exception):
@@ -26,38 +38,103 @@ class StaleTableError(Exception):
 
 
 class Publication:
-    """Writes the rows of Delta tables."""
+    """Writes what a refresh built: the metadata file, then all rows in one transaction."""
 
-    def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        transactions: ConfirmedTransactions,
+        files: FileIO,
+        artifacts: ArtifactFiles,
+        clock: Clock,
+    ) -> None:
+        self._store = store
         self._transactions = transactions
+        self._files = files
+        self._artifacts = artifacts
         self._clock = clock
 
-    def publish(
-        self,
-        table: CompatTable,
-        before: TableDocument | None,
-        after: TableDocument,
-        state: DeltaState,
-        *,
-        document: bytes,
-        metadata_location: str,
-    ) -> None:
-        """Makes a document current.
+    def publish(self, build: Build, newest: Point | None, history: History, *, complete: bool) -> bool:
+        """Makes a version current, and the document that was built.
 
         Args:
-            table: the table as it was when the work began.
-            before: its document then; `None` if it had none.
-            after: the new document.
-            state: what goes with it.
-            document: `after`, encoded.
-            metadata_location: where it was written.
+            build: the document with its new snapshots.
+            newest: the version.
+            history: every metadata that a snapshot has.
+            complete: whether every version of the log was tried.
+
+        Returns:
+            Whether the entry changed.
 
         Raises:
             NoSuchTableError: the table was dropped.
             StaleTableError: another process published first.
             CommitStateUnknownError: the document may be current.
         """
-        body = compress(document)
+        if newest is None:
+            raise RuntimeError("the newest version was neither made nor refused")
+        known, document, builder = build.known, build.document, build.builder
+        current = builder.translated(newest.metadata)
+        schemas = [builder.translated(metadata) for _, metadata in history]
+        vectorized = known.vectorized and builder.vectorized
+        document.remove(misread(document.versions, history, schemas))
+        document.make_current(
+            newest.version,
+            document.spec(partition_fields(current, builder.names)),
+            table_properties(
+                [metadata for _, metadata in history] + [newest.metadata],
+                newest.version,
+                current,
+                schemas,
+                builder.ids,
+                vectorized=vectorized,
+            ),
+        )
+        faults = known.state.faults if known.state else ()
+        state = DeltaState(
+            version=newest.version,
+            fingerprint=build.listing.fingerprint_of(newest.version) or "",
+            protocol=newest.protocol,
+            history=history,
+            field_ids=builder.ids,
+            generation=known.generation,
+            complete=complete,
+            has_copies=newest.layout.has_copies,
+            faults=build.log.faults_since(faults, build.listing),
+            vectorized=vectorized,
+        )
+        if known.document is not None and document.encode() == known.document:
+            self.note_state(known, state)
+            return False
+        row = known.table.row
+        dropped_files = document.follow(row.metadata_location) if row.has_metadata else []
+        data = document.encode()
+        location = known.paths.metadata_file(newest.version, data)
+        self._artifacts.write(known.table.allowed, location, data)
+        self._write_rows(known, document, state, data, location)
+        self._delete(dropped_files)
+        return True
+
+    def note_state(self, known: KnownTable, state: DeltaState) -> None:
+        """Writes the state of a table whose entry stays."""
+        old, new, entry_id = known.delta.state or b"", state.encode(), known.table.row.id
+        if old != new:
+            self._store.run(lambda conn: delta_tables.note_state(conn, entry_id, old, new))
+        self.note_problem(known, state)
+
+    def note_problem(self, known: KnownTable, state: DeltaState) -> None:
+        """Writes what is wrong with a table that can be read, if that changed."""
+        entry_id, problem, now_ms = known.table.row.id, state.problem, self._clock.now_ms()
+        if known.delta.problem != problem:
+            self._store.run(lambda conn: delta_tables.note_problem(conn, entry_id, problem, now_ms))
+
+    def _write_rows(
+        self, known: KnownTable, document: TableDocument, state: DeltaState, data: bytes, location: str
+    ) -> None:
+        """Swaps the entry: pointer, snapshots, commit log and the state of the Delta table."""
+        table = known.table
+        snapshots = _snapshot_changes(self._replaced(known), document)
+        body = compress(data)
 
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = tables.get(conn, table.row.id)
@@ -70,15 +147,15 @@ class Publication:
                 identifier=TableIdentifier(table.identifier.namespace, row.name),
                 kind="table",
                 operation="refresh",
-                metadata=EncodedDocument(document),
-                metadata_location=metadata_location,
+                metadata=EncodedDocument(data),
+                metadata_location=location,
                 object_uuid=row.object_uuid,
                 location=row.location,
-                format_version=after.format_version,
+                format_version=document.format_version,
                 base=row,
                 namespace_id=row.namespace_id,
                 snapshot_id=state.version,
-                snapshots=_snapshot_changes(before, after),
+                snapshots=snapshots,
             )
             try:
                 write_rows(conn, row.catalog_id, table.principal, [(change, body)], now_ms, transaction_id)
@@ -97,6 +174,21 @@ class Publication:
             )
 
         self._transactions.run(table.row.catalog_id, work)
+
+    def _replaced(self, known: KnownTable) -> TableDocument | None:
+        """The document of the entry until now; None if it has none."""
+        data = known.document
+        if data is None and known.table.row.has_metadata:
+            data = read_document(self._store, known.table)
+        return TableDocument.parse(data) if data is not None else None
+
+    def _delete(self, locations: Sequence[str]) -> None:
+        """Deletes metadata files that fell out of the log. The entry is changed: nothing here may fail it."""
+        for location in locations:
+            try:
+                self._files.delete(location)
+            except FloecatError as error:
+                _log.warning("old metadata file %s was left: %s", location, error.message)
 
 
 def _snapshot_changes(before: TableDocument | None, after: TableDocument) -> SnapshotChanges:

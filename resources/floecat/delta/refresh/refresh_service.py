@@ -38,8 +38,9 @@ from floecat.struct_types import prepare_struct_types
 if TYPE_CHECKING:
     from floecat.delta.artifacts.artifact_files import ArtifactFiles
     from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.refresh.backfill import Progress
     from floecat.delta.refresh.delta_table import CompatTable
-    from floecat.delta.refresh.refresher import Progress, Refresher
+    from floecat.delta.refresh.refresher import Refresher
 
 __all__ = ["DeltaCompat"]
 
@@ -185,8 +186,8 @@ class DeltaCompat:
         Raises:
             FloecatError: as `refresh`.
         """
+        from floecat.delta.refresh.backfill import Backfill
         from floecat.delta.refresh.publication import StaleTableError
-        from floecat.delta.refresh.refresher import Backfill
 
         refresher, work, more = self._refresher(table, run_chunks), Backfill(), True
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from floecat_assets.defs.resources import KernelResource, SparkResource
 
 if TYPE_CHECKING:
-    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.artifacts.chunks import ChunkRunner
     from floecat.delta.refresh.delta_table import CompatTable
     from floecat_assets.spark.chosen_chunks import ChosenChunks
 

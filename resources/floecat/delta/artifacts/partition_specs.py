@@ -1,15 +1,21 @@
-"""Partition specs of a table: one for each way in which versions were partitioned."""
+"""Partition specs of a table: one for each way in which versions were partitioned.
+
+A partition field is named like its column. Iceberg's Java library binds every spec of a table, older ones
+too, to the schema that is read. It gives up on the table if that schema has a column of the field's name that
+is not its source: say, if the table was replaced by one whose partition column of the same name has another
+id. So a name that any schema gives to another column gets the id of the field behind it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
-from floecat.delta.translation.partition_names import partition_names
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.iceberg.schemas.partitioning import PartitionField
 from floecat.iceberg.schemas.transforms import IDENTITY
 
-__all__ = ["partition_fields", "spec_names"]
+__all__ = ["partition_fields", "partition_names", "spec_names"]
 
 
 def spec_names(schemas: Sequence[TranslatedSchema], published: Mapping[int, str]) -> Mapping[int, str]:
@@ -47,3 +53,42 @@ def partition_fields(schema: TranslatedSchema, names: Mapping[int, str]) -> tupl
         )
         for column in schema.partition_fields
     )
+
+
+def partition_names(schemas: Sequence[TranslatedSchema]) -> Mapping[int, str]:
+    """Names that partition fields have in all specs of the table, by id of the partition field.
+
+    They differ from those of an earlier call if a column was renamed or added since: specs that were written
+    then must be named anew, which is no change to any manifest.
+
+    Args:
+        schemas: schemas of the table's versions, the newest last.
+    """
+    owners: dict[str, set[int]] = {}
+    for schema in schemas:
+        for name, source_id in schema.schema.ids_by_name.items():
+            owners.setdefault(name, set()).add(source_id)
+    names: dict[int, str] = {}
+    for schema in reversed(schemas):
+        for column in schema.partition_fields:
+            if column.field_id not in names:
+                current = _current_name(column.source_id, column.name, schemas)
+                names[column.field_id] = next(
+                    name
+                    for name in _candidates(current, column.field_id)
+                    if name not in names.values() and owners.get(name, set()) <= {column.source_id}
+                )
+    return names
+
+
+def _current_name(source_id: int, name: str, schemas: Sequence[TranslatedSchema]) -> str:
+    """What the newest schema that has the column calls it."""
+    found = (schema.schema.names_by_id.get(source_id) for schema in reversed(schemas))
+    return next((current for current in found if current is not None), name)
+
+
+def _candidates(name: str, field_id: int) -> Iterator[str]:
+    yield name
+    yield f"{name}_{field_id}"
+    for number in count(2):
+        yield f"{name}_{field_id}_{number}"

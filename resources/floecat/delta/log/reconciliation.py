@@ -13,8 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.log.commit_files import FileActions
-from floecat.delta.log.file_tables import REMOVES_SCHEMA, Rows, files_schema, take_rows
-from floecat.delta.log.parsed_statistics import common_type, with_type
+from floecat.delta.log.file_tables import (
+    REMOVES_SCHEMA,
+    Rows,
+    common_type,
+    files_schema,
+    take_rows,
+    with_type,
+)
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["live_files", "newest_actions"]

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.chunk_order import ChunkRunner
+from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.version_manifests import Layouts
 from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState
+from floecat.delta.refresh.delta_table import CompatTable, DeltaState, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
-from floecat.delta.refresh.known_table import KnownTable
 from floecat.delta.refresh.metadata_history import History
 from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder
 from floecat.delta.translation.column_ids import FieldIds

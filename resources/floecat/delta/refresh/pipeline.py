@@ -27,7 +27,7 @@ from floecat.store.database.engine import Store
 from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
-    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.artifacts.chunks import ChunkRunner
     from floecat.delta.refresh.delta_table import CompatTable
     from floecat.delta.refresh.verification import TableNumbers
 

@@ -37,7 +37,7 @@ from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
     from floecat.delta.artifacts.artifact_files import ArtifactFiles
-    from floecat.delta.artifacts.chunk_order import ChunkRunner
+    from floecat.delta.artifacts.chunks import ChunkRunner
     from floecat.delta.refresh.backfill import Progress
     from floecat.delta.refresh.delta_table import CompatTable
     from floecat.delta.refresh.refresher import Refresher
@@ -216,7 +216,7 @@ class DeltaCompat:
 
     def local_chunks(self, table: CompatTable) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
-        from floecat.delta.artifacts.local_chunks import local_chunks
+        from floecat.delta.artifacts.chunks import local_chunks
 
         artifacts = self._artifact_files(table.files)
         return local_chunks(table.files, artifacts.of(table.row.id), table.allowed)

@@ -11,16 +11,15 @@ from msgspec.structs import replace as replace_struct
 from floecat.clock import Clock
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.delta.artifacts.artifact_paths import generation_of
-from floecat.delta.artifacts.chunk_order import ChunkRunner
+from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.partition_specs import spec_names
 from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.refresh.artifact_check import missing_artifacts
 from floecat.delta.refresh.backfill import Backfill, Progress
 from floecat.delta.refresh.build import Builds
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState
+from floecat.delta.refresh.delta_table import CompatTable, DeltaState, KnownTable, read_known_table
 from floecat.delta.refresh.iceberg_document import TableDocument
-from floecat.delta.refresh.known_table import KnownTable, read_known_table
 from floecat.delta.refresh.metadata_history import merged, misread, translatable, within
 from floecat.delta.refresh.publication import Publication
 from floecat.delta.refresh.version_builder import FormatVersionError, build_versions

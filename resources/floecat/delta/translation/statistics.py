@@ -14,7 +14,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,16 @@ from floecat.delta.translation.statistics_bounds import (
     has_bounds,
     is_long,
 )
-from floecat.delta.translation.statistics_counts import FileCounts
 from floecat.delta.translation.statistics_layout import Path
 from floecat.delta.translation.statistics_longs import as_longs, longs_array
 from floecat.delta.translation.statistics_text import DocumentReader
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.joined_metrics import join_metrics
+from floecat.iceberg.schemas.single_values import encode
+
+if TYPE_CHECKING:
+    from floecat.delta.translation.schema import LeafColumn
+    from floecat.delta.translation.statistics_bounds import Bounds
 
 __all__ = ["file_metrics"]
 
@@ -97,7 +101,7 @@ class _TextStatistics:
         values = self._reader.read(texts)
         longs, is_long_ = values.longs, values.is_long
         is_wide = pc.fill_null(pc.equal(values.tokens.column(0), "false"), False)
-        counts = FileCounts(longs[0], is_long_[0], is_wide.to_numpy(zero_copy_only=False))
+        counts = _FileCounts(longs[0], is_long_[0], is_wide.to_numpy(zero_copy_only=False))
 
         def columns() -> Iterator[ColumnMetrics | None]:
             for place, (leaf, slots) in enumerate(zip(self._leaves, self._slots, strict=True), start=1):
@@ -120,7 +124,7 @@ def _struct_metrics(structs: pa.StructArray, leaves: Sequence[LeafColumn]) -> Fi
     if is_wide is None or not pa.types.is_boolean(is_wide.type):
         is_wide = pa.nulls(len(structs), pa.bool_())
     is_wide = pc.invert(pc.fill_null(is_wide, True)).to_numpy(zero_copy_only=False)
-    counts = FileCounts(*_whole_numbers(structs, ("numRecords",)), is_wide)
+    counts = _FileCounts(*_whole_numbers(structs, ("numRecords",)), is_wide)
     columns = []
     for leaf in leaves:
         bounds = None
@@ -153,3 +157,63 @@ def _descend(structs: pa.Array, path: tuple[str, ...]) -> pa.Array | None:
             return None
         structs = pc.struct_field(structs, [place])
     return structs
+
+
+class _FileCounts:
+    """Counts of some files, by which it is judged what their statistics are worth.
+
+    Args:
+        records: number of rows, shape (n,).
+        is_counted: where it is known, likewise.
+        is_wide: where `tightBounds` is false, likewise.
+    """
+
+    def __init__(self, records: _Longs, is_counted: _Bools, is_wide: _Bools) -> None:
+        self._records = records
+        self._is_counted = is_counted & (records >= 0)
+        self._is_wide = is_wide
+        self.record_counts = longs_array(records, self._is_counted)
+
+    def column(
+        self, leaf: LeafColumn, nulls: _Longs, is_counted: _Bools, bounds: Bounds | None
+    ) -> ColumnMetrics | None:
+        """Metrics of a column, None if nothing is known.
+
+        Args:
+            leaf: the column.
+            nulls: its null counts, shape (n,).
+            is_counted: where they are known, likewise.
+            bounds: its bounds.
+        """
+        is_all = self._is_counted & (nulls == self._records)
+        is_kept = is_counted & (nulls >= 0) & (~self._is_counted | (nulls <= self._records))
+        is_kept &= ~self._is_wide | is_all | (nulls == 0)
+        is_valued = is_kept & self._is_counted
+        value_counts = self.record_counts
+        if not np.array_equal(is_valued, self._is_counted):
+            value_counts = longs_array(self._records, is_valued)
+        null_counts = longs_array(nulls, is_kept)
+        lower = upper = None
+        if bounds is not None:
+            # Without any value there is nothing to bound, and Delta says that these carry no information.
+            is_empty = is_kept & is_all
+            lower, upper = (_without(side, is_empty) for side in (bounds.lower, bounds.upper))
+        column = ColumnMetrics(
+            leaf.field_id,
+            _known(value_counts) if is_kept.any() else None,
+            _known(null_counts),
+            None if lower is None or not _known(lower) else encode(lower, leaf.type),
+            None if upper is None or not _known(upper) else encode(upper, leaf.type),
+        )
+        is_known = (column.null_value_counts, column.lower_bounds, column.upper_bounds) != (None, None, None)
+        return column if is_known else None
+
+
+def _known(values: pa.Array) -> pa.Array | None:
+    return values if values.null_count < len(values) else None
+
+
+def _without(values: pa.Array, is_left_out: _Bools) -> pa.Array:
+    if not is_left_out.any():
+        return values
+    return pc.if_else(pa.array(is_left_out), pa.scalar(None, values.type), values)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from floecat.delta.translation.statistics_digits import LEAD, window
+from floecat.delta.translation.statistics_longs import LEAD, window
 
 __all__ = ["Layout", "Match", "Path", "TextBatch", "learn_layout"]
 

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.delta.artifacts import chunk_order as file_chunks
+from floecat.delta.artifacts import chunks as file_chunks
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.chunk_order import ChunkRunner, FileChunks
-from floecat.delta.artifacts.local_chunks import local_chunks
+from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks, local_chunks
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations

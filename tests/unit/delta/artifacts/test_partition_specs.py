@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from floecat.delta.artifacts.partition_specs import partition_names
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FieldIds, assign_history
-from floecat.delta.translation.partition_names import partition_names
 from floecat.delta.translation.schema import translate_schema
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec, check_new_names
 from tests.unit.delta.delta_metadata import field, mapped, metadata

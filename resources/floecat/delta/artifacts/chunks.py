@@ -1,12 +1,15 @@
-"""The files of a version in chunks: each becomes one manifest, and is copied out when it is its turn.
+"""The files of a version in chunks, each of which becomes one manifest, and threads that build them.
 
-Texts of statistics may be most of what a process holds, so the files are put in order by numbers of rows.
+Texts of statistics may be most of what a process holds: the files are ordered by row numbers, and a chunk is
+copied out when it is built.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import numpy as np
@@ -14,11 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.artifacts.manifest_chunks import ChunkManifests
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.manifest_chunks import ChunkManifests, build_chunk
 from floecat.delta.artifacts.version_context import ChunkContext
 from floecat.delta.log.file_tables import take_rows
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
 
-__all__ = ["CHUNK_FILES", "ChunkRunner", "FileChunks"]
+__all__ = ["CHUNK_FILES", "ChunkRunner", "FileChunks", "local_chunks"]
 
 CHUNK_FILES = 5_000
 """Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
@@ -66,3 +72,30 @@ def _in_partition_order(files: pa.Table) -> npt.NDArray[np.int64]:
     sorting = pa.table({**keys, "path": files["path"]})
     order = pc.sort_indices(sorting, [(name, "ascending") for name in sorting.column_names])
     return np.asarray(order.to_numpy(), np.int64)
+
+
+_MOST_THREADS = 4
+
+
+def local_chunks(files: FileIO, artifacts: ArtifactFiles, allowed: AllowedLocations) -> ChunkRunner:
+    """Builds chunks here.
+
+    Args:
+        files: reads footers and deletion vectors.
+        artifacts: writes what is made.
+        allowed: the allowed locations of the catalog.
+    """
+
+    def run(context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+        def build(number: int) -> ChunkManifests:
+            rows, is_added = chunks[number]
+            return build_chunk(context, number, rows, is_added, files, artifacts, allowed)
+
+        numbers = range(len(chunks))
+        if len(numbers) <= 1:
+            return [build(number) for number in numbers]
+        threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        with ThreadPoolExecutor(threads, thread_name_prefix="delta-chunk") as pool:
+            return list(pool.map(build, numbers))
+
+    return run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.delta.translation.statistics_digits import LEAD, parse_longs
+from floecat.delta.translation.statistics_longs import LEAD, parse_longs
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EDGES = st.sampled_from([10**digits + more for digits in range(20) for more in (-1, 0, 1)])

@@ -14,7 +14,6 @@ from typing import Any
 
 from benchmarks.delta_logs import add_version
 from floecat.auth.principals import Principal
-from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.entries.calls import Call, PageRequest
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
@@ -100,24 +99,19 @@ def _materialise(opened: Kernel, call: Call, arguments: argparse.Namespace) -> d
 
 
 def _materialise_on_spark(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
-    from functools import partial
-
-    from floecat.fileio.opening import open_fileio
     from floecat_assets.spark.compat_chunks import spark_chunks
     from floecat_assets.spark.sessions import SparkPlace, open_session
 
     session = open_session(SparkPlace())
     session.range(1).collect()
-    open_files = partial(open_fileio, fsync=opened.settings.storage.fsync)
+    open_files = opened.file_opener()
     return _pipelined(opened, call, arguments, lambda table: spark_chunks(session, open_files, table.allowed))
 
 
 def _pipelined(
     opened: Kernel, call: Call, arguments: argparse.Namespace, run_chunks: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
-    assert opened.compat is not None
-    shared = opened.settings.storage.allowed_locations
-    pipeline = DeltaPipeline(opened.store, opened.files, opened.compat, shared_locations=shared)
+    pipeline = opened.delta_pipeline()
     wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
     entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
     result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))

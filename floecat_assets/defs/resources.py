@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -60,19 +59,7 @@ class KernelResource(dg.ConfigurableResource[None]):
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
         """
-        from floecat.delta.refresh.pipeline import DeltaPipeline
-
-        kernel = self.open()
-        kernel.delta_loads.check_enabled()
-        assert kernel.compat is not None  # noqa: S101 - that is what was checked
-        compat = kernel.settings.gateway.delta_compat
-        return DeltaPipeline(
-            kernel.store,
-            kernel.files,
-            kernel.compat,
-            shared_locations=kernel.settings.storage.allowed_locations,
-            compat_location=compat.location,
-        )
+        return self.open().delta_pipeline()
 
     def connector_scans(self) -> ConnectorScans:
         """Scans for tables; raises what `open` raises."""
@@ -80,11 +67,7 @@ class KernelResource(dg.ConfigurableResource[None]):
 
     def file_opener(self) -> Callable[[], FileIO]:
         """Opens the same storage in another process; can be pickled, and then holds the credentials."""
-        from floecat.fileio.opening import open_fileio
-        from floecat.runtime import _object_store_options
-
-        storage = self.open().settings.storage
-        return partial(open_fileio, _object_store_options(storage), fsync=storage.fsync)
+        return self.open().file_opener()
 
     def now_ms(self) -> int:
         """The time, in ms since 1970; raises what `open` raises."""

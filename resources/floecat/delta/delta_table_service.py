@@ -60,7 +60,6 @@ class DeltaTableService:
         Raises:
             NoSuchTableError: the table does not exist.
             IllegalArgumentError: it is no Delta table.
-            UnsupportedOperationError: Delta tables are turned off.
             FloecatError: the log cannot be read; see `DeltaCompat`.
         """
         row = self._row(call, identifier)

@@ -9,14 +9,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.chunk_order import ChunkRunner
+from floecat.delta.artifacts.local_chunks import local_chunks
 from floecat.delta.log.damage import DamagedFiles
+from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.publication import StaleTableError
+from floecat.delta.refresh.refresher import Backfill, Progress, Refresher
+from floecat.delta.refresh.version_builder import TooLargeError
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -32,13 +38,6 @@ from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.held_leases import HeldLease
 from floecat.store.tables import EntryRow
-from floecat.struct_types import prepare_struct_types
-
-if TYPE_CHECKING:
-    from floecat.delta.artifacts.artifact_files import ArtifactFiles
-    from floecat.delta.artifacts.chunk_order import ChunkRunner
-    from floecat.delta.refresh.delta_table import CompatTable
-    from floecat.delta.refresh.refresher import Progress, Refresher
 
 __all__ = ["DeltaCompat"]
 
@@ -95,13 +94,12 @@ class DeltaCompat:
         self._files = files
         self._clock = clock
         self._settings = settings
-        self._memory = memory
         self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
         self._waiting = BoundedSemaphore(_MOST_WAITING)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
-        self._artifacts: ArtifactFiles | None = None
+        self._artifacts = ArtifactFiles(files, memory)
         self._damaged = DamagedFiles()
 
     def due(self, row: EntryRow) -> bool:
@@ -185,9 +183,6 @@ class DeltaCompat:
         Raises:
             FloecatError: as `refresh`.
         """
-        from floecat.delta.refresh.publication import StaleTableError
-        from floecat.delta.refresh.refresher import Backfill
-
         refresher, work, more = self._refresher(run_chunks), Backfill(), True
         try:
             while more:
@@ -215,15 +210,12 @@ class DeltaCompat:
 
     def local_chunks(self, table: CompatTable) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
-        from floecat.delta.artifacts.local_chunks import local_chunks
-
-        return local_chunks(self._files, self._artifact_files().of(table.row.id), table.allowed)
+        return local_chunks(self._files, self._artifacts.of(table.row.id), table.allowed)
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
         self._threads.shutdown(wait=True, cancel_futures=True)
-        if self._artifacts is not None:
-            self._artifacts.close()
+        self._artifacts.close()
 
     def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
         """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
@@ -246,9 +238,6 @@ class DeltaCompat:
             self._end(table, look, started, changed)
 
     def _refreshed(self, table: CompatTable) -> bool:
-        from floecat.delta.refresh.publication import StaleTableError
-        from floecat.delta.refresh.version_builder import TooLargeError
-
         refresher, wait_s = self._refresher(), self._settings.wait.ms / 1000
         try:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
@@ -343,28 +332,16 @@ class DeltaCompat:
         return problem
 
     def _refresher(self, run_chunks: ChunkRunner | None = None) -> Refresher:
-        from floecat.delta.refresh.refresher import Refresher
-
-        artifacts = self._artifact_files()
         return Refresher(
             self._store,
             self._transactions,
             self._files,
             self._clock,
             self._settings,
-            artifacts,
+            self._artifacts,
             lambda table: run_chunks or self.local_chunks(table),
             self._damaged,
         )
-
-    def _artifact_files(self) -> ArtifactFiles:
-        from floecat.delta.artifacts.artifact_files import ArtifactFiles
-
-        with self._lock:
-            if self._artifacts is None:
-                prepare_struct_types()
-                self._artifacts = ArtifactFiles(self._files, self._memory)
-            return self._artifacts
 
 
 def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:

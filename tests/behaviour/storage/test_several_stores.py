@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from floecat.auth.authorizer import AllowAll, Privilege
 from floecat.auth.principals import Principal
 from floecat.entries.calls import Call
 from floecat.errors import ConflictError, FileMissingError
@@ -48,7 +49,7 @@ class Lakes:
         self.calls = {}
         for name in servers:
             catalog = kernel.catalogs.create(account, name, f"s3://{bucket}")
-            self.calls[name] = Call(Principal("tester", account), catalog)
+            self.calls[name] = Call(Principal("tester", account), catalog, AllowAll())
             kernel.namespaces.create(self.calls[name], ("ns",), {})
 
     def table_files(self, name: str) -> TableFiles:
@@ -157,7 +158,7 @@ def test_background_work_looks_at_the_store_of_the_catalog(lakes: Lakes) -> None
     ids = {}
     for name in ("here", "far"):
         lakes.register(name, lakes.table_files(name))
-        entry = lakes.kernel.entries.find_table(lakes.calls[name].catalog, table("t"))
+        entry = lakes.kernel.entries.find_table(lakes.calls[name], table("t"), Privilege.READ_TABLE)
         assert entry is not None
         ids[name] = entry.row.id
     described = lakes.kernel.events.after(CommitCursor.parse(None), limit=10).events

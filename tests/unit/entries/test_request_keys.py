@@ -9,11 +9,11 @@ from floecat.auth.principals import Principal
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.request_keys import canonical_json, with_request_key
 from floecat.errors import BadRequestError
-from floecat.fileio.locations import AllowedLocations
+from tests.storages import storage_at
 
 CALL = Call(
     Principal("anna", UUID(int=1)),
-    Catalog(UUID(int=2), UUID(int=1), "floecat", "s3://lake", AllowedLocations(("s3://lake",))),
+    Catalog(UUID(int=2), UUID(int=1), "floecat", "s3://lake", storage_at(["s3://lake"])),
     AllowAll(),
 )
 

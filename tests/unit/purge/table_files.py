@@ -131,6 +131,7 @@ class TableFiles:
                 "default-sort-order-id": 0,
                 "properties": self.properties,
                 "current-snapshot-id": last if last is not None else -1,
+                "refs": {"main": {"snapshot-id": last, "type": "branch"}} if last is not None else {},
                 "snapshots": self.snapshots,
                 "statistics": self.statistics,
                 "partition-statistics": self.partition_statistics,

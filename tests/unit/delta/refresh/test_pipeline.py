@@ -6,6 +6,7 @@ from threading import Event
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
 from floecat.connectors.connector_service import NewConnector
@@ -83,7 +84,7 @@ def test_pages_follow_each_other_over_catalogs(lake: Lake) -> None:
     kernel = lake.kernel
     account = kernel.settings.gateway.default_account_id
     other = kernel.catalogs.create(account, "other", (lake.root / "other").as_uri())
-    lake.call = type(lake.call)(lake.call.principal, other, lake.call.authorizer)
+    lake.call = msgspec.structs.replace(lake.call, catalog=other)
     kernel.namespaces.create(lake.call, ("ns",), {})
     for name in names[3:]:
         register(lake, name, read=False)

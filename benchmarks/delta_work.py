@@ -14,7 +14,6 @@ from typing import Any
 
 from benchmarks.delta_logs import add_version
 from floecat.auth.principals import Principal
-from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.entries.calls import Call, PageRequest
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
@@ -115,8 +114,7 @@ def _materialise_on_spark(opened: Kernel, call: Call, arguments: argparse.Namesp
 def _pipelined(
     opened: Kernel, call: Call, arguments: argparse.Namespace, run_chunks: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
-    assert opened.compat is not None
-    pipeline = DeltaPipeline(opened.store, opened.storages, opened.compat)
+    pipeline = opened.delta_pipeline()
     wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
     entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
     result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))

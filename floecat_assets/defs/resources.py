@@ -57,12 +57,7 @@ class KernelResource(dg.ConfigurableResource[None]):
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
         """
-        from floecat.delta.refresh.pipeline import DeltaPipeline
-
-        kernel = self.open()
-        kernel.delta_loads.check_enabled()
-        assert kernel.compat is not None  # noqa: S101 - that is what was checked
-        return DeltaPipeline(kernel.store, kernel.storages, kernel.compat)
+        return self.open().delta_pipeline()
 
     def connector_scans(self) -> ConnectorScans:
         """Scans for tables; raises what `open` raises."""

@@ -5,44 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from floecat.auth.authorizer import AllowAll, Authorizer
-from floecat.catalog.call_context import CallContext
-from floecat.catalog.catalogs import CatalogService
-from floecat.catalog.fast_loads import FastLoads
-from floecat.catalog.listing import EntryListing
-from floecat.catalog.load_table import TableLoader
-from floecat.catalog.metrics import MetricsService
-from floecat.catalog.namespaces import NamespaceService
-from floecat.catalog.replayed_answers import TableAnswers
-from floecat.catalog.request_files import RequestFiles
-from floecat.catalog.tables import TableService
-from floecat.catalog.views import ViewService
+from floecat.catalog.open_catalog import open_catalog
 from floecat.clock import Clock, SystemClock
-from floecat.commits.commit import CommitService
-from floecat.commits.commit_services import CommitParts
-from floecat.commits.staging import Staging
-from floecat.commits.table_registration import RegisterService
-from floecat.commits.view_commits import ViewCommitService
-from floecat.compression.gzip_members import gzip_blocks
-from floecat.connectors.connector_service import ConnectorService
+from floecat.commits.open_commits import open_commits
+from floecat.connectors.open_connectors import open_connectors
 from floecat.connectors.registrations import TableRegistrations
-from floecat.connectors.registry import ConnectorRegistry
-from floecat.connectors.scans import ConnectorScans
-from floecat.delta.artifact_purge import ArtifactPurge, owned_folders
-from floecat.delta.delta_format import DeltaLoads
-from floecat.delta.delta_table_service import DeltaTableService
-from floecat.delta.refresh.refresh_service import DeltaCompat
-from floecat.delta.registration import RegisterDeltaService
 from floecat.entries.formats import TableFormats
-from floecat.entries.idempotency_keys import IdempotencyKeys
-from floecat.entries.lookup import Entries
-from floecat.entries.metadata_files import MetadataFiles
-from floecat.entries.paging import Paging
-from floecat.entries.path_readings import Resolver
-from floecat.entries.removals import EntryChanges
-from floecat.entries.writes import EntryWrites, Retries
+from floecat.entries.open_entries import EntryParts, open_entries
+from floecat.entries.turned_off_format import TurnedOffFormat
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
@@ -51,21 +25,25 @@ from floecat.fileio.locations import normalize_location
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
-from floecat.jobs.queue import JobQueue
 from floecat.jobs.workers import JobWorkers
-from floecat.memory_budget import MemoryBudget
-from floecat.purge.drops import DropService
-from floecat.purge.jobs import PurgeWork, purge_kind
-from floecat.purge.live_tables import SharedFiles, StoredTables
-from floecat.purge.purger import Purger
+from floecat.purge.deferred_purge import DeferredPurge
+from floecat.purge.live_tables import SharedFiles
+from floecat.purge.open_purge import open_purge
+from floecat.purge.targets import FormatPurge
 from floecat.settings import Settings
-from floecat.storage.catalog_storages import object_store_options, open_storages
-from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
+from floecat.storage.catalog_storages import object_store_options
 from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
-from floecat.store.documents import stored_frames
 from floecat.store_expiry import Expiry
 from floecat.struct_types import prepare_struct_types
+
+if TYPE_CHECKING:
+    from floecat.delta.delta_format import DeltaLoads
+    from floecat.delta.delta_table_service import DeltaTableService
+    from floecat.delta.open_delta import DeltaServices
+    from floecat.delta.refresh.pipeline import DeltaPipeline
+    from floecat.delta.refresh.refresh_service import DeltaCompat
+    from floecat.delta.registration import RegisterDeltaService
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
 
@@ -82,17 +60,22 @@ class Kernel:
     Attributes:
         settings: what the kernel was opened with.
         store: the SQL store.
-        transactions: runs what changes a catalog.
         files: storage of catalogs that have none of their own in the settings.
-        storages: storages of all catalogs.
-        memory: what the caches may hold.
+        clock: the time.
         separator: how namespace levels are joined on the wire.
+        parts: what the services share; `storages`, `memory`, `transactions`, `entries`, `keys` and
+            `metadata_files` are of it.
         calls: makes the calls that every service takes.
-        catalogs, resolver, namespaces, tables, views, drops, metrics, delta_tables, connectors: services of
+        catalogs, resolver, namespaces, tables, views, metrics, loader, fast_loads: services of
             `floecat.catalog`.
-        commits, view_commits, registration, delta_registration, connector_scans: services of
-            `floecat.commits`.
-        compat: makes Delta tables readable; None where that is turned off.
+        commits, view_commits, registration: services of `floecat.commits`.
+        drops, purge_queue: services of `floecat.purge`.
+        connectors, connector_scans: services of `floecat.connectors`.
+        delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
+            place where Delta tables are turned off.
+        registrations: register tables of any format by their location.
+        events, lost_files: services of `floecat.events`.
+        jobs: jobs of all kinds, as operators see them.
     """
 
     def __init__(
@@ -104,149 +87,66 @@ class Kernel:
         authorizer: Authorizer | None = None,
     ) -> None:
         """Wires the services; opens nothing. Without an authorizer every principal may do everything."""
-        gateway = settings.gateway
-        self.settings = settings
-        self.store = store
-        self.files = files
-        self.storages = open_storages(settings, files)
-        self.clock = clock
-        self._authorizer = authorizer or AllowAll()
-        self.separator = NamespaceSeparator(unquote(gateway.namespace_separator))
-        confirm = gateway.commit.confirm
-        self.transactions = ConfirmedTransactions(
-            store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
-        )
-        self.memory = MemoryBudget(settings.cache.memory)
-        gzip_blocks.resize(self.memory.share("gzip-blocks"))
-        stored_frames.resize(self.memory.share("stored-frames"))
-        self.entries = Entries(store, self.memory)
-        self.keys = IdempotencyKeys(
-            store,
-            clock,
-            lifetime_ms=gateway.idempotency_key_lifetime.ms,
-            grace_ms=gateway.idempotency_grace.ms,
-            stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
-        )
+        self.settings, self.store, self.files, self.clock = settings, store, files, clock
+        self.separator = NamespaceSeparator(unquote(settings.gateway.namespace_separator))
         self._workers: list[Expiry | JobWorkers] = []
         self._purge_workers: JobWorkers | None = None
-        self._wire_catalog(settings)
-        self._wire_transactions(settings)
 
-    def _wire_catalog(self, settings: Settings) -> None:
-        store, clock, gateway = self.store, self.clock, settings.gateway
-        paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
-        listing = EntryListing(store, paging)
-        changes = EntryChanges(self.transactions, clock)
-        self.metadata_files = MetadataFiles(
-            max_bytes=gateway.max_metadata_file_bytes,
-            gzip_above_bytes=gateway.gzip_metadata_above_bytes,
+        self.parts = open_entries(settings, store, files, clock)
+        self.storages, self.memory = self.parts.storages, self.parts.memory
+        self.transactions, self.entries = self.parts.transactions, self.parts.entries
+        self.keys, self.metadata_files = self.parts.keys, self.parts.files
+
+        self._delta = _open_delta(self.parts, settings)
+        off = self._off = TurnedOffFormat("Delta", "floecat.gateway.delta-compat.enabled")
+        self.delta_loads: DeltaLoads | TurnedOffFormat = self._delta.format if self._delta else off
+        self.delta_tables: DeltaTableService | TurnedOffFormat = self._delta.tables if self._delta else off
+        self.delta_registration: RegisterDeltaService | TurnedOffFormat = (
+            self._delta.registration if self._delta else off
         )
-        compat = gateway.delta_compat
-        self.compat = (
-            DeltaCompat(store, self.transactions, clock, compat, self.memory) if compat.enabled else None
+        formats = TableFormats({"delta": self.delta_loads})
+        self.registrations = TableRegistrations({"delta": self.delta_registration})
+
+        catalog = open_catalog(self.parts, formats, authorizer or AllowAll(), self.separator, settings)
+        self.catalogs, self.calls = catalog.catalogs, catalog.calls
+        self.resolver, self.metrics = catalog.resolver, catalog.metrics
+        self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
+        self.loader, self.fast_loads = catalog.loader, catalog.fast_loads
+
+        commits = open_commits(self.parts, catalog, formats, settings)
+        self.commits, self.view_commits = commits.commits, commits.view_commits
+        self.registration = commits.registration
+
+        purge = open_purge(
+            self.parts,
+            catalog.tables,
+            settings,
+            others={"delta": lambda shared: _artifact_purge(shared, settings)},
+            wake=self._wake_purge_workers,
         )
-        self.delta_loads = DeltaLoads(self.entries, self.compat)
-        self.delta_tables = DeltaTableService(store, self.delta_loads)
-        self.formats = TableFormats({"delta": self.delta_loads})
-        self.loader = TableLoader(
-            self.entries,
-            self.metadata_files,
-            self.formats,
-            verify_metadata_file=gateway.verify_metadata_file,
-        )
-        self.fast_loads = FastLoads(
-            store,
-            self.entries,
-            self.formats,
-            self.loader,
-            verify_metadata_file=gateway.verify_metadata_file,
-        )
-        self.answers = TableAnswers(self.entries, self.metadata_files, self.loader)
-        self.catalogs = CatalogService(store, clock, self.memory, self.storages)
-        self.calls = CallContext(self.catalogs, self._authorizer)
-        self.resolver = Resolver(store, self.separator)
-        self.namespaces = NamespaceService(
-            store, self.transactions, clock, self.keys, paging, reserved=self.separator.reserved
-        )
-        self.tables = TableService(store, listing, self.loader, changes, self.keys, self.answers)
-        self.views = ViewService(store, self.entries, listing, changes, self.keys)
-        shared = SharedFiles(
-            StoredTables(store, self.storages),
-            {"delta": owned_folders},
-            area_bytes=self.memory.share("purge-areas"),
-        )
-        batch_size = settings.purge.batch_size
-        artifacts = ArtifactPurge(shared, batch_size=batch_size)
-        purger = Purger(self.metadata_files, shared, batch_size=batch_size, others={"delta": artifacts})
-        purge = purge_kind(
-            PurgeWork(store, self.storages, purger),
-            lease_ms=settings.purge.lease_ms,
-            max_attempts=settings.purge.max_attempts,
-            retention_ms=settings.purge.retention.ms,
-        )
-        self.purge_queue = JobQueue(store, clock, purge)
-        self.drops = DropService(self.tables, clock, purge, self._wake_purge_workers)
-        self.metrics = MetricsService(store, clock)
+        self.drops, self.purge_queue = purge.drops, purge.queue
+
+        connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
+        self.connectors, self.connector_scans = connectors.connectors, connectors.scans
+
         self.events = CatalogEvents(store, self.metadata_files, self.storages)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
-
-    def _wire_transactions(self, settings: Settings) -> None:
-        store, clock, gateway = self.store, self.clock, settings.gateway
-        replan = gateway.commit.replan
-        writes = EntryWrites(
-            store,
-            self.transactions,
-            self.keys,
-            self.entries,
-            self.metadata_files,
-            self.storages,
-            clock,
-            Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
-        )
-        parts = CommitParts(
-            store=store,
-            transactions=self.transactions,
-            clock=clock,
-            entries=self.entries,
-            files=self.metadata_files,
-            loader=self.loader,
-            answers=self.answers,
-            keys=self.keys,
-            formats=self.formats,
-            writes=writes,
-            storages=self.storages,
-        )
-        self.commits = CommitService(parts, Staging(store, clock, ttl_ms=gateway.stage_ttl_seconds * 1000))
-        self.view_commits = ViewCommitService(parts)
-        self.registration = RegisterService(
-            parts,
-            RequestFiles(enabled=gateway.register_storage_properties),
-        )
-
-        self.delta_registration = RegisterDeltaService(
-            parts,
-            self.delta_loads,
-            compat_location=_compat_location(settings),
-        )
-        self.registrations = TableRegistrations({"delta": self.delta_registration})
-        self.connectors = ConnectorService(
-            store,
-            self.transactions,
-            clock,
-            self.keys,
-            ConnectorRegistry(settings.connectors.kinds),
-            reserved=self.separator.reserved,
-        )
-        self.connector_scans = ConnectorScans(
-            store,
-            clock,
-            self.catalogs,
-            self.connectors,
-            self.namespaces,
-            self.registrations,
-            reading_s=gateway.delta_compat.wait.seconds,
-        )
         self.jobs = JobOperations(store, clock, [self.purge_queue.kind, self.connector_scans.kind])
+
+    @property
+    def compat(self) -> DeltaCompat | None:
+        """Makes Delta tables readable; `None` where that is turned off."""
+        return None if self._delta is None else self._delta.engine.open()
+
+    def delta_pipeline(self) -> DeltaPipeline:
+        """What the pipeline asks about Delta tables.
+
+        Raises:
+            UnsupportedOperationError: Delta tables are turned off.
+        """
+        if self._delta is None:
+            self._off.refuse()
+        return self._delta.pipeline(self.parts)
 
     def start_workers(self) -> None:
         """Starts the threads behind the requests: purge of dropped tables, removal of what expired."""
@@ -278,8 +178,8 @@ class Kernel:
         for worker in self._workers:
             worker.stop()
         self._workers.clear()
-        if self.compat is not None:
-            self.compat.close()
+        if self._delta is not None:
+            self._delta.engine.close()
         self.store.close()
 
 
@@ -337,9 +237,24 @@ def check_locations(settings: Settings) -> None:
             raise SettingsError(f"{key}: {error.message}") from None
 
 
-def _compat_location(settings: Settings) -> str | None:
-    location = settings.gateway.delta_compat.location
-    return None if location is None else str(normalize_location(location))
+def _open_delta(parts: EntryParts, settings: Settings) -> DeltaServices | None:
+    if not settings.gateway.delta_compat.enabled:
+        return None
+    from floecat.delta.open_delta import open_delta
+
+    return open_delta(parts, settings)
+
+
+def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
+    """Tables that were dropped are purged also where Delta tables are turned off."""
+
+    def open_purge() -> FormatPurge:
+        from floecat.delta.artifact_purge import ArtifactPurge
+
+        prepare_struct_types()
+        return ArtifactPurge(shared, batch_size=settings.purge.batch_size)
+
+    return DeferredPurge(open_purge)
 
 
 def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 HEAVY = ("alembic", "dagster", "deltalake", "fastavro", "litestar", "numpy", "pandas", "psycopg", "pyarrow")
 
@@ -29,3 +32,27 @@ def test_the_driver_of_postgresql_comes_with_such_a_store() -> None:
     command.append("postgresql://user@127.0.0.1:1/none")
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert loaded == ["psycopg"]
+
+
+_SERVE = """
+import json, sys
+import floecat_rest.app
+from floecat.runtime import open_kernel, prepare_store
+from floecat.settings import load_settings
+settings = load_settings(overrides=json.loads(sys.argv[1]), environ={{}})
+prepare_store(settings)
+with_tables = open_kernel(settings)
+with_tables.close()
+print(json.dumps([name for name in sys.modules if name.startswith("floecat.delta.") or name in {heavy!r}]))
+"""
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_delta_tables_need_is_imported_with_the_first_of_them(tmp_path: Path, enabled: bool) -> None:
+    settings = {"floecat.data-dir": str(tmp_path), "floecat.gateway.delta-compat.enabled": enabled}
+    heavy = [name for name in HEAVY if name not in ("alembic", "litestar")]
+    command = [sys.executable, "-c", _SERVE.format(heavy=heavy), json.dumps(settings)]
+    loaded = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert ("floecat.delta.open_delta" in loaded) == enabled
+    assert not set(loaded) & {"floecat.delta.refresh.refresh_service", *heavy}
+    assert enabled or loaded == []

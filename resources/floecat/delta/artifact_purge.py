@@ -20,7 +20,7 @@ from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 
-__all__ = ["ArtifactPurge", "owned_folders"]
+__all__ = ["ArtifactPurge"]
 
 _FORMAT = "delta"
 
@@ -89,11 +89,6 @@ class ArtifactPurge:
         if outcome.failures:
             reason = f"files could not be deleted, the first because: {outcome.failures[0].reason}"
             raise PurgeIncompleteError(reason, counts)
-
-
-def owned_folders(table: LiveTable) -> Sequence[str]:
-    """Folders of a live Delta table: its metadata names no file that Delta has added since it was read."""
-    return (table.location, _artifact_folder(table))
 
 
 def _shared_folder(table: LiveTable) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from floecat.auth.authorizer import Privilege
+from floecat.delta.refresh.delta_table import CompatTable
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.lookup import Entries, Entry
 from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOperationError
@@ -13,11 +14,27 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
-if TYPE_CHECKING:
-    from floecat.delta.refresh.delta_table import CompatTable
-    from floecat.delta.refresh.refresh_service import DeltaCompat
+__all__ = ["DeltaEngine", "DeltaLoads"]
 
-__all__ = ["DeltaLoads"]
+
+class DeltaEngine(Protocol):
+    """Brings tables up to date; see `floecat.delta.refresh.refresh_service.DeltaCompat`."""
+
+    def due(self, row: EntryRow, /) -> bool:
+        """Whether a load has to call `refresh` before it answers an entry."""
+        ...
+
+    def refresh(self, table: CompatTable, /) -> bool:
+        """Looks for newer versions; returns whether the entry may be another one."""
+        ...
+
+    def await_pipeline(self, table: CompatTable, /) -> bool:
+        """Waits until the pipeline has changed the entry."""
+        ...
+
+    def materialise(self, table: CompatTable, progress: Callable[[int, int], None], /) -> bool:
+        """Brings in every version that the log has; returns whether the entry changed."""
+        ...
 
 
 class DeltaLoads:
@@ -25,30 +42,20 @@ class DeltaLoads:
 
     derives_metadata = True
 
-    def __init__(self, entries: Entries, engine: DeltaCompat | None) -> None:
-        """Takes its company.
+    def __init__(self, entries: Entries, open_engine: Callable[[], DeltaEngine]) -> None:
+        """Opens no engine: the first table that has to be looked at does.
 
         Args:
             entries: look-ups by name.
-            engine: brings tables up to date; `None` where Delta tables are turned off.
+            open_engine: gives the engine, always the same one.
         """
         self._entries = entries
-        self._engine = engine
-
-    def check_enabled(self) -> None:
-        """Fails where Delta tables are turned off.
-
-        Raises:
-            UnsupportedOperationError: they are.
-        """
-        if self._engine is None:
-            raise UnsupportedOperationError(
-                "Delta tables are turned off: floecat.gateway.delta-compat.enabled is false"
-            )
+        self._open_engine = open_engine
+        self._engine: DeltaEngine | None = None
 
     def is_current(self, row: EntryRow) -> bool:
         """Whether the entry of a Delta table can be answered as it is."""
-        return self._engine is not None and row.has_metadata and not self.due(row)
+        return row.has_metadata and not self.due(row)
 
     def check_writable(self, identifier: TableIdentifier, /) -> None:
         """Refuses every commit.
@@ -62,17 +69,15 @@ class DeltaLoads:
 
     def due(self, row: EntryRow) -> bool:
         """Whether log and artifacts of a table have to be looked at before its entry is answered."""
-        return self._engine is not None and self._engine.due(row)
+        return self._engine is None or self._engine.due(row)
 
     def current(self, call: Call, entry: Entry[TableMetadata]) -> Entry[TableMetadata] | None:
         """The entry with its newest Delta version; `None` if it was dropped or renamed meanwhile.
 
         Raises:
-            UnsupportedOperationError: Delta tables are turned off.
             FloecatError: whatever `DeltaCompat.refresh` raises. What could not be brought up to date is not
                 answered.
         """
-        self.check_enabled()
         if self.is_current(entry.row):
             return entry
         try:
@@ -88,13 +93,12 @@ class DeltaLoads:
 
     def refresh(self, call: Call, identifier: TableIdentifier, row: EntryRow) -> bool:
         """Has the engine look at a table now; see `DeltaCompat.refresh`."""
-        self.check_enabled()
         table = self.compat_table(call.catalog, identifier, row, call.principal.name)
-        return self._engine is not None and self._engine.refresh(table)
+        return self._opened().refresh(table)
 
     def _await_pipeline(self, call: Call, entry: Entry[TableMetadata]) -> bool:
         table = self.compat_table(call.catalog, entry.identifier, entry.row, call.principal.name)
-        return self._engine is not None and self._engine.await_pipeline(table)
+        return self._opened().await_pipeline(table)
 
     def materialise(
         self,
@@ -104,14 +108,16 @@ class DeltaLoads:
         progress: Callable[[int, int], None],
     ) -> bool:
         """Has the engine bring in all versions of a table; see `DeltaCompat.materialise`."""
-        self.check_enabled()
         table = self.compat_table(call.catalog, identifier, row, call.principal.name)
-        return self._engine is not None and self._engine.materialise(table, progress)
+        return self._opened().materialise(table, progress)
 
     def compat_table(
         self, catalog: Catalog, identifier: TableIdentifier, row: EntryRow, principal: str
     ) -> CompatTable:
         """The table as the engine wants it: it alone may write where artifacts go."""
-        from floecat.delta.refresh.delta_table import CompatTable
-
         return CompatTable(row, identifier, catalog.storage.with_artifacts, principal)
+
+    def _opened(self) -> DeltaEngine:
+        if self._engine is None:
+            self._engine = self._open_engine()
+        return self._engine

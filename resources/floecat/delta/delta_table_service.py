@@ -65,7 +65,6 @@ class DeltaTableService:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
             IllegalArgumentError: it is no Delta table.
-            UnsupportedOperationError: Delta tables are turned off.
             FloecatError: the log cannot be read; see `DeltaCompat`.
         """
         row = self._row(call, identifier)

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 import msgspec
 
 from floecat.auth.authorizer import Privilege
-from floecat.commits.commit_services import CommitParts
 from floecat.connectors.registrations import TableRegistration
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
@@ -22,6 +21,7 @@ from floecat.entries.calls import Call
 from floecat.entries.commit_rows import compressed, is_purged, write_rows
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for
+from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import EncodedDocument, Prepared
 from floecat.errors import (
     BadRequestError,
@@ -64,7 +64,7 @@ class RegisterDeltaService:
 
     def __init__(
         self,
-        parts: CommitParts,
+        parts: EntryParts,
         loads: DeltaLoads,
         *,
         compat_location: str | None,
@@ -72,7 +72,7 @@ class RegisterDeltaService:
         """Takes its company.
 
         Args:
-            parts: what services of this package share.
+            parts: what services share.
             loads: reads the log.
             compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
                 `metadata` of each table.
@@ -115,10 +115,8 @@ class RegisterDeltaService:
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
             ConflictError: a table at this location was dropped, and its artifacts are being deleted.
-            UnsupportedOperationError: Delta tables are turned off.
             CommitStateUnknownError: the table may have been registered.
         """
-        self._loads.check_enabled()
         identifier = TableIdentifier(namespace, name)
 
         def work(finish: Finish[_Kept]) -> _Kept:
@@ -140,9 +138,7 @@ class RegisterDeltaService:
             BadRequestError: the location is malformed.
             LocationNotAllowedError: it lies outside the allowed ones.
             FileMissingError: there is no Delta log.
-            UnsupportedOperationError: Delta tables are turned off.
         """
-        self._loads.check_enabled()
         root = str(call.catalog.allowed.check(location))
         check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
         if not has_delta_log(call.catalog.storage.files(root), root):

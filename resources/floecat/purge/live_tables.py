@@ -34,7 +34,7 @@ from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 from floecat.store.no_metadata import has_metadata
 
-__all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables"]
+__all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables", "all_folders"]
 
 _PAGE = 50
 _VIEW_PAGE = 1000
@@ -61,6 +61,11 @@ class LiveTable(NamedTuple):
     def state(self) -> tables.EntryState:
         """The state of its entry."""
         return tables.EntryState(self.entry_id, self.version, self.metadata_location)
+
+
+def all_folders(table: LiveTable) -> Sequence[str]:
+    """Folders of a live table of another format: its metadata here names not all files that it needs."""
+    return (table.location, table.metadata_location.rpartition("/")[0])
 
 
 class LiveTables(Protocol):

@@ -476,8 +476,9 @@ class TestPurge:
         assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
         register(kernel, call, "d")
 
+    @pytest.mark.parametrize("enabled", [True, False])
     def test_the_purge_of_an_iceberg_table_leaves_a_delta_table_inside_it(
-        self, kernel: Kernel, call: Call, engine: SetEngine
+        self, kernel: Kernel, call: Call, engine: SetEngine, enabled: bool
     ):
         location = f"{kernel.settings.warehouse_location}/outer"
         create(kernel, call, "i", location=location)
@@ -498,7 +499,11 @@ class TestPurge:
         hostile = f"{location}/metadata/00001-x.metadata.json"
         kernel.files.write_new(hostile, json.dumps(document).encode())
         kernel.registration.register_table(call, ("ns",), "i", hostile, overwrite=True)
-        assert self.drop(kernel, call, "i") == Drained(succeeded=1)
+        opened = TestSettings().open(kernel, enabled=enabled)
+        try:
+            assert self.drop(opened, call, "i") == Drained(succeeded=1)
+        finally:
+            opened.close()
         assert files <= self.files(kernel, inner)
 
 
@@ -526,6 +531,39 @@ class TestSettings:
             assert len(off.tables.list(call, ("ns",), PageRequest()).items) == 2
             assert load(off, call, "i")["snapshots"] == []
             off.drops.drop(call, table("d"), purge=False)
+        finally:
+            off.close()
+
+    @pytest.mark.parametrize("enabled", [True, False])
+    def test_a_drop_purges_whether_or_not_they_are_read(
+        self, kernel: Kernel, call: Call, engine: SetEngine, enabled: bool
+    ):
+        location = delta_log(kernel, "shared")
+        for name in "ab":
+            kernel.delta_registration.register(call, ("ns",), name, location)
+        for name in (*ARTIFACTS, "part-0.parquet"):
+            kernel.files.write_new(f"{location}/metadata/{name}", b"x")
+        opened = self.open(kernel, enabled=enabled)
+        try:
+            for left, name in ((len(ARTIFACTS) + 2, "a"), (2, "b")):
+                opened.drops.drop(call, table(name), purge=True)
+                assert opened.purge_queue.drain_once() == Drained(succeeded=1)
+                assert len(list(opened.files.list(location))) == left
+        finally:
+            opened.close()
+
+    def test_turned_off_commits_are_refused_as_ever(self, kernel: Kernel, call: Call, engine: SetEngine):
+        register(kernel, call, "d")
+        off = self.open(kernel, enabled=False)
+        try:
+            for opened in (kernel, off):
+                with pytest.raises(UnsupportedOperationError, match="Delta table and is read-only here"):
+                    opened.commits.commit(call, set_property("d", "k", "v"))
+            assert off.compat is None
+            for refused in (off.delta_pipeline, lambda: off.delta_tables.list(call)):
+                with pytest.raises(UnsupportedOperationError, match=r"delta-compat\.enabled is false"):
+                    refused()
+            assert off.registrations.known(call, "file:///lake") == []
         finally:
             off.close()
 

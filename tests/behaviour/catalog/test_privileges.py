@@ -379,12 +379,8 @@ _ASK_NOTHING = {
     "delta_loads.current",
     "delta_loads.materialise",
     "delta_loads.refresh",
-    "answers.document",
-    "answers.of_table",
 }
 _AS_ANOTHER = {
-    # asked by `tables.load`, of which they are parts
-    "answers.current",
     # below: they are the fast loads
     "fast_loads.load",
     "entries.find_table",

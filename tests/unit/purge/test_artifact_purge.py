@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from floecat.delta.artifact_purge import ArtifactPurge, owned_folders
+from floecat.delta.artifact_purge import ArtifactPurge
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.deletions import PurgeCounts
-from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
+from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError, all_folders
 from floecat.purge.purger import Purger
 from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
 from floecat.store.documents import compress
@@ -83,7 +83,7 @@ def files() -> FaultyFileIO:
 @pytest.fixture
 def purger(files: FaultyFileIO, live: FakeLiveTables) -> Purger:
     live.files = files
-    shared = SharedFiles(live, {"delta": owned_folders})
+    shared = SharedFiles(live, {"delta": all_folders})
     artifacts = ArtifactPurge(shared, batch_size=2)
     metadata_files = MetadataFiles(max_bytes=1 << 20)
     return Purger(metadata_files, shared, batch_size=2, others={"delta": artifacts})

@@ -11,25 +11,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
 
 from floecat.delta import delta_rows as delta_tables
+from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
+from floecat.delta.log.delta_log import DeltaLog
+from floecat.delta.refresh.delta_table import CompatTable, DeltaState
+from floecat.delta.refresh.verification import TableNumbers, count_table
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import catalogs, connectors, snapshots, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Store
-from floecat.struct_types import prepare_struct_types
-
-if TYPE_CHECKING:
-    from floecat.delta.artifacts.chunks import ChunkRunner
-    from floecat.delta.refresh.delta_table import CompatTable
-    from floecat.delta.refresh.verification import TableNumbers
 
 __all__ = [
     "BrokenTable",
@@ -196,9 +194,6 @@ class DeltaPipeline:
         Raises:
             StoreUnavailableError: the store does not answer.
         """
-        import floecat.delta.log.delta_log  # noqa: F401 - before threads need it
-
-        prepare_struct_types()
         page = self._page(after, limit)
         found = self._look_at(page)
         at_end = len(found) == len(page) < limit
@@ -272,8 +267,6 @@ class DeltaPipeline:
             NoSuchTableError: there is no such Delta table, or it was never read.
             FloecatError: a file is gone or broken, or storage is away.
         """
-        from floecat.delta.refresh.verification import count_table
-
         table, _ = self._table(entry_id)
         return count_table(self._store, table.files, table)
 
@@ -312,9 +305,6 @@ class DeltaPipeline:
             return BrokenTable(table.entry_id, name, f"Cannot read the Delta log in {table.location}")
 
     def _pending(self, catalog: CatalogRow, table: NamedDeltaTable) -> PendingTable | None:
-        from floecat.delta.log.delta_log import DeltaLog
-        from floecat.delta.refresh.delta_table import DeltaState
-
         with self._store.read() as conn:
             known = delta_tables.get(conn, table.entry_id)
         if known is None:
@@ -352,8 +342,6 @@ class DeltaPipeline:
         return page
 
     def _table(self, entry_id: UUID) -> tuple[CompatTable, str]:
-        from floecat.delta.refresh.delta_table import CompatTable
-
         with self._store.read() as conn:
             row = tables.get(conn, entry_id)
             delta = delta_tables.get(conn, entry_id)

@@ -10,14 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.chunks import ChunkRunner, local_chunks
 from floecat.delta.log.damage import DamagedFiles
+from floecat.delta.refresh.backfill import Backfill, Progress
+from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.publication import StaleTableError
+from floecat.delta.refresh.refresher import Refresher
+from floecat.delta.refresh.version_builder import TooLargeError
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -33,14 +39,6 @@ from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.held_leases import HeldLease
 from floecat.store.tables import EntryRow
-from floecat.struct_types import prepare_struct_types
-
-if TYPE_CHECKING:
-    from floecat.delta.artifacts.artifact_files import ArtifactFiles
-    from floecat.delta.artifacts.chunks import ChunkRunner
-    from floecat.delta.refresh.backfill import Progress
-    from floecat.delta.refresh.delta_table import CompatTable
-    from floecat.delta.refresh.refresher import Refresher
 
 __all__ = ["DeltaCompat"]
 
@@ -186,9 +184,6 @@ class DeltaCompat:
         Raises:
             FloecatError: as `refresh`.
         """
-        from floecat.delta.refresh.backfill import Backfill
-        from floecat.delta.refresh.publication import StaleTableError
-
         refresher, work, more = self._refresher(table, run_chunks), Backfill(), True
         try:
             while more:
@@ -216,8 +211,6 @@ class DeltaCompat:
 
     def local_chunks(self, table: CompatTable) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
-        from floecat.delta.artifacts.chunks import local_chunks
-
         artifacts = self._artifact_files(table.files)
         return local_chunks(table.files, artifacts.of(table.row.id), table.allowed)
 
@@ -248,9 +241,6 @@ class DeltaCompat:
             self._end(table, look, started, changed)
 
     def _refreshed(self, table: CompatTable) -> bool:
-        from floecat.delta.refresh.publication import StaleTableError
-        from floecat.delta.refresh.version_builder import TooLargeError
-
         refresher, wait_s = self._refresher(table), self._settings.wait.ms / 1000
         try:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
@@ -345,26 +335,20 @@ class DeltaCompat:
         return problem
 
     def _refresher(self, table: CompatTable, run_chunks: ChunkRunner | None = None) -> Refresher:
-        from floecat.delta.refresh.refresher import Refresher
-
-        artifacts, damaged = self._artifact_files(table.files), self._damaged[table.files]
         return Refresher(
             self._store,
             self._transactions,
             table.files,
             self._clock,
             self._settings,
-            artifacts,
+            self._artifact_files(table.files),
             lambda table: run_chunks or self.local_chunks(table),
-            damaged,
+            self._damaged[table.files],
         )
 
     def _artifact_files(self, files: FileIO) -> ArtifactFiles:
-        from floecat.delta.artifacts.artifact_files import ArtifactFiles
-
         with self._lock:
             if self._artifacts is None:
-                prepare_struct_types()
                 self._artifacts = ArtifactFiles(files, self._memory)
             return self._artifacts.at(files)
 

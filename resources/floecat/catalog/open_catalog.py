@@ -1,0 +1,82 @@
+"""The services of a catalog that write no metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from floecat.auth.authorizer import Authorizer
+from floecat.catalog.call_context import CallContext
+from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.fast_loads import FastLoads
+from floecat.catalog.listing import EntryListing
+from floecat.catalog.load_table import TableLoader
+from floecat.catalog.metrics import MetricsService
+from floecat.catalog.namespaces import NamespaceService
+from floecat.catalog.replayed_answers import TableAnswers
+from floecat.catalog.tables import TableService
+from floecat.catalog.views import ViewService
+from floecat.entries.formats import TableFormats
+from floecat.entries.open_entries import EntryParts
+from floecat.entries.paging import Paging
+from floecat.entries.path_readings import Resolver
+from floecat.entries.removals import EntryChanges
+from floecat.identifiers.separator import NamespaceSeparator
+from floecat.settings import Settings
+
+__all__ = ["CatalogServices", "open_catalog"]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogServices:
+    """The services."""
+
+    catalogs: CatalogService
+    calls: CallContext
+    resolver: Resolver
+    namespaces: NamespaceService
+    loader: TableLoader
+    fast_loads: FastLoads
+    answers: TableAnswers
+    tables: TableService
+    views: ViewService
+    metrics: MetricsService
+
+
+def open_catalog(
+    parts: EntryParts,
+    formats: TableFormats,
+    authorizer: Authorizer,
+    separator: NamespaceSeparator,
+    settings: Settings,
+) -> CatalogServices:
+    """The services over the parts of entries.
+
+    Args:
+        parts: what they share.
+        formats: bring tables up to date.
+        authorizer: decides what principals may do.
+        separator: how namespace levels are joined on the wire.
+        settings: of the process.
+    """
+    gateway, store = settings.gateway, parts.store
+    paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
+    listing = EntryListing(store, paging)
+    changes = EntryChanges(parts.transactions, parts.clock)
+    verify = gateway.verify_metadata_file
+    loader = TableLoader(parts.entries, parts.files, formats, verify_metadata_file=verify)
+    answers = TableAnswers(parts.entries, parts.files, loader)
+    catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
+    return CatalogServices(
+        catalogs=catalogs,
+        calls=CallContext(catalogs, authorizer),
+        resolver=Resolver(store, separator),
+        namespaces=NamespaceService(
+            store, parts.transactions, parts.clock, parts.keys, paging, reserved=separator.reserved
+        ),
+        loader=loader,
+        fast_loads=FastLoads(store, parts.entries, formats, loader, verify_metadata_file=verify),
+        answers=answers,
+        tables=TableService(store, listing, loader, changes, parts.keys, answers),
+        views=ViewService(store, parts.entries, listing, changes, parts.keys),
+        metrics=MetricsService(store, parts.clock),
+    )

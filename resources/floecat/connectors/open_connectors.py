@@ -1,0 +1,63 @@
+"""The services of connectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from floecat.catalog.open_catalog import CatalogServices
+from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.registrations import TableRegistrations
+from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.scans import ConnectorScans
+from floecat.entries.open_entries import EntryParts
+from floecat.identifiers.separator import NamespaceSeparator
+from floecat.settings import Settings
+
+__all__ = ["ConnectorServices", "open_connectors"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorServices:
+    """The services."""
+
+    connectors: ConnectorService
+    scans: ConnectorScans
+
+
+def open_connectors(
+    parts: EntryParts,
+    catalog: CatalogServices,
+    registrations: TableRegistrations,
+    separator: NamespaceSeparator,
+    settings: Settings,
+) -> ConnectorServices:
+    """The services over the parts of entries.
+
+    Args:
+        parts: what they share.
+        catalog: finds catalogs and makes namespaces.
+        registrations: register what a scan finds.
+        separator: how namespace levels are joined on the wire.
+        settings: of the process.
+
+    Raises:
+        SettingsError: a kind of connector that is set is malformed.
+    """
+    connectors = ConnectorService(
+        parts.store,
+        parts.transactions,
+        parts.clock,
+        parts.keys,
+        ConnectorRegistry(settings.connectors.kinds),
+        reserved=separator.reserved,
+    )
+    scans = ConnectorScans(
+        parts.store,
+        parts.clock,
+        catalog.catalogs,
+        connectors,
+        catalog.namespaces,
+        registrations,
+        reading_s=settings.gateway.delta_compat.wait.seconds,
+    )
+    return ConnectorServices(connectors, scans)

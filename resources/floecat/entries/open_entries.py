@@ -1,0 +1,85 @@
+"""What every service that reads or writes entries is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from floecat.clock import Clock
+from floecat.compression.gzip_members import gzip_blocks
+from floecat.entries.idempotency_keys import IdempotencyKeys
+from floecat.entries.lookup import Entries
+from floecat.entries.metadata_files import MetadataFiles
+from floecat.fileio.base import FileIO
+from floecat.memory_budget import MemoryBudget
+from floecat.settings import Settings
+from floecat.storage.catalog_storages import CatalogStorages, open_storages
+from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
+from floecat.store.database.engine import Store
+from floecat.store.documents import stored_frames
+
+__all__ = ["EntryParts", "open_entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryParts:
+    """Parts that the services of all packages share.
+
+    Attributes:
+        store: the SQL store.
+        transactions: runs what changes a catalog.
+        clock: the time.
+        storages: of all catalogs.
+        memory: bounds the caches.
+        entries: look-ups by name.
+        files: metadata files in storage.
+        keys: runs changes once per idempotency key.
+    """
+
+    store: Store
+    transactions: ConfirmedTransactions
+    clock: Clock
+    storages: CatalogStorages
+    memory: MemoryBudget
+    entries: Entries
+    files: MetadataFiles
+    keys: IdempotencyKeys
+
+
+def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) -> EntryParts:
+    """The parts over a store and a storage. Sizes the caches that the process shares.
+
+    Args:
+        settings: of the process.
+        store: the SQL store.
+        files: storage of catalogs that have none of their own in the settings.
+        clock: the time.
+
+    Raises:
+        SettingsError: the access of a catalog to its storage lacks a part of its key.
+    """
+    gateway = settings.gateway
+    memory = MemoryBudget(settings.cache.memory)
+    gzip_blocks.resize(memory.share("gzip-blocks"))
+    stored_frames.resize(memory.share("stored-frames"))
+    confirm = gateway.commit.confirm
+    return EntryParts(
+        store=store,
+        transactions=ConfirmedTransactions(
+            store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
+        ),
+        clock=clock,
+        storages=open_storages(settings, files),
+        memory=memory,
+        entries=Entries(store, memory),
+        files=MetadataFiles(
+            max_bytes=gateway.max_metadata_file_bytes,
+            gzip_above_bytes=gateway.gzip_metadata_above_bytes,
+        ),
+        keys=IdempotencyKeys(
+            store,
+            clock,
+            lifetime_ms=gateway.idempotency_key_lifetime.ms,
+            grace_ms=gateway.idempotency_grace.ms,
+            stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
+        ),
+    )

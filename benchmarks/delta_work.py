@@ -118,7 +118,7 @@ def _pipelined(
     wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
     entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
     result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))
-    numbers = pipeline.numbers(entry_id)
+    numbers = pipeline.counts(entry_id)
     if numbers.missing or numbers.unexpected or numbers.delta.deleted_rows != numbers.iceberg.deleted_rows:
         raise SystemExit(f"The manifests of {wanted} are wrong: {numbers.delta} {numbers.iceberg}")
     return result | {"files": numbers.iceberg.files, "deleted_rows": numbers.iceberg.deleted_rows}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
 from floecat.delta.artifacts.manifest_chunks import ChunkManifests
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.refresh.version_builder import opened_files
 
 __all__ = ["ChosenChunks"]
@@ -41,9 +41,9 @@ class ChosenChunks:
         self.in_process = 0
         self.on_spark = 0
 
-    def __call__(self, context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+    def __call__(self, context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         """Builds chunks; see `ChunkRunner`."""
-        all_files = bool(context.translated.unnumbered)
+        all_files = bool(context.translated.without_field_ids)
         opened = opened_files(chunks.files, read_footers=context.read_footers, all_files=all_files)
         if opened <= self._most_opened_files:
             self.in_process += len(chunks)

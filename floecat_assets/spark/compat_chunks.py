@@ -18,7 +18,7 @@ import pyarrow as pa
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
 from floecat.delta.artifacts.manifest_chunks import ChunkManifests, build_chunk
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -44,7 +44,7 @@ _Answer = ChunkManifests | Exception
 class _Shared:
     """What every executor gets."""
 
-    context: ChunkContext
+    context: VersionContext
     open_files: Callable[[], FileIO]
     allowed: AllowedLocations
 
@@ -61,7 +61,7 @@ def spark_chunks(
         allowed: the allowed locations of the catalog.
     """
 
-    def run(context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+    def run(context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         shared = _Shared(context, open_files, allowed)
         made: dict[int, ChunkManifests] = {}
         for job in _jobs(chunks):

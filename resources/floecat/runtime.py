@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from floecat.delta.delta_table_service import DeltaTableService
     from floecat.delta.open_delta import DeltaServices
     from floecat.delta.refresh.pipeline import DeltaPipeline
-    from floecat.delta.refresh.refresh_service import DeltaCompat
+    from floecat.delta.refresh.refresh_service import DeltaRefreshService
     from floecat.delta.registration import RegisterDeltaService
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
@@ -134,7 +134,7 @@ class Kernel:
         self.jobs = JobOperations(store, clock, [self.purge_queue.kind, self.connector_scans.kind])
 
     @property
-    def compat(self) -> DeltaCompat | None:
+    def compat(self) -> DeltaRefreshService | None:
         """Makes Delta tables readable; `None` where that is turned off."""
         return None if self._delta is None else self._delta.engine.open()
 

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from floecat.delta.refresh.pipeline import DeltaPipeline
-from floecat.delta.refresh.verification import FileNumbers, TableNumbers
+from floecat.delta.refresh.verification import FileCounts, TableCounts
 from floecat.errors import InvalidDeltaTableError, StorageUnavailableError
 from floecat_assets.defs.compat import assets
 from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts
@@ -18,7 +18,7 @@ from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.spark.sessions import SparkPlace
 from tests.orchestration.conftest import Follower, Lakehouse, delta_rows
 
-PLAIN = FileNumbers(files=2, rows=20, files_without_rows=0, deleted_rows=0, files_with_deletes=0)
+PLAIN = FileCounts(files=2, rows=20, files_without_rows=0, deleted_rows=0, files_with_deletes=0)
 
 
 def materialise(follower: Follower, key: str, *, raises: bool = True) -> dg.ExecuteInProcessResult:
@@ -197,12 +197,12 @@ def test_many_vectors_go_to_spark(
 def results_of(**changed: Any) -> dict[str, bool]:
     numbers: dict[str, Any] = {"version": 1, "delta": PLAIN, "iceberg": PLAIN}
     numbers |= {"missing": (), "unexpected": (), "stray_deletes": ()}
-    return {each.check_name: each.passed for each in check_results(TableNumbers(**(numbers | changed)))}
+    return {each.check_name: each.passed for each in check_results(TableCounts(**(numbers | changed)))}
 
 
-def replaced(**changed: int) -> FileNumbers:
+def replaced(**changed: int) -> FileCounts:
     fields = {name: getattr(PLAIN, name) for name in PLAIN.__struct_fields__}
-    return FileNumbers(**(fields | changed))
+    return FileCounts(**(fields | changed))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def artifacts(
     try:
         made = pipeline.materialise(entry_id, _told(context), runners.runner)
         seconds = time.monotonic() - started
-        numbers = pipeline.numbers(entry_id)
+        numbers = pipeline.counts(entry_id)
     except NoSuchTableError as error:
         # a table of another format, or one that was dropped while the run waited
         context.log.info("nothing to make: %s", error.message)

@@ -11,7 +11,7 @@ import dagster as dg
 from floecat_assets.defs.partitions import TABLES
 
 if TYPE_CHECKING:
-    from floecat.delta.refresh.verification import FileNumbers, TableNumbers
+    from floecat.delta.refresh.verification import FileCounts, TableCounts
 
 __all__ = ["ARTIFACTS", "check_results", "check_specs", "nothing_to_check"]
 
@@ -44,7 +44,7 @@ def nothing_to_check() -> Iterator[dg.AssetCheckResult]:
         yield dg.AssetCheckResult(check_name=name, passed=True, description="There is no Delta table")
 
 
-def check_results(numbers: TableNumbers) -> Sequence[dg.AssetCheckResult]:
+def check_results(numbers: TableCounts) -> Sequence[dg.AssetCheckResult]:
     """A result for each of `check_specs`."""
     delta, iceberg = numbers.delta, numbers.iceberg
     return [
@@ -74,7 +74,7 @@ def check_results(numbers: TableNumbers) -> Sequence[dg.AssetCheckResult]:
     ]
 
 
-def _rows(delta: FileNumbers, iceberg: FileNumbers) -> dg.AssetCheckResult:
+def _rows(delta: FileCounts, iceberg: FileCounts) -> dg.AssetCheckResult:
     description = f"{delta.rows} rows by the log, {iceberg.rows} by the manifests"
     if delta.files_without_rows:
         # then the manifests may know more, by the footers of the files, and never less

@@ -8,7 +8,7 @@ from floecat_assets.defs.resources import KernelResource, SparkResource
 
 if TYPE_CHECKING:
     from floecat.delta.artifacts.chunks import ChunkRunner
-    from floecat.delta.refresh.delta_table import CompatTable
+    from floecat.delta.refresh.delta_table import DeltaTableEntry
     from floecat_assets.spark.chosen_chunks import ChosenChunks
 
 __all__ = ["ChunkRunners"]
@@ -37,7 +37,7 @@ class ChunkRunners:
         """How many chunks Spark built."""
         return sum(runner.on_spark for runner in self._made)
 
-    def runner(self, table: CompatTable) -> ChunkRunner:
+    def runner(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table."""
         from floecat_assets.spark.chosen_chunks import ChosenChunks
         from floecat_assets.spark.compat_chunks import spark_chunks

@@ -9,14 +9,14 @@ import dagster as dg
 from floecat.delta.refresh.pipeline import Materialised
 
 if TYPE_CHECKING:
-    from floecat.delta.refresh.verification import TableNumbers
+    from floecat.delta.refresh.verification import TableCounts
     from floecat_assets.defs.compat.runners import ChunkRunners
 
 __all__ = ["table_metadata"]
 
 
 def table_metadata(
-    made: Materialised, numbers: TableNumbers, *, seconds: float, runners: ChunkRunners
+    made: Materialised, numbers: TableCounts, *, seconds: float, runners: ChunkRunners
 ) -> dict[str, dg.MetadataValue]:
     """Metadata of a materialisation.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from floecat.delta.artifacts.artifact_paths import COMPAT_FILE
+from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.deletions import PurgeCounts
@@ -68,7 +68,7 @@ class ArtifactPurge:
         for folder in folders:
             for entry in storage.files(folder).list(folder):
                 parent, _, name = entry.location.rpartition("/")
-                if parent != folder or COMPAT_FILE.fullmatch(name) is None:
+                if parent != folder or ARTIFACT_FILE.fullmatch(name) is None:
                     continue
                 if entry.location in kept:
                     counts.shared += 1
@@ -107,7 +107,7 @@ def _folders(target: PurgeTarget) -> list[str]:
         with suppress(InvalidMetadataError):  # the table was never read
             for snapshot in TableMetadata.parse(decompress(target.document)).snapshots:
                 folder, _, name = (snapshot.manifest_list or "").rpartition("/")
-                if COMPAT_FILE.fullmatch(name) is not None:
+                if ARTIFACT_FILE.fullmatch(name) is not None:
                     folders.add(folder)
     return sorted(folders)
 

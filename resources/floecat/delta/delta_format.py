@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from floecat.auth.authorizer import Privilege
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.lookup import Entries, Entry
 from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedOperationError
@@ -18,21 +18,21 @@ __all__ = ["DeltaEngine", "DeltaLoads"]
 
 
 class DeltaEngine(Protocol):
-    """Brings tables up to date; see `floecat.delta.refresh.refresh_service.DeltaCompat`."""
+    """Brings tables up to date; see `floecat.delta.refresh.refresh_service.DeltaRefreshService`."""
 
     def due(self, row: EntryRow, /) -> bool:
         """Whether a load has to call `refresh` before it answers an entry."""
         ...
 
-    def refresh(self, table: CompatTable, /) -> bool:
+    def refresh(self, table: DeltaTableEntry, /) -> bool:
         """Looks for newer versions; returns whether the entry may be another one."""
         ...
 
-    def await_pipeline(self, table: CompatTable, /) -> bool:
+    def await_pipeline(self, table: DeltaTableEntry, /) -> bool:
         """Waits until the pipeline has changed the entry."""
         ...
 
-    def materialise(self, table: CompatTable, progress: Callable[[int, int], None], /) -> bool:
+    def materialise(self, table: DeltaTableEntry, progress: Callable[[int, int], None], /) -> bool:
         """Brings in every version that the log has; returns whether the entry changed."""
         ...
 
@@ -75,8 +75,8 @@ class DeltaLoads:
         """The entry with its newest Delta version; `None` if it was dropped or renamed meanwhile.
 
         Raises:
-            FloecatError: whatever `DeltaCompat.refresh` raises. What could not be brought up to date is not
-                answered.
+            FloecatError: whatever `DeltaRefreshService.refresh` raises. What could not be brought up to date
+                is not answered.
         """
         if self.is_current(entry.row):
             return entry
@@ -92,12 +92,12 @@ class DeltaLoads:
         return found
 
     def refresh(self, call: Call, identifier: TableIdentifier, row: EntryRow) -> bool:
-        """Has the engine look at a table now; see `DeltaCompat.refresh`."""
-        table = self.compat_table(call.catalog, identifier, row, call.principal.name)
+        """Has the engine look at a table now; see `DeltaRefreshService.refresh`."""
+        table = self.delta_entry(call.catalog, identifier, row, call.principal.name)
         return self._opened().refresh(table)
 
     def _await_pipeline(self, call: Call, entry: Entry[TableMetadata]) -> bool:
-        table = self.compat_table(call.catalog, entry.identifier, entry.row, call.principal.name)
+        table = self.delta_entry(call.catalog, entry.identifier, entry.row, call.principal.name)
         return self._opened().await_pipeline(table)
 
     def materialise(
@@ -107,15 +107,15 @@ class DeltaLoads:
         row: EntryRow,
         progress: Callable[[int, int], None],
     ) -> bool:
-        """Has the engine bring in all versions of a table; see `DeltaCompat.materialise`."""
-        table = self.compat_table(call.catalog, identifier, row, call.principal.name)
+        """Has the engine bring in all versions of a table; see `DeltaRefreshService.materialise`."""
+        table = self.delta_entry(call.catalog, identifier, row, call.principal.name)
         return self._opened().materialise(table, progress)
 
-    def compat_table(
+    def delta_entry(
         self, catalog: Catalog, identifier: TableIdentifier, row: EntryRow, principal: str
-    ) -> CompatTable:
+    ) -> DeltaTableEntry:
         """The table as the engine wants it: it alone may write where artifacts go."""
-        return CompatTable(row, identifier, catalog.storage.with_artifacts, principal)
+        return DeltaTableEntry(row, identifier, catalog.storage.with_artifacts, principal)
 
     def _opened(self) -> DeltaEngine:
         if self._engine is None:

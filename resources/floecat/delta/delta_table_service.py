@@ -65,7 +65,7 @@ class DeltaTableService:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
             IllegalArgumentError: it is no Delta table.
-            FloecatError: the log cannot be read; see `DeltaCompat`.
+            FloecatError: the log cannot be read; see `DeltaRefreshService`.
         """
         row = self._row(call, identifier)
         self._loads.materialise(call, identifier, row, progress)

@@ -16,7 +16,7 @@ from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
     from floecat.delta.refresh.pipeline import DeltaPipeline
-    from floecat.delta.refresh.refresh_service import DeltaCompat
+    from floecat.delta.refresh.refresh_service import DeltaRefreshService
 
 __all__ = ["DeferredEngine", "DeltaServices", "open_delta"]
 
@@ -28,19 +28,19 @@ class DeferredEngine:
         self._parts = parts
         self._settings = settings.gateway.delta_compat
         self._lock = Lock()
-        self._opened: DeltaCompat | None = None
+        self._opened: DeltaRefreshService | None = None
 
-    def open(self) -> DeltaCompat:
+    def open(self) -> DeltaRefreshService:
         """The engine."""
         with self._lock:
             if self._opened is None:
                 # with pyarrow, numpy and fastavro: 0.3 s of processor time beside the 0.85 s of all other
                 # imports of `floecat serve`, and never needed where no Delta table is loaded
-                from floecat.delta.refresh.refresh_service import DeltaCompat
+                from floecat.delta.refresh.refresh_service import DeltaRefreshService
 
                 prepare_struct_types()
                 parts = self._parts
-                self._opened = DeltaCompat(
+                self._opened = DeltaRefreshService(
                     parts.store, parts.transactions, parts.clock, self._settings, parts.memory
                 )
             return self._opened

@@ -9,7 +9,7 @@ from typing import Any
 
 from floecat.connectors.registrations import TableRegistration
 from floecat.delta import delta_rows as delta_tables
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import Call
 from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
@@ -28,13 +28,13 @@ class SetEngine:
         self.version = 0
         self.problem: Exception | None = None
         self.is_due = True
-        self.asked: list[CompatTable] = []
+        self.asked: list[DeltaTableEntry] = []
         self._store = kernel.store
 
     def due(self, row: EntryRow) -> bool:
         return self.is_due
 
-    def refresh(self, table: CompatTable) -> bool:
+    def refresh(self, table: DeltaTableEntry) -> bool:
         self.asked.append(table)
         if self.problem is not None:
             raise self.problem
@@ -43,23 +43,23 @@ class SetEngine:
         self._store.run(lambda conn: self._publish(conn, table))
         return True
 
-    def await_pipeline(self, table: CompatTable) -> bool:
+    def await_pipeline(self, table: DeltaTableEntry) -> bool:
         assert isinstance(self.problem, LeftToPipelineError)
         self.problem = None
         return self.refresh(table)
 
-    def materialise(self, table: CompatTable, progress: Callable[[int, int], None]) -> bool:
+    def materialise(self, table: DeltaTableEntry, progress: Callable[[int, int], None]) -> bool:
         progress(1, 1)
         return self.refresh(table)
 
     def close(self) -> None:
         pass
 
-    def _location(self, table: CompatTable) -> str:
+    def _location(self, table: DeltaTableEntry) -> str:
         folder = table.row.metadata_location.rpartition("/")[0]
         return f"{folder}/{self.version}-compat-{self.version:016x}.metadata.json"
 
-    def _publish(self, conn: Connection, table: CompatTable) -> None:
+    def _publish(self, conn: Connection, table: DeltaTableEntry) -> None:
         row = tables.get(conn, table.row.id)
         assert row is not None
         document = json.dumps(self._document(table)).encode()
@@ -86,7 +86,7 @@ class SetEngine:
             now_ms=1,
         )
 
-    def _document(self, table: CompatTable) -> dict[str, Any]:
+    def _document(self, table: DeltaTableEntry) -> dict[str, Any]:
         snapshot = {
             "snapshot-id": self.version,
             "sequence-number": self.version + 1,

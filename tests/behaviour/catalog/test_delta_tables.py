@@ -256,8 +256,8 @@ class TestLoads:
         register(kernel, call, "d", read=False)
         refresh = engine.refresh
 
-        def drop_then_refresh(compat_table: Any) -> bool:
-            refresh(compat_table)
+        def drop_then_refresh(delta_entry: Any) -> bool:
+            refresh(delta_entry)
             kernel.drops.drop(call, table("d"), purge=False)
             return True
 

@@ -16,7 +16,7 @@ import pytest
 from floecat.auth.principals import Principal
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import LoadedTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
@@ -75,17 +75,17 @@ class Lake:
         assert found is not None
         return found
 
-    def compat_table(self, identifier: TableIdentifier) -> CompatTable:
+    def delta_entry(self, identifier: TableIdentifier) -> DeltaTableEntry:
         """The table as the engine wants it."""
         with self.kernel.store.read() as conn:
             entry = tables.find(conn, self.call.catalog.id, identifier)
         assert entry is not None
-        return CompatTable(entry, identifier, self.call.catalog.storage, "tester")
+        return DeltaTableEntry(entry, identifier, self.call.catalog.storage, "tester")
 
     def materialise(self, identifier: TableIdentifier) -> bool:
         """What the pipeline does."""
         assert self.kernel.compat is not None
-        return self.kernel.compat.materialise(self.compat_table(identifier), lambda *_: None)
+        return self.kernel.compat.materialise(self.delta_entry(identifier), lambda *_: None)
 
 
 class Engines:

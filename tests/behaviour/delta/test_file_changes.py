@@ -162,7 +162,7 @@ def test_entries_stay_while_vectors_change(lake, tmp_path, format_version):
     }
     if format_version == 3:
         assert [snapshot_of(lake, table, version)["added-rows"] for version in (3, 4)] == [0, 0]
-    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
     assert (numbers.delta, numbers.missing, numbers.unexpected) == (numbers.iceberg, (), ())
 
 
@@ -258,7 +258,7 @@ def test_vectors_that_delete_nothing(lake, open_lake, tmp_path, format_version):
     assert lake.rows(table) == as_rows(writer.rows[6])
     writer.remove([1])
     assert lake.rows(table) == as_rows(writer.rows[7])
-    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
     assert (numbers.missing, numbers.unexpected, numbers.stray_deletes) == ((), (), ())
 
 
@@ -512,7 +512,7 @@ def test_random_histories(lake, open_lake, tmp_path, format_version, seed):
                 ):
                     assert now[location] == ids[location]
         ids = now
-    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
     assert (numbers.missing, numbers.unexpected, numbers.stray_deletes) == ((), (), ())
     assert numbers.iceberg.rows == 6 * len(history.live)
     assert numbers.delta.deleted_rows == numbers.iceberg.deleted_rows

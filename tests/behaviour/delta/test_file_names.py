@@ -91,7 +91,7 @@ def test_entries_that_earlier_releases_made(lake, tmp_path, monkeypatch):
     writer.remove([0])
     writer.delete({0: [0], 1: [0]})
     lake.load(table)
-    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
     assert (numbers.missing, numbers.unexpected, numbers.stray_deletes) == ((), (), ())
     assert numbers.delta == numbers.iceberg
 

@@ -183,7 +183,7 @@ def test_a_load_that_read_the_entry_before_it_was_replaced_looks_again(open_lake
     wait_for_the_next_look(lake)
     new = lake.load(table)
     assert lake.kernel.compat.due(old.row)
-    assert not lake.kernel.compat.due(lake.compat_table(table).row)
+    assert not lake.kernel.compat.due(lake.delta_entry(table).row)
     answered = lake.kernel.delta_loads.current(lake.call, old)
     assert answered.row.metadata_location == new.metadata_location
 
@@ -359,10 +359,10 @@ def test_older_snapshots_of_a_long_history(open_lake, tmp_path):
 @pytest.mark.parametrize("pattern", ["snap-2-compat.avro", "5-*-pd-*", "*-d0.avro", "1-compat-m0.avro"])
 def test_the_pipeline_rebuilds_too(lake, writer, pattern):
     table = lake.register(writer.folder)
-    assert not lake.kernel.compat.repair(lake.compat_table(table))
+    assert not lake.kernel.compat.repair(lake.delta_entry(table))
     lose(writer, pattern)
-    assert lake.kernel.compat.repair(lake.compat_table(table))
-    assert not lake.kernel.compat.repair(lake.compat_table(table))
+    assert lake.kernel.compat.repair(lake.delta_entry(table))
+    assert not lake.kernel.compat.repair(lake.delta_entry(table))
     document = msgspec.json.decode(lake.load(table).metadata)
     assert [each["snapshot-id"] for each in document["snapshots"]] == list(range(8))
     for version in range(1, 8):

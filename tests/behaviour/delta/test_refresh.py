@@ -161,8 +161,8 @@ def test_artifacts_that_were_lost_are_made_anew(lake, tmp_path, lost):
     table = lake.register(writer.folder)
     for path in writer.folder.glob(f"metadata/{lost}"):
         path.unlink()
-    assert lake.kernel.compat.repair(lake.compat_table(table))
-    assert not lake.kernel.compat.repair(lake.compat_table(table))
+    assert lake.kernel.compat.repair(lake.delta_entry(table))
+    assert not lake.kernel.compat.repair(lake.delta_entry(table))
     assert_history(lake, table, writer)
 
 
@@ -281,7 +281,7 @@ def test_a_load_waits_for_another_process_for_a_bounded_time(open_lake, tmp_path
     writer = delta_table(tmp_path / "t")
     table = lake.register(writer.folder)
     writer.append(rows_of(99))
-    entry_id = lake.compat_table(table).row.id
+    entry_id = lake.delta_entry(table).row.id
     other = lake.call.catalog.id
     with lake.kernel.store.write() as conn:
         assert leases.acquire(conn, f"delta:{entry_id}", other, lake.kernel.clock.now_ms(), 60_000)

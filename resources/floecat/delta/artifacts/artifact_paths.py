@@ -17,24 +17,24 @@ from hashlib import blake2b
 import msgspec
 
 __all__ = [
-    "COMPAT_FILE",
-    "NUMBERED_FILE",
+    "ARTIFACT_FILE",
+    "FIELD_ID_COPY",
     "ArtifactPaths",
     "as_uri",
     "generation_of",
-    "is_numbered_file",
+    "is_field_id_copy",
     "vector_digest",
     "vector_digest_of",
 ]
 
-NUMBERED_FILE = r"compat-df-[0-9a-f]{32}\.parquet"
+FIELD_ID_COPY = r"compat-df-[0-9a-f]{32}\.parquet"
 """A regular expression for names of copies of data files."""
 
-COMPAT_FILE = re.compile(
+ARTIFACT_FILE = re.compile(
     r"(?:snap-\d+-compat(?:-g(?P<list>\d+))?\.avro"
     r"|\d+-compat(?:-g(?P<file>\d+))?-(?:m\d+\.avro|d\d+\.avro|pd-[0-9a-f]+\.(?:avro|parquet)|dv-[0-9a-f]+\.puffin)"
     r"|\d+-compat-[0-9a-f]+\.metadata\.json"
-    rf"|{NUMBERED_FILE})"
+    rf"|{FIELD_ID_COPY})"
 )
 """Names of the files that are made here, and of no others."""
 
@@ -79,7 +79,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         """The file with the deletion vector of a data file; arguments as of `position_deletes`."""
         return f"{self._of(snapshot_id)}-dv-{vector_digest(data_file, vector_id)}.puffin"
 
-    def numbered_file(self, data_file: str) -> str:
+    def field_id_copy(self, data_file: str) -> str:
         """The copy of a data file that has all field ids, of all snapshots that hold the file.
 
         Args:
@@ -102,13 +102,13 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
 
 def generation_of(location: str) -> int:
     """The generation that the name of an artifact tells; 0 if it tells none."""
-    name = COMPAT_FILE.fullmatch(location.rpartition("/")[2])
+    name = ARTIFACT_FILE.fullmatch(location.rpartition("/")[2])
     return int((name["list"] or name["file"] or 0) if name else 0)
 
 
-def is_numbered_file(location: str) -> bool:
+def is_field_id_copy(location: str) -> bool:
     """Whether a file is a copy of a data file."""
-    return re.fullmatch(NUMBERED_FILE, location.rpartition("/")[2]) is not None
+    return re.fullmatch(FIELD_ID_COPY, location.rpartition("/")[2]) is not None
 
 
 def vector_digest(data_file: str, vector_id: str) -> str:

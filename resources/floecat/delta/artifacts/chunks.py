@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.manifest_chunks import ChunkManifests, build_chunk
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -59,7 +59,7 @@ class FileChunks:
         return (self[number] for number in range(len(self)))
 
 
-ChunkRunner = Callable[[ChunkContext, FileChunks], Sequence[ChunkManifests]]
+ChunkRunner = Callable[[VersionContext, FileChunks], Sequence[ChunkManifests]]
 """Builds all chunks; a chunk's number is part of the names of its artifacts."""
 
 
@@ -86,7 +86,7 @@ def local_chunks(files: FileIO, artifacts: ArtifactFiles, allowed: AllowedLocati
         allowed: the allowed locations of the catalog.
     """
 
-    def run(context: ChunkContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+    def run(context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         def build(number: int) -> ChunkManifests:
             rows, is_added = chunks[number]
             return build_chunk(context, number, rows, is_added, files, artifacts, allowed)

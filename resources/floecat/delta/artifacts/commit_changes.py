@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import as_uri, vector_digest, vector_digest_of
 from floecat.delta.artifacts.data_file_locations import data_file_locations
-from floecat.delta.artifacts.readded_files import CarriedFile, with_carried
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.readded_files import ReaddedFile, with_readded
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.delta.protocol.actions import Commit
 from floecat.errors import InvalidMetadataError
@@ -76,7 +76,7 @@ class EntryChanges:
 
 
 def entry_changes(
-    context: ChunkContext,
+    context: VersionContext,
     commit: Commit,
     data: Sequence[LiveManifest],
     deletes: Sequence[LiveManifest],
@@ -153,9 +153,9 @@ class _Keys:
     a column whose parts lacked ids may have been dropped.
     """
 
-    def __init__(self, context: ChunkContext, paths: Iterable[str]) -> None:
+    def __init__(self, context: VersionContext, paths: Iterable[str]) -> None:
         self._places = {path: place for place, path in enumerate(paths)}
-        spellings = [list(self._places), [context.paths.numbered_file(path) for path in self._places]]
+        spellings = [list(self._places), [context.paths.field_id_copy(path) for path in self._places]]
         if any(path.startswith("/") for path in self._places):
             # earlier releases spelled every file as a URI
             spellings.append([as_uri(path) for path in self._places])
@@ -202,13 +202,13 @@ def _is_live(live: dict[str, _LiveVector], path: str, vector: str | None) -> boo
 
 
 def _kept_entries(
-    context: ChunkContext,
+    context: VersionContext,
     adds: pa.Table,
     readded: dict[str, int],
     keys: _Keys,
     live: dict[str, _LiveVector],
     data: Sequence[LiveManifest],
-) -> dict[int, CarriedFile]:
+) -> dict[int, ReaddedFile]:
     """Entries of data files that stay while the vectors change, by the row of the file in the adds.
 
     Args:
@@ -219,7 +219,7 @@ def _kept_entries(
         live: vectors of the version before.
         data: manifests of data files.
     """
-    kept: dict[int, CarriedFile] = {}
+    kept: dict[int, ReaddedFile] = {}
     if not readded:
         return kept
     # delete files have the partition spec of their data files
@@ -239,17 +239,17 @@ def _kept_entries(
             # an unknown count may be known by now
             and record_count >= 0
         ):
-            kept[row] = CarriedFile(found.key, record_count)
+            kept[row] = ReaddedFile(found.key, record_count)
     return kept
 
 
-def _adds_with_kept(adds: pa.Table, kept: dict[int, CarriedFile]) -> pa.Table:
+def _adds_with_kept(adds: pa.Table, kept: dict[int, ReaddedFile]) -> pa.Table:
     """The adds with the kept entries, less those of them that have no vector any more."""
     if not kept:
         return adds
     has_vector = adds["deletion_vector"].is_valid().to_pylist()
     rows = [row for row in range(len(adds)) if row not in kept or has_vector[row]]
-    marked = with_carried(adds, kept)
+    marked = with_readded(adds, kept)
     return marked if len(rows) == len(adds) else take_rows(marked, np.array(rows, np.int64))
 
 
@@ -268,7 +268,7 @@ def _has_empty_vectors(index: ManifestIndex) -> bool:
     return bool(index.entries["empty_vector"].null_count < len(index))
 
 
-def _files(files: pa.Table, context: ChunkContext) -> list[tuple[str, str | None]]:
+def _files(files: pa.Table, context: VersionContext) -> list[tuple[str, str | None]]:
     """Files as data file and vector."""
     locations: Any = data_file_locations(files["path"], context.location, None)
     return list(zip(locations.to_pylist(), files["dv_id"].to_pylist(), strict=True))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.data_file_locations import checked_location
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.vectors.deletion_vectors import (
     VERSION_RANGE,
     DeletionVector,
@@ -79,7 +79,7 @@ class DeleteFiles:
 
     def __init__(
         self,
-        context: ChunkContext,
+        context: VersionContext,
         storage: FileIO,
         artifacts: ArtifactFiles,
         allowed: AllowedLocations,

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.data_file_footers import SeenFile, read_data_file, read_footer
 from floecat.delta.artifacts.file_columns import FileColumns, KnownColumns
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.errors import (
@@ -38,10 +38,10 @@ from floecat.errors import (
 )
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet.field_ids import FieldNumbers, NumberedFooter, footer_schema, number_fields
+from floecat.iceberg.parquet.field_ids import NumberedFooter, RequiredFieldIds, footer_schema, number_fields
 from floecat.iceberg.parquet.footers import footer_metrics
 
-__all__ = ["MAX_COPIED_BYTES", "NumberedFiles", "field_numbers"]
+__all__ = ["MAX_COPIED_BYTES", "FieldIdCopies", "required_field_ids"]
 
 MAX_COPIED_BYTES = 4 << 30
 """Larger files are not copied: they would have to be in memory, and in one request to an object store."""
@@ -52,7 +52,7 @@ _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
 _MOST_KINDS = 4
 
 
-def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers | None:
+def required_field_ids(translated: TranslatedSchema, ids: FieldIds) -> RequiredFieldIds | None:
     """The ids that the fields of data files must have, if their writers may have left some out.
 
     A copy is of all snapshots that hold its file, and files have columns that some of these have no more: all
@@ -63,7 +63,7 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
         ids: the ids of the table.
     """
     by_id = translated.mapping_mode == "id"
-    if by_id and not translated.unnumbered:
+    if by_id and not translated.without_field_ids:
         return None
     known = ids.paths
     in_the_log = {column.source_id for column in translated.partition_fields}
@@ -74,16 +74,16 @@ def field_numbers(translated: TranslatedSchema, ids: FieldIds) -> FieldNumbers |
         # what a file holds there is another column, that of other versions if there are some
         if known.get(path := translated.physical_paths[id]) == id:
             del known[path]
-    return FieldNumbers(
+    return RequiredFieldIds(
         known | current,
         translated.schema,
         by_id,
         is_own=translated.mapping_mode == "none",
-        sampled=not translated.unnumbered,
+        sampled=not translated.without_field_ids,
     )
 
 
-class NumberedFiles:
+class FieldIdCopies:
     """Looks for missing and foreign ids in the data files of a version, and makes copies.
 
     Attributes:
@@ -92,7 +92,7 @@ class NumberedFiles:
 
     def __init__(
         self,
-        context: ChunkContext,
+        context: VersionContext,
         storage: FileIO,
         artifacts: ArtifactFiles,
         allowed: AllowedLocations,
@@ -116,8 +116,8 @@ class NumberedFiles:
         tail = read_footer(self._storage, self._allowed, location, size)
         schema = footer_schema(tail, location)
         self._columns.look(schema.root)
-        numbers = self._context.numbers
-        footer = None if numbers is None else number_fields(schema, numbers, location)
+        required = self._context.required_ids
+        footer = None if required is None else number_fields(schema, required, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
 
     def replace(
@@ -145,13 +145,13 @@ class NumberedFiles:
             LocationNotAllowedError: a file lies outside the allowed locations.
             NameTakenError: another file has the name of a copy.
         """
-        numbers = self._context.numbers
+        required = self._context.required_ids
         paths = locations.to_pylist()
         unseen = np.setdiff1d(np.arange(len(paths)), [row for row, _ in seen])
         is_found = any(file.location != paths[row] for row, file in seen)
         self.vectorized = self.vectorized and all(file.vectorized for _, file in seen)
         chosen = _sample(locations, modified_at_ms, unseen)
-        if numbers is None or (numbers.sampled and not is_found):
+        if required is None or (required.sampled and not is_found):
             samples = [(paths[row], int(sizes[row])) for row in chosen]
             if not any(self._artifacts.each(lambda item: self._is_foreign(*item), samples)):
                 return locations, sizes
@@ -177,7 +177,7 @@ class NumberedFiles:
             self.vectorized = False
 
     def _is_foreign(self, location: str, size: int) -> bool:
-        numbers = self._context.numbers
+        required = self._context.required_ids
         try:
             tail = read_footer(self._storage, self._allowed, location, size)
         except (
@@ -192,20 +192,20 @@ class NumberedFiles:
             self._note(tail, location)
             schema = footer_schema(tail, location)
             self._columns.look(schema.root)
-            return numbers is not None and number_fields(schema, numbers, location) is not None
+            return required is not None and number_fields(schema, required, location) is not None
         except InvalidDeltaTableError:
             return False
         except UnsupportedDeltaTableError:
             return True
 
     def _copy(self, location: str, size: int, footer: NumberedFooter) -> SeenFile:
-        if footer.is_foreign and not self._context.copies_unnumbered:
+        if footer.is_foreign and not self._context.may_copy_files:
             raise UnsupportedDeltaTableError(
                 f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids of another"
                 " table, and readers of Iceberg would take one column for another. Have its files rewritten,"
                 " or allow copies of them (floecat.gateway.delta-compat.unnumbered-collections=copy)"
             )
-        if not self._context.copies_unnumbered:
+        if not self._context.may_copy_files:
             raise UnsupportedDeltaTableError(
                 f"Column {footer.columns[0]} cannot be read: {location} has Parquet field ids for columns and"
                 " none for what is in lists and maps, where readers of Iceberg find nothing then. Enable"
@@ -225,7 +225,7 @@ class NumberedFiles:
                 raise InvalidDeltaTableError(f"Cannot read {location}: it is shorter than the log says")
             return data + footer.data
 
-        copy = self._context.paths.numbered_file(location)
+        copy = self._context.paths.field_id_copy(location)
         # what is read and what is written are both in memory
         with self._artifacts.copies.holding(2 * size):
             self._artifacts.write_large(self._allowed, copy, make, offset=length, tail=footer.data)

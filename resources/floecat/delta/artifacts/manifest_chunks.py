@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.artifact_paths import NUMBERED_FILE
+from floecat.delta.artifacts.artifact_paths import FIELD_ID_COPY
 from floecat.delta.artifacts.data_file_footers import SeenFile, read_footers
 from floecat.delta.artifacts.data_file_locations import data_file_locations
 from floecat.delta.artifacts.delete_files import DeleteFiles, DeleteRows
-from floecat.delta.artifacts.field_id_copies import NumberedFiles
+from floecat.delta.artifacts.field_id_copies import FieldIdCopies
 from floecat.delta.artifacts.file_columns import NOTHING_FOUND, FileColumns, FoundColumns
-from floecat.delta.artifacts.readded_files import split_carried
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.readded_files import split_readded
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.translation.partitions import partition_values
 from floecat.delta.translation.statistics import file_metrics
 from floecat.fileio.base import FileIO
@@ -59,7 +59,7 @@ class ChunkManifests:
 
 
 def build_chunk(
-    context: ChunkContext,
+    context: VersionContext,
     number: int,
     files: pa.Table,
     is_added: np.ndarray,
@@ -72,7 +72,7 @@ def build_chunk(
     Args:
         context: what the version is.
         number: which chunk of the version it is; a part of the names.
-        files: its files; columns of `floecat.delta.log.file_tables.files_schema`, and of `with_carried` where
+        files: its files; columns of `floecat.delta.log.file_tables.files_schema`, and of `with_readded` where
             entries of some are carried over.
         is_added: booleans, for each file whether this version brought it.
         storage: reads footers and deletion vectors.
@@ -86,17 +86,17 @@ def build_chunk(
         LocationNotAllowedError: a file lies outside the allowed locations.
         NameTakenError: another file has the name of an artifact.
     """
-    split = split_carried(files)
+    split = split_readded(files)
     partitions = partition_values(files, context.translated)
     statuses = np.where(is_added, ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING).astype(np.uint8)
     locations = pa.array([], pa.string())
     record_counts = pa.array([], pa.int64())
     data, files_size_bytes = None, 0
     columns = FileColumns(context.columns)
-    numbered = NumberedFiles(context, storage, artifacts, allowed, columns=columns)
+    copies = FieldIdCopies(context, storage, artifacts, allowed, columns=columns)
     if len(split.own):
         rows = _data_rows(
-            context, split.own, split.of_own(partitions), split.of_own(statuses), numbered, artifacts, allowed
+            context, split.own, split.of_own(partitions), split.of_own(statuses), copies, artifacts, allowed
         )
         locations, record_counts = rows.file_paths, rows.metrics.record_counts
         name = context.paths.data_manifest(context.version, number)
@@ -111,16 +111,16 @@ def build_chunk(
             location = context.paths.delete_manifest(context.version, number)
             deletes = _write(context, delete_rows, location, artifacts, allowed)
     return ChunkManifests(
-        data, deletes, files_size_bytes, _holds_copies(locations), columns.found, numbered.vectorized
+        data, deletes, files_size_bytes, _holds_copies(locations), columns.found, copies.vectorized
     )
 
 
 def _data_rows(
-    context: ChunkContext,
+    context: VersionContext,
     files: pa.Table,
     partitions: pa.StructArray,
     statuses: npt.NDArray[np.uint8],
-    numbered: NumberedFiles,
+    copies: FieldIdCopies,
     artifacts: ArtifactFiles,
     allowed: AllowedLocations,
 ) -> ManifestRows:
@@ -129,11 +129,11 @@ def _data_rows(
     sizes = files["size_bytes"].to_numpy()
     seen: list[tuple[int, SeenFile]] = []
     if metrics.record_counts.null_count and context.read_footers:
-        metrics, seen = read_footers(metrics, locations, sizes, context.translated, artifacts, numbered.look)
+        metrics, seen = read_footers(metrics, locations, sizes, context.translated, artifacts, copies.look)
     elif metrics.record_counts.null_count:
         known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
         metrics = FileMetrics(known, metrics.columns)
-    locations, sizes = numbered.replace(locations, sizes, files["modified_at_ms"], seen)
+    locations, sizes = copies.replace(locations, sizes, files["modified_at_ms"], seen)
     return ManifestRows(
         content=FileContent.DATA,
         file_format="parquet",
@@ -149,7 +149,7 @@ def _data_rows(
 
 
 def _holds_copies(locations: pa.StringArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(locations, f"/{NUMBERED_FILE}$")).as_py())
+    return bool(pc.any(pc.match_substring_regex(locations, f"/{FIELD_ID_COPY}$")).as_py())
 
 
 def _empty_vectors(files: pa.Table) -> pa.StringArray | None:
@@ -161,7 +161,7 @@ def _empty_vectors(files: pa.Table) -> pa.StringArray | None:
 
 
 def _delete_rows(
-    context: ChunkContext, made: DeleteRows, partitions: pa.StructArray, statuses: np.ndarray
+    context: VersionContext, made: DeleteRows, partitions: pa.StructArray, statuses: np.ndarray
 ) -> ManifestRows:
     count = len(made.rows)
     return ManifestRows(
@@ -181,7 +181,7 @@ def _delete_rows(
 
 
 def _write(
-    context: ChunkContext,
+    context: VersionContext,
     rows: ManifestRows,
     location: str,
     artifacts: ArtifactFiles,

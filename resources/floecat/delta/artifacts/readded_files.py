@@ -1,7 +1,7 @@
 """Data files that a commit adds again, with another deletion vector and otherwise as they are.
 
 Their entries in manifests stay, and with them the ids of their rows; only delete files are written for them.
-That they stay is told by two columns more in the table of a commit's files.
+Two more columns in the table of a commit's files mark them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from floecat.delta.log.file_tables import take_rows
 
-__all__ = ["CarriedFile", "SplitFiles", "split_carried", "with_carried"]
+__all__ = ["ReaddedFile", "SplitFiles", "split_readded", "with_readded"]
 
-_LOCATION = "carried location"
-_RECORDS = "carried records"
+_LOCATION = "readded location"
+_RECORDS = "readded records"
 
 
-class CarriedFile(NamedTuple):
-    """What the entry of a carried file says.
+class ReaddedFile(NamedTuple):
+    """What the entry of a readded file says.
 
     Attributes:
         location: its location there, that of a copy if the file was copied.
@@ -72,16 +72,16 @@ class SplitFiles:
         return pa.array(all_locations.tolist(), pa.string()), pa.array(all_records, pa.int64())
 
 
-def with_carried(files: pa.Table, carried: dict[int, CarriedFile]) -> pa.Table:
-    """Files with the columns that tell which of them are carried.
+def with_readded(files: pa.Table, readded: dict[int, ReaddedFile]) -> pa.Table:
+    """Files with the columns that tell which of them are readded.
 
     Args:
         files: files that a commit adds.
-        carried: carried ones, by their row.
+        readded: readded ones, by their row.
     """
-    if not carried:
+    if not readded:
         return files
-    found = [carried.get(row) for row in range(len(files))]
+    found = [readded.get(row) for row in range(len(files))]
     locations = [file.location if file else None for file in found]
     records = [file.record_count if file else None for file in found]
     return files.append_column(_LOCATION, pa.array(locations, pa.string())).append_column(
@@ -89,8 +89,8 @@ def with_carried(files: pa.Table, carried: dict[int, CarriedFile]) -> pa.Table:
     )
 
 
-def split_carried(files: pa.Table) -> SplitFiles:
-    """Tells the files of a chunk apart; some may have the columns of `with_carried`."""
+def split_readded(files: pa.Table) -> SplitFiles:
+    """Tells the files of a chunk apart; some may have the columns of `with_readded`."""
     if _LOCATION not in files.column_names:
         return SplitFiles(files, None)
     is_own = files[_LOCATION].is_null().to_numpy()

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.file_columns import KnownColumns
 from floecat.delta.translation.schema import TranslatedSchema
-from floecat.iceberg.parquet.field_ids import FieldNumbers
+from floecat.iceberg.parquet.field_ids import RequiredFieldIds
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.schema import Schema
 
-__all__ = ["ChunkContext"]
+__all__ = ["VersionContext"]
 
 
 @dataclass(frozen=True)
-class ChunkContext:
+class VersionContext:
     """How a version is translated. It can be sent to another process.
 
     Attributes:
@@ -29,9 +29,10 @@ class ChunkContext:
         format_version: 2 or 3.
         position_delete_format: `parquet` or `avro`; of format version 2.
         read_footers: whether the row count of a file that the log does not tell is looked up in the file.
-        numbers: field ids that data files must have, if their writers may have done otherwise; None if not.
+        required_ids: field ids that data files must have, if their writers may have done otherwise; None
+            if not.
         columns: what is known of the columns in data files.
-        copies_unnumbered: whether a file that lacks ids is copied. If not, the version is refused.
+        may_copy_files: whether a file that lacks ids is copied. If not, the version is refused.
         lost_specs: ids of partition specs by columns that the schema does not have.
     """
 
@@ -44,9 +45,9 @@ class ChunkContext:
     format_version: int
     position_delete_format: DeleteFormat
     read_footers: bool
-    numbers: FieldNumbers | None = None
+    required_ids: RequiredFieldIds | None = None
     columns: KnownColumns = field(default_factory=KnownColumns)
-    copies_unnumbered: bool = True
+    may_copy_files: bool = True
     lost_specs: frozenset[int] = frozenset()
 
     @property

@@ -24,7 +24,7 @@ from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
 from floecat.delta.artifacts.commit_changes import LiveManifest, entry_changes
 from floecat.delta.artifacts.file_columns import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.manifest_chunks import ChunkManifests
-from floecat.delta.artifacts.version_context import ChunkContext
+from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
@@ -36,7 +36,7 @@ from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest
 
-__all__ = ["Layout", "Layouts"]
+__all__ = ["TableManifests", "VersionManifests"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ _INDEX_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
-class Layout:
+class VersionManifests:
     """The manifests of a version.
 
     Attributes:
@@ -89,8 +89,8 @@ class Layout:
         return self.data + self.deletes
 
 
-class Layouts:
-    """Makes and reads layouts of the tables of a catalog."""
+class TableManifests:
+    """Makes and reads manifests of the tables of a catalog."""
 
     def __init__(self, artifacts: ArtifactFiles, run_chunks: ChunkRunner, allowed: AllowedLocations) -> None:
         """Takes where artifacts are, who builds chunks, and where the catalog may write."""
@@ -100,13 +100,13 @@ class Layouts:
 
     def whole(
         self,
-        context: ChunkContext,
+        context: VersionContext,
         snapshot: Snapshot,
         added: pa.Array | None,
         *,
         parent: int | None,
         next_row_id: int,
-    ) -> Layout:
+    ) -> VersionManifests:
         """A version from all of its files.
 
         Args:
@@ -131,7 +131,9 @@ class Layouts:
             next_row_id=next_row_id,
         )
 
-    def successor(self, context: ChunkContext, before: Layout, commit: Commit) -> Layout:
+    def successor(
+        self, context: VersionContext, before: VersionManifests, commit: Commit
+    ) -> VersionManifests:
         """A version from the one before and its commit.
 
         Raises:
@@ -143,12 +145,12 @@ class Layouts:
         if len(changes.adds):
             files = FileChunks(changes.adds, np.ones(len(changes.adds), bool))
             chunks = self._run_chunks(context, files)
-        data, removed_bytes = self._carried(
+        data, removed_bytes = self._kept_and_rewritten(
             context, before.data, changes.removed_data, count(len(chunks)), context.paths.data_manifest
         )
         new_deletes = [chunk.deletes for chunk in chunks if chunk.deletes is not None]
         # numbered after all chunks: a chunk without vectors leaves its number unused
-        deletes, _ = self._carried(
+        deletes, _ = self._kept_and_rewritten(
             context,
             before.deletes,
             changes.removed_deletes,
@@ -176,8 +178,8 @@ class Layouts:
         next_row_id: int,
         *,
         has_copies: bool,
-    ) -> Layout:
-        """The layout of a version that was made before; arguments as its attributes.
+    ) -> VersionManifests:
+        """The manifests of a version that was written before; arguments as their attributes.
 
         Raises:
             ArtifactLostError: the list, or one of its manifests, is gone.
@@ -188,7 +190,7 @@ class Layouts:
         deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
         files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
         sizes = self._artifacts.each(self._live_bytes, files)
-        return Layout(
+        return VersionManifests(
             version, manifest_list, files, deletes, sum(sizes), first_row_id, next_row_id, has_copies
         )
 
@@ -197,17 +199,17 @@ class Layouts:
         live = pc.not_equal(entries["status"], ManifestEntryStatus.DELETED.value)
         return int(pc.sum(pc.if_else(live, entries["file_size"], 0)).as_py() or 0)
 
-    def _carried(
+    def _kept_and_rewritten(
         self,
-        context: ChunkContext,
+        context: VersionContext,
         manifests: Sequence[ManifestFile],
-        gone: EntryKeys,
+        removed_keys: EntryKeys,
         numbers: Iterator[int],
         name: Callable[[int, int], str],
     ) -> tuple[list[ManifestFile], int]:
         """What becomes of the manifests of the version before, and how many bytes of files are gone."""
         live = [manifest for manifest in manifests if _live_files(manifest)]
-        held = self._artifacts.each(lambda manifest: self._index(manifest).holds(gone), live)
+        held = self._artifacts.each(lambda manifest: self._index(manifest).holds(removed_keys), live)
         touched = [manifest for manifest, holds in zip(live, held, strict=True) if holds]
         merged = self._to_merge(manifest for manifest, holds in zip(live, held, strict=True) if not holds)
         groups = [[manifest] for manifest in touched] + merged
@@ -216,7 +218,7 @@ class Layouts:
         # numbered in order, whichever is done first
         names = [name(context.version, next(numbers)) for _ in groups]
         made = _on_few_threads(
-            lambda group, location: self._rewrite(context, group, gone, location), groups, names
+            lambda group, location: self._rewrite(context, group, removed_keys, location), groups, names
         )
         return [manifest for manifest, _ in made] + kept, sum(removed for _, removed in made)
 
@@ -237,9 +239,11 @@ class Layouts:
         return [group for group in groups if len(group) > 1]
 
     def _rewrite(
-        self, context: ChunkContext, group: Sequence[ManifestFile], gone: EntryKeys, location: str
+        self, context: VersionContext, group: Sequence[ManifestFile], removed_keys: EntryKeys, location: str
     ) -> tuple[ManifestFile, int]:
-        made = rewrite([self._old(manifest) for manifest in group], remove=gone, snapshot_id=context.version)
+        made = rewrite(
+            [self._old(manifest) for manifest in group], remove=removed_keys, snapshot_id=context.version
+        )
         entries = made.index.entries
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
@@ -249,7 +253,7 @@ class Layouts:
         return self._manifest(context, made, location), int(removed_bytes)
 
     @staticmethod
-    def _manifest(context: ChunkContext, made: EncodedManifest, location: str) -> ManifestFile:
+    def _manifest(context: VersionContext, made: EncodedManifest, location: str) -> ManifestFile:
         return made.manifest_file(
             location, snapshot_id=context.version, sequence_number=context.sequence_number
         )
@@ -268,7 +272,7 @@ class Layouts:
 
     def _finish(
         self,
-        context: ChunkContext,
+        context: VersionContext,
         data: Sequence[ManifestFile],
         deletes: Sequence[ManifestFile],
         *,
@@ -278,13 +282,13 @@ class Layouts:
         vectorized: bool,
         parent: int | None,
         next_row_id: int,
-    ) -> Layout:
+    ) -> VersionManifests:
         first_row_id = None
         if context.format_version >= 3:
             first_row_id = next_row_id
             data, next_row_id = assign_row_ids(data, next_row_id)
         location = context.paths.manifest_list(context.version)
-        layout = Layout(
+        made = VersionManifests(
             context.version,
             location,
             tuple(data),
@@ -297,7 +301,7 @@ class Layouts:
             vectorized,
         )
         listed = write_manifest_list(
-            [manifest for manifest in layout.manifests if _is_listed(manifest, context)],
+            [manifest for manifest in made.manifests if _is_listed(manifest, context)],
             snapshot_id=context.version,
             parent_snapshot_id=parent,
             sequence_number=context.sequence_number,
@@ -306,7 +310,7 @@ class Layouts:
         )
         # last: a reader that finds it finds all that it names
         self._artifacts.write(self._allowed, location, listed, keep=True)
-        return layout
+        return made
 
     def _index(self, manifest: ManifestFile) -> ManifestIndex:
         location = manifest.manifest_path
@@ -343,7 +347,7 @@ def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:
     return pc.is_in(paths, value_set=wanted).to_numpy()
 
 
-def _is_listed(manifest: ManifestFile, context: ChunkContext) -> bool:
+def _is_listed(manifest: ManifestFile, context: VersionContext) -> bool:
     """Whether readers get a manifest.
 
     DuckDB 1.5 fails on a manifest whose partition spec has columns that the schema does not have, or ends its

@@ -12,8 +12,8 @@ import msgspec
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
-from floecat.delta.artifacts.artifact_paths import is_numbered_file
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.artifacts.artifact_paths import is_field_id_copy
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
@@ -55,7 +55,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 def missing_artifacts(
     artifacts: ArtifactFiles,
-    table: CompatTable,
+    table: DeltaTableEntry,
     document: bytes,
     *,
     has_copies: bool,
@@ -104,7 +104,7 @@ def missing_artifacts(
 class _Reader:
     """Reads what snapshots need; what a file names never changes, and is remembered."""
 
-    def __init__(self, artifacts: ArtifactFiles, table: CompatTable, has_copies: bool) -> None:
+    def __init__(self, artifacts: ArtifactFiles, table: DeltaTableEntry, has_copies: bool) -> None:
         self._artifacts = artifacts
         self._allowed = table.allowed
         self._has_copies = has_copies
@@ -172,7 +172,7 @@ def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:
 
 
 def _copies(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    return {path: size for path, size in sizes if is_numbered_file(path)}
+    return {path: size for path, size in sizes if is_field_id_copy(path)}
 
 
 def _files(manifest: ManifestFile) -> int:

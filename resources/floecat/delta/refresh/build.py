@@ -8,10 +8,10 @@ from typing import cast
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner
-from floecat.delta.artifacts.version_manifests import Layouts
+from floecat.delta.artifacts.version_manifests import TableManifests
 from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState, KnownTable
+from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History
 from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder
@@ -41,7 +41,7 @@ class Build:
     log: DeltaLog
     listing: LogListing
     document: TableDocument
-    manifests: Layouts
+    manifests: TableManifests
     builder: VersionBuilder
 
     def point(self, state: DeltaState) -> Point:
@@ -51,14 +51,14 @@ class Build:
             ArtifactLostError: one of its manifests is missing.
         """
         snapshot = self.document.snapshot(state.version) or {}
-        layout = self.manifests.read(
+        newest = self.manifests.read(
             state.version,
             snapshot["manifest-list"],
             snapshot.get("first-row-id"),
             self.document.next_row_id,
             has_copies=state.has_copies,
         )
-        return Point(layout, state.protocol, state.metadata)
+        return Point(newest, state.protocol, state.metadata)
 
 
 class Builds:
@@ -69,7 +69,7 @@ class Builds:
         files: FileIO,
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
-        run_chunks: Callable[[CompatTable], ChunkRunner],
+        run_chunks: Callable[[DeltaTableEntry], ChunkRunner],
         damaged: DamagedFiles,
     ) -> None:
         self._files = files
@@ -116,7 +116,7 @@ class Builds:
             names: of its partition fields, by id.
             in_request: whether a load waits for it.
         """
-        manifests = Layouts(
+        manifests = TableManifests(
             self._artifacts.of(known.table.row.id), self._run_chunks(known.table), known.table.allowed
         )
         options = BuildOptions(
@@ -125,7 +125,7 @@ class Builds:
             position_delete_format=cast(DeleteFormat, self._settings.position_delete_format),
             # version 3 numbers rows, and so has to know how many a file has
             read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
-            copies_unnumbered=self._settings.unnumbered_collections == "copy",
+            may_copy_files=self._settings.unnumbered_collections == "copy",
             most_opened_files=self._settings.max_files_in_request if in_request else None,
         )
         builder = VersionBuilder(log, listing, manifests, document, ids, names, options)

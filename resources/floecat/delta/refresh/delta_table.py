@@ -24,12 +24,12 @@ from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 from floecat.store.tables import EntryRow
 
-__all__ = ["CompatTable", "DeltaState", "KnownTable", "read_document", "read_known_table"]
+__all__ = ["DeltaState", "DeltaTableEntry", "KnownTable", "read_document", "read_known_table"]
 
 _MOST_SHOWN: Final = 3
 
 
-class CompatTable(msgspec.Struct, frozen=True):
+class DeltaTableEntry(msgspec.Struct, frozen=True):
     """A table whose entry has the format `delta`.
 
     Attributes:
@@ -170,7 +170,7 @@ class KnownTable:
         vectorized: attribute of the state. It outlives the state, as the data files do.
     """
 
-    table: CompatTable
+    table: DeltaTableEntry
     delta: DeltaTableRow
     document: bytes | None
     state: DeltaState | None
@@ -200,7 +200,7 @@ class KnownTable:
         return replace(self, delta=delta, document=None, state=None, generation=generation)
 
 
-def read_known_table(store: Store, table: CompatTable) -> KnownTable:
+def read_known_table(store: Store, table: DeltaTableEntry) -> KnownTable:
     """Reads what the catalog holds now.
 
     Raises:
@@ -211,7 +211,7 @@ def read_known_table(store: Store, table: CompatTable) -> KnownTable:
         delta = delta_tables.get(conn, table.row.id)
     if row is None or delta is None:
         raise NoSuchTableError(f"Table does not exist: {table.identifier}")
-    table = CompatTable(row, table.identifier, table.storage, table.principal)
+    table = DeltaTableEntry(row, table.identifier, table.storage, table.principal)
     if delta.version is None or delta.state is None:
         return KnownTable(table, delta, None, None, delta.generation)
     state = DeltaState.decode(
@@ -225,7 +225,7 @@ def read_known_table(store: Store, table: CompatTable) -> KnownTable:
     return known.untranslated() if state.is_outdated else known
 
 
-def read_document(store: Store, table: CompatTable) -> bytes | None:
+def read_document(store: Store, table: DeltaTableEntry) -> bytes | None:
     """The table metadata of an entry; None if it has none."""
     with store.read() as conn:
         body = tables.document(conn, table.row.id)

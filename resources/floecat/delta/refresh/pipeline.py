@@ -20,8 +20,8 @@ from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
 from floecat.delta.log.delta_log import DeltaLog
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState
-from floecat.delta.refresh.verification import TableNumbers, count_table
+from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry
+from floecat.delta.refresh.verification import TableCounts, count_table
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
@@ -46,11 +46,11 @@ _log = logging.getLogger(__name__)
 
 
 class TableWorker(Protocol):
-    """Does the work on one table; `floecat.delta.refresh.refresh_service.DeltaCompat` is one."""
+    """Does the work on one table; `floecat.delta.refresh.refresh_service.DeltaRefreshService` is one."""
 
     def materialise(
         self,
-        table: CompatTable,
+        table: DeltaTableEntry,
         progress: Callable[[int, int], None],
         *,
         run_chunks: ChunkRunner | None = None,
@@ -58,11 +58,11 @@ class TableWorker(Protocol):
         """Brings in every version that the log has; returns whether the entry changed."""
         ...
 
-    def repair(self, table: CompatTable) -> bool:
+    def repair(self, table: DeltaTableEntry) -> bool:
         """Rebuilds artifacts if some are missing; returns whether some were."""
         ...
 
-    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+    def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
         ...
 
@@ -210,7 +210,7 @@ class DeltaPipeline:
         self,
         entry_id: UUID,
         progress: Callable[[int, int], None],
-        run_chunks: Callable[[CompatTable], ChunkRunner] | None = None,
+        run_chunks: Callable[[DeltaTableEntry], ChunkRunner] | None = None,
     ) -> Materialised:
         """Makes every version that the log has readable.
 
@@ -245,7 +245,7 @@ class DeltaPipeline:
             metadata_location=row.metadata_location,
         )
 
-    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+    def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
         return self._worker.local_chunks(table)
 
@@ -260,7 +260,7 @@ class DeltaPipeline:
         """
         return self._worker.repair(self._table(entry_id)[0])
 
-    def numbers(self, entry_id: UUID) -> TableNumbers:
+    def counts(self, entry_id: UUID) -> TableCounts:
         """Counts a table twice: by its Delta log, and by the manifests of its current snapshot.
 
         Raises:
@@ -341,7 +341,7 @@ class DeltaPipeline:
                     break
         return page
 
-    def _table(self, entry_id: UUID) -> tuple[CompatTable, str]:
+    def _table(self, entry_id: UUID) -> tuple[DeltaTableEntry, str]:
         with self._store.read() as conn:
             row = tables.get(conn, entry_id)
             delta = delta_tables.get(conn, entry_id)
@@ -352,7 +352,7 @@ class DeltaPipeline:
             raise _no_such_table(entry_id)
         identifier = TableIdentifier(found.namespace, found.name)
         storage = self._storages.of(catalog).with_artifacts
-        return CompatTable(row, identifier, storage, _PRINCIPAL), _name(catalog, found)
+        return DeltaTableEntry(row, identifier, storage, _PRINCIPAL), _name(catalog, found)
 
 
 def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], str | None]) -> str | None:

@@ -98,7 +98,7 @@ class Publication:
             field_ids=builder.ids,
             generation=known.generation,
             complete=complete,
-            has_copies=newest.layout.has_copies,
+            has_copies=newest.manifests.has_copies,
             faults=build.log.faults_since(faults, build.listing),
             vectorized=vectorized,
         )

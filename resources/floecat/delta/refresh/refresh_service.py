@@ -20,7 +20,7 @@ from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner, local_chunks
 from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.refresh.backfill import Backfill, Progress
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.delta.refresh.publication import StaleTableError
 from floecat.delta.refresh.refresher import Refresher
 from floecat.delta.refresh.version_builder import TooLargeError
@@ -40,7 +40,7 @@ from floecat.store.database.engine import Store
 from floecat.store.held_leases import HeldLease
 from floecat.store.tables import EntryRow
 
-__all__ = ["DeltaCompat"]
+__all__ = ["DeltaRefreshService"]
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class _Look:
     problem: FloecatError | None = None
 
 
-class DeltaCompat:
+class DeltaRefreshService:
     """Refreshes Delta tables, one process at a time for each table.
 
     A load that finds a table out of date waits for the refresh, for a bounded time; the work goes on behind
@@ -112,7 +112,7 @@ class DeltaCompat:
         is_replaced = look.changed and look.metadata_location == row.metadata_location
         return is_replaced or time.monotonic() - look.at >= self._settings.refresh_after.ms / 1000
 
-    def refresh(self, table: CompatTable) -> bool:
+    def refresh(self, table: DeltaTableEntry) -> bool:
         """Looks for newer versions and for missing artifacts, and waits for the work as the settings say.
 
         Loads that come while this process looks at the table wait for the same look.
@@ -146,7 +146,7 @@ class DeltaCompat:
         # the load that began the look may have had another entry than this one
         return changed or running is not None
 
-    def await_pipeline(self, table: CompatTable) -> bool:
+    def await_pipeline(self, table: DeltaTableEntry) -> bool:
         """Waits until the pipeline has changed the entry of a table, as long as the settings say.
 
         Returns:
@@ -167,7 +167,7 @@ class DeltaCompat:
         raise _left_to_pipeline(table)
 
     def materialise(
-        self, table: CompatTable, progress: Progress, *, run_chunks: ChunkRunner | None = None
+        self, table: DeltaTableEntry, progress: Progress, *, run_chunks: ChunkRunner | None = None
     ) -> bool:
         """Brings in every version that the log has, whatever it takes; waits for as long.
 
@@ -198,7 +198,7 @@ class DeltaCompat:
             raise self._noted(table, error) from None
         return work.changed
 
-    def repair(self, table: CompatTable) -> bool:
+    def repair(self, table: DeltaTableEntry) -> bool:
         """Has artifacts rebuilt if some are missing, as `materialise` does.
 
         Returns:
@@ -209,7 +209,7 @@ class DeltaCompat:
             self.materialise(table, lambda _done, _all: None)
         return is_missing
 
-    def local_chunks(self, table: CompatTable) -> ChunkRunner:
+    def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
         artifacts = self._artifact_files(table.files)
         return local_chunks(table.files, artifacts.of(table.row.id), table.allowed)
@@ -220,7 +220,7 @@ class DeltaCompat:
         if self._artifacts is not None:
             self._artifacts.close()
 
-    def _look(self, table: CompatTable, look: Future[bool], started: float) -> None:
+    def _look(self, table: DeltaTableEntry, look: Future[bool], started: float) -> None:
         """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
         try:
             entry = self._refresher(table).current_entry(table)
@@ -232,7 +232,7 @@ class DeltaCompat:
         else:
             self._end(table, look, started, entry.metadata_location != table.row.metadata_location)
 
-    def _work(self, table: CompatTable, look: Future[bool], started: float) -> None:
+    def _work(self, table: DeltaTableEntry, look: Future[bool], started: float) -> None:
         try:
             changed = self._refreshed(table)
         except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
@@ -240,7 +240,7 @@ class DeltaCompat:
         else:
             self._end(table, look, started, changed)
 
-    def _refreshed(self, table: CompatTable) -> bool:
+    def _refreshed(self, table: DeltaTableEntry) -> bool:
         refresher, wait_s = self._refresher(table), self._settings.wait.ms / 1000
         try:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
@@ -251,7 +251,7 @@ class DeltaCompat:
             raise _left_to_pipeline(table) from None
 
     def _end(
-        self, table: CompatTable, look: Future[bool], started: float, outcome: bool | BaseException
+        self, table: DeltaTableEntry, look: Future[bool], started: float, outcome: bool | BaseException
     ) -> None:
         with self._lock:
             if isinstance(outcome, bool):
@@ -262,12 +262,12 @@ class DeltaCompat:
         else:
             look.set_exception(outcome)
 
-    def _is_changed(self, table: CompatTable) -> bool:
+    def _is_changed(self, table: DeltaTableEntry) -> bool:
         with self._store.read() as conn:
             row = tables.get(conn, table.row.id)
         return row is None or row.metadata_location != table.row.metadata_location
 
-    def _alone(self, table: CompatTable, work: Callable[[], bool], *, wait_s: float | None) -> bool:
+    def _alone(self, table: DeltaTableEntry, work: Callable[[], bool], *, wait_s: float | None) -> bool:
         """Does the work while no other process works on the table.
 
         Raises:
@@ -304,12 +304,12 @@ class DeltaCompat:
     def _renew(self, name: str, owner: UUID) -> bool:
         return self._store.run(lambda conn: leases.renew(conn, name, owner, self._clock.now_ms(), _LEASE_MS))
 
-    def _note(self, table: CompatTable, look: _Look) -> None:
+    def _note(self, table: DeltaTableEntry, look: _Look) -> None:
         if len(self._looks) >= _MOST_REMEMBERED:
             self._looks.clear()
         self._looks[table.row.id] = look
 
-    def _raise_remembered(self, table: CompatTable, now: float) -> None:
+    def _raise_remembered(self, table: DeltaTableEntry, now: float) -> None:
         """Raises what a look of a moment ago met: a broken table that is asked for often costs little."""
         look = self._looks.get(table.row.id)
         if look is None or look.problem is None:
@@ -320,7 +320,7 @@ class DeltaCompat:
         if now - look.at < lasts_s:
             raise look.problem.with_traceback(None)
 
-    def _noted(self, table: CompatTable, problem: FloecatError) -> FloecatError:
+    def _noted(self, table: DeltaTableEntry, problem: FloecatError) -> FloecatError:
         """The problem as callers get it. One that does not go away by itself is noted for the table."""
         if isinstance(problem, FileMissingError):
             # a file that the log names, and not the table
@@ -334,7 +334,7 @@ class DeltaCompat:
         )
         return problem
 
-    def _refresher(self, table: CompatTable, run_chunks: ChunkRunner | None = None) -> Refresher:
+    def _refresher(self, table: DeltaTableEntry, run_chunks: ChunkRunner | None = None) -> Refresher:
         return Refresher(
             self._store,
             self._transactions,
@@ -353,7 +353,7 @@ class DeltaCompat:
             return self._artifacts.at(files)
 
 
-def _left_to_pipeline(table: CompatTable) -> LeftToPipelineError:
+def _left_to_pipeline(table: DeltaTableEntry) -> LeftToPipelineError:
     return LeftToPipelineError(
         f"{table.identifier} needs more files opened than a load may open; the pipeline brings it in",
         retry_after_s=_RETRY_AFTER_S,

@@ -18,7 +18,7 @@ from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.refresh.artifact_check import missing_artifacts
 from floecat.delta.refresh.backfill import Backfill, Progress
 from floecat.delta.refresh.build import Builds
-from floecat.delta.refresh.delta_table import CompatTable, DeltaState, KnownTable, read_known_table
+from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable, read_known_table
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import merged, misread, translatable, within
 from floecat.delta.refresh.publication import Publication
@@ -50,7 +50,7 @@ class Refresher:
         clock: Clock,
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
-        run_chunks: Callable[[CompatTable], ChunkRunner],
+        run_chunks: Callable[[DeltaTableEntry], ChunkRunner],
         damaged: DamagedFiles,
     ) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Refresher:
         self._builds = Builds(files, settings, artifacts, run_chunks, damaged)
         self._publication = Publication(store, transactions, files, artifacts, clock)
 
-    def current_entry(self, table: CompatTable) -> EntryRow | None:
+    def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:
         """The entry, if it is at the newest version and all that it leads to is in storage.
 
         Three statements, a listing of the log and one of the artifacts. None if there is something to do.
@@ -73,7 +73,7 @@ class Refresher:
         self._publication.note_problem(known, known.state)
         return known.table.row
 
-    def refresh(self, table: CompatTable, *, in_request: bool) -> bool:
+    def refresh(self, table: DeltaTableEntry, *, in_request: bool) -> bool:
         """Adds what is new in the log, and rebuilds the artifacts if some are missing.
 
         Args:
@@ -98,13 +98,13 @@ class Refresher:
             ),
         )
 
-    def leave_to_pipeline(self, table: CompatTable) -> None:
+    def leave_to_pipeline(self, table: DeltaTableEntry) -> None:
         """Notes that the pipeline has work on a table; it looks for missing artifacts only now and then."""
         known = read_known_table(self._store, table)
         if known.state is not None:
             self._publication.note_state(known, replace_struct(known.state, complete=False))
 
-    def backfill(self, table: CompatTable, work: Backfill, progress: Progress) -> bool:
+    def backfill(self, table: DeltaTableEntry, work: Backfill, progress: Progress) -> bool:
         """Adds a part of the versions that the log still has, and takes out those that it has no more.
 
         Args:
@@ -121,11 +121,11 @@ class Refresher:
         work.changed |= self.refresh(table, in_request=False)
         return self._retried(table, lambda known: self._backfill(known, work, progress))
 
-    def has_missing_artifacts(self, table: CompatTable) -> bool:
+    def has_missing_artifacts(self, table: DeltaTableEntry) -> bool:
         """Whether artifacts that the entry leads to are not in storage; see `missing_artifacts`."""
         return bool(self._missing(read_known_table(self._store, table), in_request=False))
 
-    def _retried(self, table: CompatTable, work: Callable[[KnownTable], bool]) -> bool:
+    def _retried(self, table: DeltaTableEntry, work: Callable[[KnownTable], bool]) -> bool:
         """Does the work, again under new names if artifacts are lost or names are taken."""
         known = read_known_table(self._store, table)
         seen_missing = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from floecat.delta.artifacts.version_manifests import Layout
+from floecat.delta.artifacts.version_manifests import VersionManifests
 from floecat.delta.protocol.actions import CommitInfo
 from floecat.iceberg.manifests.lists import ManifestFile
 
@@ -14,16 +14,16 @@ _REARRANGING = frozenset({"OPTIMIZE", "REORG", "CLUSTER BY"})
 """Delta operations that leave the rows as they are."""
 
 
-def snapshot_summary(layout: Layout, commit_info: CommitInfo | None) -> Mapping[str, str]:
+def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None) -> Mapping[str, str]:
     """What a version did, and what there is after it. Records are those in the files, deleted ones included.
 
     Args:
-        layout: of the version.
+        manifests: of the version.
         commit_info: what its writer told, if its commit is still there.
     """
-    version = layout.version
-    own_data = [manifest for manifest in layout.data if manifest.added_snapshot_id == version]
-    own_deletes = [manifest for manifest in layout.deletes if manifest.added_snapshot_id == version]
+    version = manifests.version
+    own_data = [manifest for manifest in manifests.data if manifest.added_snapshot_id == version]
+    own_deletes = [manifest for manifest in manifests.deletes if manifest.added_snapshot_id == version]
     counters = {
         "added-data-files": _sum(own_data, "added_files_count"),
         "added-records": _sum(own_data, "added_rows_count"),
@@ -35,11 +35,11 @@ def snapshot_summary(layout: Layout, commit_info: CommitInfo | None) -> Mapping[
         "removed-position-deletes": _sum(own_deletes, "deleted_rows_count"),
     }
     totals = {
-        "total-data-files": _live(layout.data, "files"),
-        "total-records": _live(layout.data, "rows"),
-        "total-files-size": layout.files_size_bytes,
-        "total-delete-files": _live(layout.deletes, "files"),
-        "total-position-deletes": _live(layout.deletes, "rows"),
+        "total-data-files": _live(manifests.data, "files"),
+        "total-records": _live(manifests.data, "rows"),
+        "total-files-size": manifests.files_size_bytes,
+        "total-delete-files": _live(manifests.deletes, "files"),
+        "total-position-deletes": _live(manifests.deletes, "rows"),
         "total-equality-deletes": 0,
     }
     operation = commit_info.operation if commit_info else None

@@ -18,7 +18,7 @@ from floecat.delta.artifacts.artifact_paths import ArtifactPaths, as_uri
 from floecat.delta.artifacts.data_file_locations import data_file_locations
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.protocol.actions import Snapshot
-from floecat.delta.refresh.delta_table import CompatTable
+from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.errors import NoSuchTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -29,13 +29,13 @@ from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 
-__all__ = ["FileNumbers", "TableNumbers", "count_table"]
+__all__ = ["FileCounts", "TableCounts", "count_table"]
 
 _READERS = 4
 _COUNTED = ("status", "file_path", "record_count", "referenced_data_file")
 
 
-class FileNumbers(msgspec.Struct, frozen=True):
+class FileCounts(msgspec.Struct, frozen=True):
     """A number of data files, and what is in them."""
 
     files: int
@@ -47,12 +47,12 @@ class FileNumbers(msgspec.Struct, frozen=True):
     files_with_deletes: int
 
 
-class TableNumbers(msgspec.Struct, frozen=True):
+class TableCounts(msgspec.Struct, frozen=True):
     """A version of a table, counted twice."""
 
     version: int
-    delta: FileNumbers
-    iceberg: FileNumbers
+    delta: FileCounts
+    iceberg: FileCounts
     missing: tuple[str, ...]
     """Live files of the log that no manifest lists."""
     unexpected: tuple[str, ...]
@@ -65,7 +65,7 @@ class _Statistics(msgspec.Struct):
     num_records: int | None = msgspec.field(default=None, name="numRecords")
 
 
-def count_table(store: Store, files: FileIO, table: CompatTable) -> TableNumbers:
+def count_table(store: Store, files: FileIO, table: DeltaTableEntry) -> TableCounts:
     """Counts the current snapshot of a table and the Delta version that it stands for.
 
     Args:
@@ -90,17 +90,17 @@ def count_table(store: Store, files: FileIO, table: CompatTable) -> TableNumbers
     delta_files = _locations(snapshot.files, table, copies, listed)
     with_vectors = snapshot.files.filter(snapshot.files["deletion_vector"].is_valid())
     deleted_from = _locations(with_vectors, table, copies, listed)
-    return TableNumbers(
+    return TableCounts(
         version=version,
-        delta=_delta_numbers(snapshot),
-        iceberg=manifests.numbers(),
+        delta=_delta_counts(snapshot),
+        iceberg=manifests.counts(),
         missing=_beyond(delta_files, manifests.files),
         unexpected=_beyond(manifests.files, delta_files),
         stray_deletes=_beyond(manifests.deleted_from, deleted_from),
     )
 
 
-def _document(store: Store, table: CompatTable) -> TableMetadata:
+def _document(store: Store, table: DeltaTableEntry) -> TableMetadata:
     with store.read() as conn:
         row = tables.get(conn, table.row.id)
         body = tables.document(conn, table.row.id)
@@ -109,11 +109,11 @@ def _document(store: Store, table: CompatTable) -> TableMetadata:
     return TableMetadata.parse(decompress(body))
 
 
-def _delta_numbers(snapshot: Snapshot) -> FileNumbers:
+def _delta_counts(snapshot: Snapshot) -> FileCounts:
     known = [rows for rows in _row_counts(snapshot.files) if rows is not None]
     vectors = snapshot.files["deletion_vector"]
     cardinalities = pc.struct_field(vectors, "cardinality")
-    return FileNumbers(
+    return FileCounts(
         files=len(snapshot.files),
         rows=sum(known),
         files_without_rows=len(snapshot.files) - len(known),
@@ -160,9 +160,9 @@ class _Manifests:
             for manifest, data in readers.map(self._with_data, manifests):
                 self._count(manifest, data)
 
-    def numbers(self) -> FileNumbers:
+    def counts(self) -> FileCounts:
         """What was counted."""
-        return FileNumbers(
+        return FileCounts(
             files=len(self.files),
             rows=self._rows,
             files_without_rows=self._unknown,
@@ -192,7 +192,7 @@ class _Manifests:
 
 
 def _locations(
-    files: pa.Table, table: CompatTable, copies: ArtifactPaths, listed: Container[str]
+    files: pa.Table, table: DeltaTableEntry, copies: ArtifactPaths, listed: Container[str]
 ) -> list[str]:
     """Where files of the log are, or their copies if manifests list these."""
     located: list[str] = data_file_locations(files["path"], table.row.location, table.allowed).to_pylist()
@@ -200,13 +200,13 @@ def _locations(
         location
         if location in listed
         else next(
-            (one for one in (copies.numbered_file(location), as_uri(location)) if one in listed), location
+            (one for one in (copies.field_id_copy(location), as_uri(location)) if one in listed), location
         )
         for location in located
     ]
 
 
-def _paths(store: Store, table: CompatTable, manifest_list: str) -> ArtifactPaths:
+def _paths(store: Store, table: DeltaTableEntry, manifest_list: str) -> ArtifactPaths:
     with store.read() as conn:
         delta = delta_tables.get(conn, table.row.id)
     return ArtifactPaths(manifest_list.rpartition("/")[0], delta.generation if delta else 0)

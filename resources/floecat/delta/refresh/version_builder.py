@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.commit_changes import TwoVectorsError
-from floecat.delta.artifacts.field_id_copies import field_numbers
+from floecat.delta.artifacts.field_id_copies import required_field_ids
 from floecat.delta.artifacts.file_columns import known_columns
 from floecat.delta.artifacts.partition_specs import partition_fields
-from floecat.delta.artifacts.version_context import ChunkContext
-from floecat.delta.artifacts.version_manifests import Layout, Layouts
+from floecat.delta.artifacts.version_context import VersionContext
+from floecat.delta.artifacts.version_manifests import TableManifests, VersionManifests
 from floecat.delta.log.damage import DamagedFileError
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
@@ -47,8 +47,8 @@ class BuildOptions:
         paths: where its artifacts go.
         format_version: Iceberg's, 2 or 3.
         position_delete_format: `parquet` or `avro`.
-        read_footers: see `ChunkContext`.
-        copies_unnumbered: see `ChunkContext`.
+        read_footers: see `VersionContext`.
+        may_copy_files: see `VersionContext`.
         most_opened_files: how many files of a version may be opened, for their vectors or footers; None for
             any number.
     """
@@ -57,7 +57,7 @@ class BuildOptions:
     format_version: int
     position_delete_format: DeleteFormat
     read_footers: bool
-    copies_unnumbered: bool = True
+    may_copy_files: bool = True
     most_opened_files: int | None = None
 
 
@@ -80,19 +80,19 @@ class Point:
     """A version that has its artifacts, from which the next one can be made.
 
     Attributes:
-        layout: its manifests.
+        manifests: its manifests.
         protocol: in force.
         metadata: in force.
     """
 
-    layout: Layout
+    manifests: VersionManifests
     protocol: Protocol
     metadata: Metadata
 
     @property
     def version(self) -> int:
         """The version."""
-        return self.layout.version
+        return self.manifests.version
 
 
 class VersionBuilder:
@@ -109,7 +109,7 @@ class VersionBuilder:
         self,
         log: DeltaLog,
         listing: LogListing,
-        layouts: Layouts,
+        table_manifests: TableManifests,
         document: TableDocument,
         ids: FieldIds,
         names: Mapping[int, str],
@@ -120,7 +120,7 @@ class VersionBuilder:
         Args:
             log: its log.
             listing: what the log holds.
-            layouts: makes manifests.
+            table_manifests: makes manifests.
             document: gets the snapshots.
             ids: gets the ids of new columns.
             names: of partition fields, by id.
@@ -128,7 +128,7 @@ class VersionBuilder:
         """
         self._log = log
         self._listing = listing
-        self._layouts = layouts
+        self._table_manifests = table_manifests
         self._document = document
         self._options = options
         self._translations: dict[object, TranslatedSchema] = {}
@@ -181,11 +181,13 @@ class VersionBuilder:
             return self._whole(self._snapshot(version), parent=before)
         self._check_size(commit.adds, metadata)
         try:
-            layout = self._layouts.successor(self._context(version, metadata), before.layout, commit)
+            manifests = self._table_manifests.successor(
+                self._context(version, metadata), before.manifests, commit
+            )
         except TwoVectorsError:
             return self._whole(self._snapshot(version), parent=before)
-        self._note(layout, commit.timestamp_ms, metadata, commit)
-        return Point(layout, protocol, metadata)
+        self._note(manifests, commit.timestamp_ms, metadata, commit)
+        return Point(manifests, protocol, metadata)
 
     def _snapshot(self, version: int) -> Snapshot:
         if self._listing.after is not None:
@@ -229,15 +231,15 @@ class VersionBuilder:
             check_type_changes(snapshot.metadata)
             self._check_since_last(snapshot)
         self._check_size(snapshot.files, snapshot.metadata)
-        layout = self._layouts.whole(
+        manifests = self._table_manifests.whole(
             context,
             snapshot,
             added,
             parent=parent.version if parent else None,
             next_row_id=self._document.next_row_id,
         )
-        self._note(layout, snapshot.timestamp_ms, snapshot.metadata, commit)
-        return Point(layout, snapshot.protocol, snapshot.metadata)
+        self._note(manifests, snapshot.timestamp_ms, snapshot.metadata, commit)
+        return Point(manifests, snapshot.protocol, snapshot.metadata)
 
     def _check_since_last(self, snapshot: Snapshot) -> None:
         """Checks what became of types since the version made last, also what no schema records.
@@ -258,11 +260,11 @@ class VersionBuilder:
         most = self._options.most_opened_files
         if most is None or len(files) <= most:
             return
-        all_files = bool(self.translated(metadata).unnumbered)
+        all_files = bool(self.translated(metadata).without_field_ids)
         if opened_files(files, read_footers=self._options.read_footers, all_files=all_files) > most:
             raise TooLargeError
 
-    def _context(self, version: int, metadata: Metadata) -> ChunkContext:
+    def _context(self, version: int, metadata: Metadata) -> VersionContext:
         translated = self.translated(metadata)
         if translated.format_version > self._options.format_version:
             raise FormatVersionError(
@@ -270,7 +272,7 @@ class VersionBuilder:
             )
         fields = partition_fields(translated, self.names)
         options = self._options
-        return ChunkContext(
+        return VersionContext(
             location=self._log.location,
             paths=options.paths,
             version=version,
@@ -280,28 +282,30 @@ class VersionBuilder:
             format_version=options.format_version,
             position_delete_format=options.position_delete_format,
             read_footers=options.read_footers,
-            numbers=field_numbers(translated, self.ids),
+            required_ids=required_field_ids(translated, self.ids),
             columns=known_columns(translated, self.ids),
-            copies_unnumbered=options.copies_unnumbered,
+            may_copy_files=options.may_copy_files,
             lost_specs=self._document.lost_specs(translated.schema),
         )
 
-    def _note(self, layout: Layout, timestamp_ms: int, metadata: Metadata, commit: Commit | None) -> None:
-        self.ids.hide(sorted(layout.columns.hidden))
+    def _note(
+        self, manifests: VersionManifests, timestamp_ms: int, metadata: Metadata, commit: Commit | None
+    ) -> None:
+        self.ids.hide(sorted(manifests.columns.hidden))
         # the generation of the ids rises: what was made under the old ones is made again
-        self.ids.set_apart(sorted(layout.columns.partitions))
+        self.ids.set_apart(sorted(manifests.columns.partitions))
         if not self.history or self.history[-1][1] != metadata:
-            self.history.append((layout.version, metadata))
-        self.vectorized = self.vectorized and layout.vectorized
+            self.history.append((manifests.version, metadata))
+        self.vectorized = self.vectorized and manifests.vectorized
         self._document.add(
             NewSnapshot(
-                version=layout.version,
-                timestamp_ms=self._later(layout.version, timestamp_ms, metadata),
+                version=manifests.version,
+                timestamp_ms=self._later(manifests.version, timestamp_ms, metadata),
                 schema_id=self._document.schema(self.translated(metadata).schema),
-                manifest_list=layout.manifest_list,
-                summary=snapshot_summary(layout, commit.commit_info if commit else None),
-                first_row_id=layout.first_row_id,
-                added_rows=layout.added_row_ids,
+                manifest_list=manifests.manifest_list,
+                summary=snapshot_summary(manifests, commit.commit_info if commit else None),
+                first_row_id=manifests.first_row_id,
+                added_rows=manifests.added_row_ids,
             )
         )
 

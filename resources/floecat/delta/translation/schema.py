@@ -124,8 +124,8 @@ class TranslatedSchema:
         mapping_mode: `none`, `name` or `id`: how data files name their columns.
         physical_paths: where data files hold each field, list elements and map entries included, by field id.
         delta_types: Delta type of each field, by field id; `struct`, `array` and `map` without their parts.
-        unnumbered: full names of the lists and maps to whose parts column mapping gave no ids, as it does
-            without `icebergCompatV2`. In data files that carry ids such parts have none. Iceberg's Java
+        without_field_ids: full names of the lists and maps to whose parts column mapping gave no ids, as it
+            does without `icebergCompatV2`. In data files that carry ids such parts have none. Iceberg's Java
             library fails on those columns then, and DuckDB takes their elements for null.
     """
 
@@ -136,7 +136,7 @@ class TranslatedSchema:
     mapping_mode: str
     physical_paths: Mapping[int, PhysicalPath] = field(default_factory=dict)
     delta_types: Mapping[int, str] = field(default_factory=dict)
-    unnumbered: tuple[str, ...] = ()
+    without_field_ids: tuple[str, ...] = ()
 
 
 def translate_schema(metadata: Metadata, ids: FieldIds) -> TranslatedSchema:
@@ -171,11 +171,11 @@ def translate_schema(metadata: Metadata, ids: FieldIds) -> TranslatedSchema:
         mapping_mode=mode,
         physical_paths=translator.physical_paths,
         delta_types=translator.delta_types,
-        unnumbered=() if mode == "none" else _unnumbered(slots, assigned, schema),
+        without_field_ids=() if mode == "none" else _without_field_ids(slots, assigned, schema),
     )
 
 
-def _unnumbered(
+def _without_field_ids(
     slots: Sequence[Slot], assigned: Mapping[PhysicalPath, int], schema: Schema
 ) -> tuple[str, ...]:
     owners = [slot.path[:-1] for slot in slots if not slot.named and slot.dictated is None]

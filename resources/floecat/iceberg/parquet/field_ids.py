@@ -26,9 +26,9 @@ from floecat.iceberg.schemas.types import ListType, MapType, PrimitiveType, Stru
 
 __all__ = [
     "FIRST_HIDDEN_ID",
-    "FieldNumbers",
     "FooterSchema",
     "NumberedFooter",
+    "RequiredFieldIds",
     "fields_of",
     "footer_schema",
     "number_fields",
@@ -43,7 +43,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class FieldNumbers:
+class RequiredFieldIds:
     """The ids that the fields of data files have.
 
     Attributes:
@@ -92,7 +92,9 @@ class FooterSchema(NamedTuple):
     root: SchemaNode
 
 
-def number_fields(tail: bytes | FooterSchema, numbers: FieldNumbers, location: str) -> NumberedFooter | None:
+def number_fields(
+    tail: bytes | FooterSchema, numbers: RequiredFieldIds, location: str
+) -> NumberedFooter | None:
     """Gives ids to what lacks them, or has others.
 
     Args:
@@ -180,7 +182,7 @@ class _Walk:
         is_foreign: whether columns of the schema have other ids in the file.
     """
 
-    def __init__(self, numbers: FieldNumbers, location: str) -> None:
+    def __init__(self, numbers: RequiredFieldIds, location: str) -> None:
         self._numbers = numbers
         self._location = location
         self.given: list[tuple[SchemaNode, int]] = []

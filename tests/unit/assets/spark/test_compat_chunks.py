@@ -61,7 +61,7 @@ def table(tmp_path: Path) -> DeltaWriter:
 def build(lake: Lake, table: DeltaWriter, runner: Runner | None = None) -> dict[str, bytes]:
     """Makes all versions, and returns the artifacts; storage is then as before."""
     made = lake.kernel.delta_registration.register(lake.call, ("ns",), "t", table.folder.as_uri(), read=False)
-    wanted = lake.compat_table(made.identifier)
+    wanted = lake.delta_entry(made.identifier)
     compat = lake.kernel.compat
     assert compat is not None
     try:
@@ -222,7 +222,7 @@ def chunks_of(vectors: int, without_rows: int, plain: int) -> FileChunks:
 class Context:
     def __init__(self, *, read_footers: bool) -> None:
         self.read_footers = read_footers
-        self.translated = SimpleNamespace(unnumbered=())
+        self.translated = SimpleNamespace(without_field_ids=())
 
 
 @pytest.mark.parametrize(

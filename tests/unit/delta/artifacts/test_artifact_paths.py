@@ -1,9 +1,9 @@
 import pytest
 
 from floecat.delta.artifacts.artifact_paths import (
-    COMPAT_FILE,
+    ARTIFACT_FILE,
     ArtifactPaths,
-    is_numbered_file,
+    is_field_id_copy,
     vector_digest,
     vector_digest_of,
 )
@@ -29,7 +29,7 @@ def test_a_later_generation_takes_no_name_of_an_earlier_one():
             paths.delete_manifest(1, 0),
             paths.position_deletes(1, "f", "v", "avro"),
             paths.puffin(1, "f", "v"),
-            paths.numbered_file("f"),
+            paths.field_id_copy("f"),
         }
         for paths in (first, second)
     ]
@@ -60,7 +60,7 @@ def test_names_of_delete_files_identify_the_vector(generation):
     assert digest not in {vector_digest("s3://lake/t/a", "u1@40"), vector_digest("s3://lake/t/b", "u1@1")}
     # files of earlier releases name data files by URI
     assert vector_digest("file:///lake/a b", "u1") == vector_digest("/lake/a b", "u1")
-    for other in (paths.data_manifest(12, 3), paths.delete_manifest(12, 3), paths.numbered_file("f")):
+    for other in (paths.data_manifest(12, 3), paths.delete_manifest(12, 3), paths.field_id_copy("f")):
         assert vector_digest_of(other) is None
     assert vector_digest_of(f"{FOLDER}/7-compat-pd-{digest[1:]}.parquet") is None
 
@@ -76,9 +76,9 @@ def test_every_artifact_is_told_from_other_files(generation):
         paths.position_deletes(12, "f", "v", "avro"),
         paths.puffin(12, "f", "v"),
         paths.metadata_file(12, b"{}"),
-        paths.numbered_file("f"),
+        paths.field_id_copy("f"),
     ):
-        assert COMPAT_FILE.fullmatch(location.rpartition("/")[2])
+        assert ARTIFACT_FILE.fullmatch(location.rpartition("/")[2])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_artifact_is_told_from_other_files(generation):
     ],
 )
 def test_files_of_others_are_none(name):
-    assert not COMPAT_FILE.fullmatch(name)
+    assert not ARTIFACT_FILE.fullmatch(name)
 
 
 def test_the_metadata_file_is_named_by_its_content():
@@ -106,7 +106,7 @@ def test_the_metadata_file_is_named_by_its_content():
 
 def test_copies_of_data_files_are_told_from_other_files():
     paths = ArtifactPaths(FOLDER)
-    assert paths.numbered_file("s3://lake/t/a") != paths.numbered_file("s3://lake/t/b")
-    assert is_numbered_file(paths.numbered_file("s3://lake/t/a"))
-    assert not is_numbered_file("s3://lake/t/part-0.parquet")
-    assert not is_numbered_file(paths.position_deletes(1, "s3://lake/t/a", "u1", "parquet"))
+    assert paths.field_id_copy("s3://lake/t/a") != paths.field_id_copy("s3://lake/t/b")
+    assert is_field_id_copy(paths.field_id_copy("s3://lake/t/a"))
+    assert not is_field_id_copy("s3://lake/t/part-0.parquet")
+    assert not is_field_id_copy(paths.position_deletes(1, "s3://lake/t/a", "u1", "parquet"))

@@ -12,16 +12,16 @@ from floecat.delta.artifacts import field_id_copies as numbered_files
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, NameTakenError
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.byte_budget import ByteBudget
-from floecat.delta.artifacts.field_id_copies import NumberedFiles
+from floecat.delta.artifacts.field_id_copies import FieldIdCopies
 from floecat.errors import FileMissingError, InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet.field_ids import FieldNumbers
+from floecat.iceberg.parquet.field_ids import RequiredFieldIds
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.json_values import encode_json
 from floecat.memory_budget import MemoryBudget
 
-NUMBERS = FieldNumbers(
+NUMBERS = RequiredFieldIds(
     {("l",): 1, ("l", "element"): 2},
     parse_schema(
         encode_json(
@@ -66,11 +66,11 @@ class Place:
     def replace(self, *files: tuple[str, int], copies: bool = True) -> tuple[list[str], list[int]]:
         context: Any = SimpleNamespace(
             paths=self.paths,
-            numbers=NUMBERS,
-            copies_unnumbered=copies,
+            required_ids=NUMBERS,
+            may_copy_files=copies,
             translated=SimpleNamespace(leaves=()),
         )
-        made = NumberedFiles(context, self.storage, self.artifacts, self.allowed)
+        made = FieldIdCopies(context, self.storage, self.artifacts, self.allowed)
         locations = pa.array([location for location, _ in files], pa.string())
         found, sizes = made.replace(locations, np.array([size for _, size in files], np.int64))
         return found.to_pylist(), sizes.tolist()
@@ -86,7 +86,7 @@ def place(tmp_path):
 def test_files_that_lack_ids_are_copied_and_others_stay(place):
     lacking, plain = place.write("a.parquet"), place.write("b.parquet", id=None)
     locations, sizes = place.replace(lacking, plain)
-    assert locations == [place.paths.numbered_file(lacking[0]), plain[0]]
+    assert locations == [place.paths.field_id_copy(lacking[0]), plain[0]]
     assert sizes == [len(place.storage.read(locations[0])), plain[1]]
     copy = pq.read_table(pa.BufferReader(place.storage.read(locations[0])))
     assert copy.to_pylist() == [{"l": [1, None]}, {"l": []}]
@@ -148,4 +148,4 @@ def test_what_is_larger_than_a_budget_is_held_all_the_same(place):
     lacking = [place.write(f"{n}.parquet") for n in range(5)]
     place.artifacts.copies = ByteBudget(10)
     locations, _ = place.replace(*lacking)
-    assert locations == [place.paths.numbered_file(location) for location, _ in lacking]
+    assert locations == [place.paths.field_id_copy(location) for location, _ in lacking]

@@ -274,7 +274,7 @@ def test_what_is_no_delta_table_is_told(lake: Lake, what: str) -> None:
     for ask in (
         lambda: made.materialise(wanted, lambda *_: None),
         lambda: made.repair(wanted),
-        lambda: made.numbers(wanted),
+        lambda: made.counts(wanted),
     ):
         with pytest.raises(NoSuchTableError):
             ask()

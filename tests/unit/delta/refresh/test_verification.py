@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.delta.refresh import verification as table_numbers
-from floecat.delta.refresh.verification import FileNumbers, TableNumbers, count_table
+from floecat.delta.refresh.verification import FileCounts, TableCounts, count_table
 from floecat.errors import FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.delta.conftest import Lake, OpenLake, delta_table, lake, open_lake, rows_of
@@ -20,8 +20,8 @@ __all__ = ["lake", "open_lake"]
 TABLE = TableIdentifier(("ns",), "t")
 
 
-def numbers(lake: Lake) -> TableNumbers:
-    return count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(TABLE))
+def numbers(lake: Lake) -> TableCounts:
+    return count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(TABLE))
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_both_sides_agree_on_a_table(open_lake: OpenLake, format_version: int) -
     made.delete({0: [5]}, storage="i")
     made.remove([3])
     lake.register(made.folder)
-    expected = FileNumbers(files=3, rows=30, files_without_rows=0, deleted_rows=4, files_with_deletes=2)
-    assert numbers(lake) == TableNumbers(7, expected, expected, (), (), ())
+    expected = FileCounts(files=3, rows=30, files_without_rows=0, deleted_rows=4, files_with_deletes=2)
+    assert numbers(lake) == TableCounts(7, expected, expected, (), (), ())
 
 
 def test_the_version_of_the_entry_is_counted_and_not_the_newest(lake: Lake, writer: DeltaWriter) -> None:
@@ -181,7 +181,7 @@ def test_golden_tables_agree(lake: Lake) -> None:
     for name in ("golden/dv-partitioned-with-checkpoint/delta", "delta/table-with-dv-large"):
         folder = writable_copy(name, lake.root / Path(name).name.replace("delta", "t") / name)
         table = lake.register(folder, Path(name).parts[-2])
-        found: Any = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+        found: Any = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
         assert found.delta == found.iceberg
         assert found.delta.deleted_rows > 0
         assert (found.missing, found.unexpected, found.stray_deletes) == ((), (), ())

@@ -179,7 +179,7 @@ def test_parts_that_files_give_no_ids_are_told(mode: str | None, unnumbered: tup
             mode=mode,
         )
     )
-    assert schema.unnumbered == unnumbered
+    assert schema.without_field_ids == unnumbered
 
 
 def test_partition_columns_are_identity_fields() -> None:
@@ -278,7 +278,7 @@ def test_icebergs_own_numbers_are_kept() -> None:
     ids = FieldIds()
     schema = translate_schema(version, ids)
     assert not ids.own
-    assert schema.unnumbered == ()
+    assert schema.without_field_ids == ()
     assert sorted(schema.schema.fields_by_id) == list(range(1, 54))
 
 

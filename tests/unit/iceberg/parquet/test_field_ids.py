@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floecat.delta.artifacts.field_id_copies import field_numbers
+from floecat.delta.artifacts.field_id_copies import required_field_ids
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import translate_schema
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.parquet.field_ids import FieldNumbers, number_fields
+from floecat.iceberg.parquet.field_ids import RequiredFieldIds, number_fields
 from floecat.iceberg.parquet.schema_elements import SchemaNode, read_schema, with_field_ids
 from floecat.iceberg.parquet.thrift_compact import I32, field_header, zigzag
 from floecat.iceberg.schemas.schema import parse_schema
@@ -47,8 +47,8 @@ class Columns:
         json = {"type": "struct", "fields": [json for _, json in fields]}
         self.iceberg = parse_schema(encode_json(json))
 
-    def numbers(self, *, by_id: bool = False) -> FieldNumbers:
-        return FieldNumbers(self.ids, self.iceberg, by_id)
+    def numbers(self, *, by_id: bool = False) -> RequiredFieldIds:
+        return RequiredFieldIds(self.ids, self.iceberg, by_id)
 
     def _field(self, name: str, type: Any, owner: tuple[str, ...]) -> tuple[pa.Field, dict[str, Any]]:
         path = (*owner, name)
@@ -87,7 +87,7 @@ def file_of(table: pa.Table, **options: Any) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def numbered(data: bytes, numbers: FieldNumbers) -> bytes | None:
+def numbered(data: bytes, numbers: RequiredFieldIds) -> bytes | None:
     """The file with its new footer."""
     made = number_fields(data, numbers, FILE)
     return None if made is None else data[: len(data) - made.replaced] + made.data
@@ -198,11 +198,11 @@ def test_ids_find_columns_under_other_names():
 def test_columns_that_are_gone_get_ids_beside_others():
     """The copy of a file is the same for versions that have a column, and for those that dropped it."""
     fewer = Columns("int", ["list", "int"])
-    dropped = FieldNumbers(SAMPLE.ids, fewer.iceberg, by_id=False)
+    dropped = RequiredFieldIds(SAMPLE.ids, fewer.iceberg, by_id=False)
     assert fewer.ids.items() <= SAMPLE.ids.items()
     data = file_of(ROWS)
     assert numbered(data, dropped) == numbered(data, SAMPLE.numbers())
-    none = FieldNumbers(SAMPLE.ids, Columns("int").iceberg, by_id=False)
+    none = RequiredFieldIds(SAMPLE.ids, Columns("int").iceberg, by_id=False)
     assert numbered(data, none) is None
 
 
@@ -220,7 +220,7 @@ def test_other_structures_are_refused(type, value):
     with pytest.raises(UnsupportedDeltaTableError, match=rf"Column c1 is a list .*{FILE}"):
         number_fields(data, SAMPLE.numbers(), FILE)
     # of a column that is gone nobody asks what it is
-    gone = FieldNumbers(SAMPLE.ids, Columns("int").iceberg, by_id=False)
+    gone = RequiredFieldIds(SAMPLE.ids, Columns("int").iceberg, by_id=False)
     assert numbered(data, gone) is None
 
 
@@ -393,7 +393,7 @@ def test_files_of_real_tables(name):
     snapshot = log.snapshot(listing, listing.latest)
     ids = FieldIds()
     translated = translate_schema(snapshot.metadata, ids)
-    numbers = field_numbers(translated, ids)
+    numbers = required_field_ids(translated, ids)
     assert numbers is not None
     for path in snapshot.files["path"].to_pylist():
         data = (folder / path).read_bytes()
@@ -424,7 +424,7 @@ def test_ids_of_another_table_give_way(is_own):
     columns = Columns("int", "string", ["struct", "int", "string"], ["list", ["struct", "int"]])
     foreign = with_ids(columns.schema.append(pa.field("more", pa.int32())), iter(range(20, 0, -1)))
     data = file_of(foreign.empty_table())
-    numbers = FieldNumbers(columns.ids, columns.iceberg, by_id=False, is_own=is_own)
+    numbers = RequiredFieldIds(columns.ids, columns.iceberg, by_id=False, is_own=is_own)
     footer = number_fields(data, numbers, FILE)
     assert footer is not None
     assert footer.is_foreign
@@ -443,7 +443,7 @@ def test_strangers_alone():
     more = pa.field("more", pa.int32(), metadata={_FIELD_ID: b"3"})
     data = file_of(columns.schema.append(more).empty_table())
     assert number_fields(data, columns.numbers(), FILE) is None
-    own = FieldNumbers(columns.ids, columns.iceberg, by_id=False, is_own=True)
+    own = RequiredFieldIds(columns.ids, columns.iceberg, by_id=False, is_own=True)
     footer = number_fields(data, own, FILE)
     assert footer is not None
     assert (footer.is_foreign, footer.columns) == (True, ("more",))
@@ -460,7 +460,7 @@ def test_how_files_are_looked_at(mode):
         ids = FieldIds()
         of = "integer" if type_ == "int" else delta_metadata.array("integer")
         metadata = delta_metadata.metadata(delta_metadata.mapped("c", 1, "c", of), mode=mode)
-        numbers.append(field_numbers(translate_schema(metadata, ids), ids))
+        numbers.append(required_field_ids(translate_schema(metadata, ids), ids))
     plain, nested = numbers
     expected = {"none": (True, True), "name": (False, True), "id": None}[mode]
     assert (plain and (plain.is_own, plain.sampled)) == expected

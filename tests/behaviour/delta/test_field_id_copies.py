@@ -172,10 +172,10 @@ def test_a_copy_of_somebody_else_is_left_alone(engines, open_lake, writer):
 def test_a_lost_copy_is_made_anew(engines, lake, writer):
     writer.delete({0: [2]})
     table = lake.register(writer.folder)
-    assert not lake.kernel.compat.repair(lake.compat_table(table))
+    assert not lake.kernel.compat.repair(lake.delta_entry(table))
     for copy in copies(writer.folder):
         copy.unlink()
-    assert lake.kernel.compat.repair(lake.compat_table(table))
+    assert lake.kernel.compat.repair(lake.delta_entry(table))
     assert lake.state(table).generation == 1
     engines.check(lake, table, writer)
 
@@ -183,7 +183,7 @@ def test_a_lost_copy_is_made_anew(engines, lake, writer):
 def test_counts_agree(lake, writer):
     writer.delete({0: [2]})
     table = lake.register(writer.folder)
-    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.compat_table(table))
+    numbers = count_table(lake.kernel.store, lake.kernel.files, lake.delta_entry(table))
     assert numbers.delta == numbers.iceberg
     assert (numbers.missing, numbers.unexpected, numbers.stray_deletes) == ((), (), ())
 

@@ -523,11 +523,13 @@ def live_entries(lake, table, version: int) -> list[tuple[Any, ...]]:
     found = []
     for manifest in manifests_of(lake, table, version):
         for entry in manifest.entries:
-            file = entry.data_file
-            if entry.status is not DELETED:
-                path = vector_digest_of(file.file_path) if manifest.deletes else file.file_path
-                referenced = file.referenced_data_file or ""
-                found.append((manifest.spec_id, path, referenced, file.record_count, file.file_size_in_bytes))
+            if entry["status"] != DELETED:
+                path = entry["file_path"]
+                path = vector_digest_of(path) if manifest.deletes else path
+                referenced = entry["referenced_data_file"] or ""
+                found.append(
+                    (manifest.spec_id, path, referenced, entry["record_count"], entry["file_size_in_bytes"])
+                )
     return sorted(found)
 
 

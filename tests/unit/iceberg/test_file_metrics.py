@@ -11,7 +11,7 @@ from floecat.iceberg.file_metrics import ColumnMetrics
 
 def test_nothing_is_known_unless_it_is_told() -> None:
     column = ColumnMetrics(7)
-    assert dataclasses.astuple(column) == (7, None, None, None, None)
+    assert dataclasses.astuple(column) == (7, *[None] * 6)
 
 
 def test_metrics_do_not_change() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
 import msgspec
 
 from floecat.errors import SettingsError
@@ -48,8 +51,11 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Checks what can be checked before the first request.
 
         Raises:
-            SettingsError: an access key without its secret or the other way round, or a time-out of zero.
+            SettingsError: an access key without its secret or the other way round, an endpoint that is not a
+                URL or whose host cannot have the bucket before it, or a time-out of zero.
         """
+        if self.endpoint is not None:
+            _check_endpoint(self.endpoint, path_style=self.path_style_access)
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise SettingsError("An S3 access key and its secret must be set together")
         if self.session_token is not None and self.access_key_id is None:
@@ -64,3 +70,23 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
             f"ObjectStoreOptions(region={self.region!r}, endpoint={self.endpoint!r}, "
             f"path_style_access={self.path_style_access!r}, access_key_id={self.access_key_id!r})"
         )
+
+
+def _check_endpoint(endpoint: str, *, path_style: bool) -> None:
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname, parts.port  # a port that is no number fails here
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not host:
+        raise SettingsError("An S3 endpoint must be a URL as https://host:port")
+    if not path_style and _is_ip_address(host):
+        raise SettingsError("An S3 endpoint that is an IP address needs s3.path-style-access")
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

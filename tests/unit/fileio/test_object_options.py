@@ -18,7 +18,7 @@ SECRETS: dict[str, Any] = {
 
 
 def test_secrets_do_not_show() -> None:
-    options = ObjectStoreOptions(**SECRETS, endpoint="http://127.0.0.1:9")
+    options = ObjectStoreOptions(**SECRETS, endpoint="http://s3.example.org:9")
     for text in (repr(options), str(options), f"{options}", repr([options])):
         assert "the-key" in text
         assert "the-secret" not in text
@@ -35,6 +35,12 @@ def test_secrets_do_not_show() -> None:
         {"request_timeout_s": -1},
         {"answer_timeout_s": 0},
         {"max_retries": -1},
+        {"endpoint": "s3.example.org"},
+        {"endpoint": "http://"},
+        {"endpoint": "http://s3.example.org:port"},
+        {"endpoint": "http://[::1"},
+        {"endpoint": "http://127.0.0.1:9"},
+        {"endpoint": "http://[::1]:9"},
     ],
 )
 def test_what_cannot_work_is_refused(values: dict[str, Any]) -> None:

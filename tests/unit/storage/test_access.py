@@ -30,7 +30,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_endpoint_identifies_the_service(first: str | None, second: str, same: bool) -> None:
-    stores = [s3_store(ObjectStoreOptions(endpoint=endpoint)) for endpoint in (first, second)]
+    stores = [
+        s3_store(ObjectStoreOptions(endpoint=endpoint, path_style_access=True))
+        for endpoint in (first, second)
+    ]
     assert (stores[0] == stores[1]) is same
 
 

@@ -148,6 +148,8 @@ def _command(folder: Path, server: S3Server, ports: list[int]) -> list[str]:
         "-webdav=false",
         "-admin.ui=false",
         "-master.telemetry=false",
+        # each bucket takes several volumes; the default follows the free space of the disk, and ends with it
+        "-volume.max=20000",
         f"-s3.config={folder / 's3.json'}",
         f"-s3.iam.config={folder / 'iam.json'}",
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 import msgspec
 
-from floecat.delta.refresh.pipeline import Look, PendingTable, TablePosition
+from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosition
 from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
 from floecat_assets.defs.compat.assets import ARTIFACTS
 from floecat_assets.defs.compat.jobs import delta_artifacts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from floecat.delta.refresh.pipeline import Materialised
+from floecat.delta.refresh.pipeline_results import Materialised
 
 if TYPE_CHECKING:
     from floecat.delta.refresh.verification import TableCounts

@@ -14,13 +14,19 @@ from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
-import msgspec
-
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.delta_rows import DeltaTableRow, NamedDeltaTable
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry
+from floecat.delta.refresh.pipeline_results import (
+    BrokenTable,
+    DeltaTable,
+    Look,
+    Materialised,
+    PendingTable,
+    TablePosition,
+)
 from floecat.delta.refresh.verification import TableCounts, count_table
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
@@ -29,16 +35,7 @@ from floecat.store import catalogs, connectors, snapshots, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 
-__all__ = [
-    "BrokenTable",
-    "DeltaPipeline",
-    "DeltaTable",
-    "Look",
-    "Materialised",
-    "PendingTable",
-    "TablePosition",
-    "TableWorker",
-]
+__all__ = ["DeltaPipeline", "TableWorker"]
 
 _LOOKS = 16
 _PRINCIPAL = "pipeline"
@@ -65,72 +62,6 @@ class TableWorker(Protocol):
     def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
         ...
-
-
-class TablePosition(msgspec.Struct, frozen=True, order=True):
-    """A place in the order of all Delta tables."""
-
-    catalog_id: UUID
-    entry_id: UUID
-
-
-class DeltaTable(msgspec.Struct, frozen=True):
-    """A Delta table under its name."""
-
-    entry_id: UUID
-    name: str
-    """Catalog, namespace levels and name, joined by dots."""
-    position: TablePosition
-
-
-class PendingTable(msgspec.Struct, frozen=True):
-    """A table that has something to do."""
-
-    entry_id: UUID
-    name: str
-    position: TablePosition
-    version: int
-    """The newest version of its log."""
-    state: str
-    """The version, and what tells its log file, and what was made of it, from others."""
-    reason: str
-    """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
-
-
-class BrokenTable(msgspec.Struct, frozen=True):
-    """A table whose log could not be looked at."""
-
-    entry_id: UUID
-    name: str
-    problem: str
-
-
-class Look(msgspec.Struct, frozen=True):
-    """What a look at some tables found."""
-
-    looked: int
-    """Number of tables."""
-    pending: tuple[PendingTable, ...]
-    broken: tuple[BrokenTable, ...]
-    next: TablePosition | None
-    """Where the next look goes on; `None` after the last table."""
-
-
-class Materialised(msgspec.Struct, frozen=True):
-    """A table after the work."""
-
-    entry_id: UUID
-    name: str
-    changed: bool
-    """Whether the entry is another one than before."""
-    version: int
-    """The Delta version that is current."""
-    versions: int
-    """How many versions are snapshots."""
-    format_version: int
-    location: str
-    """Root of the table."""
-    metadata_location: str
 
 
 class DeltaPipeline:

@@ -43,11 +43,10 @@ def list_jobs(
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         found = kernel.jobs.list(call, kinds=kind)
-        kinds = kernel.jobs.kinds
     headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "problem")
     table = Table(*headings, box=None, pad_edge=False)
     for row in found:
-        word = kinds[row.kind].word(row.state) if row.kind in kinds else row.state
+        word = kernel.jobs.word(row)
         if state is not None and word not in state:
             continue
         due = written_time(row.not_before_ms) if row.state in ("queued", "waiting") else "-"

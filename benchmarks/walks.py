@@ -160,9 +160,3 @@ async def _client(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 
 if __name__ == "__main__":
     main()
-
-
-async def _load(walk: Walk, client: httpx.AsyncClient, path: str) -> set[str]:
-    with walk.counted() as files:
-        await _ok(client.get(path))
-    return set(files)

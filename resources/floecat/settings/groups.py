@@ -8,10 +8,8 @@ from typing import Annotated
 from urllib.parse import quote
 from uuid import UUID
 
-import msgspec
-
 from floecat.settings.durations import Duration
-from floecat.settings.fields import leaf_fields
+from floecat.settings.group import Group
 from floecat.settings.kinds import (
     boolean,
     choice,
@@ -23,6 +21,7 @@ from floecat.settings.kinds import (
     text,
     text_list,
 )
+from floecat.settings.limits import LimitSettings
 from floecat.settings.named_groups import named_groups
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "ConnectorSettings",
     "DeltaCompatSettings",
     "GatewaySettings",
-    "Group",
     "LogSettings",
     "OidcSettings",
     "PurgeSettings",
@@ -47,16 +45,6 @@ __all__ = [
 _MIB = 1 << 20
 _GIB = 1 << 30
 _MINUTE = Duration(60_000)
-
-
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the structs. Its representation hides secrets."""
-
-    def __repr__(self) -> str:
-        secrets = {field.path for field in leaf_fields(type(self)) if field.kind.secret}
-        shown = {name: getattr(self, name) for name in self.__struct_fields__}
-        parts = (f"{name}={_mask((name,) in secrets, value)}" for name, value in shown.items())
-        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 class BackoffSettings(Group, frozen=True, kw_only=True):
@@ -401,6 +389,9 @@ class Settings(Group, frozen=True, kw_only=True):
     oidc: OidcSettings = OidcSettings()
     """Validation of bearer tokens."""
 
+    limits: LimitSettings = LimitSettings()
+    """Bounds on what one request, file or tenant may take."""
+
     purge: PurgeSettings = PurgeSettings()
     """Deletion of files of dropped tables."""
 
@@ -432,7 +423,3 @@ class Settings(Group, frozen=True, kw_only=True):
     def warehouse_location(self) -> str:
         """Storage location of the default catalog: the one that is set, else a folder as `file://` URI."""
         return self.gateway.default_warehouse_path or (self.data_path / "warehouse").as_uri()
-
-
-def _mask(secret: bool, value: object) -> str:
-    return "'***'" if secret and value not in (None, {}) else repr(value)

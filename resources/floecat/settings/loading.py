@@ -14,7 +14,8 @@ import msgspec
 
 from floecat.errors import SettingsError
 from floecat.settings.fields import ROOT, LeafField, leaf_fields
-from floecat.settings.groups import Group, Settings
+from floecat.settings.group import Group
+from floecat.settings.groups import Settings
 from floecat.settings.rules import check_rules
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "load_settings"]

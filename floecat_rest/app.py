@@ -21,10 +21,8 @@ from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.documents import OWN_COMPRESSION
-from floecat_rest.empty_names import EmptyNames
 from floecat_rest.errors import answer_error
-from floecat_rest.iceberg.config import ConfigController
-from floecat_rest.iceberg.endpoints import served_endpoints
+from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
 from floecat_rest.iceberg.metrics import MetricsController
@@ -55,7 +53,7 @@ from floecat_rest.management.connectors import (
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
 from floecat_rest.management.tables import ManagedTablesController
-from floecat_rest.paths import RawPaths
+from floecat_rest.paths import EmptyNames, RawPaths
 from floecat_rest.request_log import RequestLog
 from floecat_rest.requests import CatalogRequest, Services
 from floecat_rest.threads import HandlerThreads

@@ -16,12 +16,11 @@ from floecat.compression.gzip_members import gzip_member
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Labels
 from floecat.lru_cache import LruCache
-from floecat_rest.headers import ETAG
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
 
-__all__ = ["OWN_COMPRESSION", "DocumentResponse", "Documents", "accepts_gzip"]
+__all__ = ["ETAG", "OWN_COMPRESSION", "DocumentResponse", "Documents", "SpelledName", "accepts_gzip"]
 
 OWN_COMPRESSION = {"own_compression": True}
 """`opt` of handlers that answer documents, which the compression of other answers leaves alone."""
@@ -34,6 +33,20 @@ _KEY_BYTES = 1 << 10
 _WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
+
+
+class SpelledName(bytes):
+    """The name of a header that goes over the wire as it is spelled; servers send `name.lower()`."""
+
+    __slots__ = ()
+
+    def lower(self) -> SpelledName:
+        """The name as it is spelled."""
+        return self
+
+
+ETAG = SpelledName(b"ETag")
+"""Java clients of Iceberg (1.11) look the header up in a map of names as they came, by this spelling."""
 
 
 class DocumentResponse:

@@ -16,7 +16,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from floecat import errors
-from floecat_rest.request_ids import request_id_of
+from floecat_rest.request_log import request_id_of
 
 __all__ = [
     "ERROR_KINDS",

@@ -7,18 +7,19 @@ Neither the query nor a header is logged: clients put tokens into both.
 from __future__ import annotations
 
 import logging
+import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+import uuid_utils
 from litestar.enums import ScopeType
 from prometheus_client import Counter, Histogram
-
-from floecat_rest.request_ids import HEADER, assign_request_id
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["RequestLog"]
+__all__ = ["RequestLog", "assign_request_id", "request_id_of"]
 
 _log = logging.getLogger("floecat.access")
 
@@ -32,6 +33,9 @@ _seconds = Histogram(
     buckets=_BUCKETS,
 )
 
+_ID_HEADER = b"x-request-id"
+_ID_KEY = "floecat.request_id"
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
@@ -57,7 +61,7 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (HEADER, encoded_id)]
+                message["headers"] = [*message["headers"], (_ID_HEADER, encoded_id)]
             await send(message)
 
         try:
@@ -80,3 +84,16 @@ class RequestLog:
         metrics[1].observe(elapsed_s)
         if _log.isEnabledFor(logging.INFO):
             _log.info("%s %s %d %.1f ms [%s]", method, scope["path"], status, elapsed_s * 1000, request_id)
+
+
+def assign_request_id(scope: Any) -> str:
+    """Put the id into the ASGI scope: the client's own if it sends a sane one, else a new one."""
+    sent = next((value for name, value in scope["headers"] if name == _ID_HEADER), b"")
+    request_id = sent.decode() if _SANE_ID.fullmatch(sent) else str(uuid_utils.uuid7())
+    scope[_ID_KEY] = request_id
+    return request_id
+
+
+def request_id_of(scope: Mapping[str, Any]) -> str:
+    """The id that `assign_request_id` gave; "unknown" outside of it."""
+    return str(scope.get(_ID_KEY, "unknown"))

@@ -6,23 +6,26 @@ ambiguous name never holds up the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
+import msgspec
 from litestar import Request
 from litestar.params import QueryParameter
 
 from floecat.auth.principals import Principal
 from floecat.entries.calls import Call, LoadedTable, LoadedView
 from floecat.entries.request_keys import IDEMPOTENCY_KEY, with_request_key
+from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
-from floecat_rest.bodies import check_media_type, decode_body
 from floecat_rest.documents import DocumentResponse, Documents
-from floecat_rest.headers import header_of, list_of
+from floecat_rest.errors import UnsupportedMediaTypeError
 
 __all__ = [
     "CatalogRequest",
@@ -30,6 +33,10 @@ __all__ = [
     "PageToken",
     "Services",
     "Warehouse",
+    "check_media_type",
+    "decode_body",
+    "header_of",
+    "list_of",
 ]
 
 T = TypeVar("T")
@@ -178,3 +185,64 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     def _catalog(self) -> str:
         return decode_segment(self.path_params.get("prefix") or self.path_params["catalog"]).literal
+
+
+def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """The first value of a header.
+
+    Args:
+        headers: of an ASGI scope, names in lower case.
+        name: in lower case.
+    """
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
+def list_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """All values of a header that is a list, joined by commas (RFC 9110 section 5.3).
+
+    Args:
+        headers: of an ASGI scope, names in lower case.
+        name: in lower case.
+    """
+    values = [value for key, value in headers if key == name]
+    return b", ".join(values).decode("latin-1") if values else None
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Read a body. Unknown fields are ignored, as the specification grows, unless the struct forbids them.
+
+    Raises:
+        BadRequestError: it is not valid JSON in UTF-8, nested too deeply, or not of this form. The message
+            names the JSON path, never what the body holds there.
+    """
+    if not body:
+        raise BadRequestError("Invalid body: JSON is needed")
+    try:
+        # Parts that stay encoded would otherwise carry invalid text into metadata files.
+        str(body, "utf-8")
+        return cast("T", _decoder(cast("Any", kind)).decode(body))
+    except msgspec.MsgspecError as error:
+        raise BadRequestError(f"Invalid body: {error}") from None
+    except UnicodeDecodeError:
+        raise BadRequestError("Invalid body: not UTF-8") from None
+    except RecursionError:
+        raise BadRequestError("Invalid body: nested too deeply") from None
+
+
+def check_media_type(content_type: str | None) -> None:
+    """Refuse a body that is declared to be something other than JSON. Some clients declare nothing.
+
+    Raises:
+        UnsupportedMediaTypeError: it is.
+    """
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    if media_type and media_type != "application/json" and not media_type.endswith("+json"):
+        raise UnsupportedMediaTypeError("Unsupported media type: send application/json")
+
+
+@lru_cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)

@@ -21,8 +21,7 @@ from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
 from floecat_rest.errors import answer_error
-from floecat_rest.headers import header_of, list_of
-from floecat_rest.requests import Services
+from floecat_rest.requests import Services, header_of, list_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send

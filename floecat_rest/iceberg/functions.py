@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from floecat.errors import NoSuchFunctionError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import TableIdentifier
-from floecat_rest.iceberg.wire.functions import ListFunctionsResponse
+from floecat_rest.iceberg.wire import ListFunctionsResponse
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 
 __all__ = ["FunctionController", "FunctionsController"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat_rest.bodies import check_media_type
-from floecat_rest.requests import CatalogRequest
+from floecat_rest.requests import CatalogRequest, check_media_type
 
 __all__ = ["MetricsController"]
 

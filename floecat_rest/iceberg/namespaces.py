@@ -7,7 +7,7 @@ from litestar.params import RawBody
 
 from floecat.catalog.namespaces import NamespaceInfo, PropertiesUpdated
 from floecat.entries.calls import PageRequest
-from floecat_rest.iceberg.wire.namespaces import (
+from floecat_rest.iceberg.wire import (
     CreateNamespaceRequest,
     ListNamespacesResponse,
     UpdateNamespacePropertiesRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Controller, Response, post
 
 from floecat_rest.authentication import PUBLIC
-from floecat_rest.iceberg.endpoints import UNLISTED
-from floecat_rest.iceberg.wire.oauth import OAuthError
+from floecat_rest.iceberg.config import UNLISTED
+from floecat_rest.iceberg.wire import OAuthError
 
 __all__ = ["OAuthController"]
 

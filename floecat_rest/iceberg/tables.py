@@ -11,8 +11,13 @@ from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import PageRequest
 from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
-from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
-from floecat_rest.iceberg.wire.tables import CommitTableRequest, RegisterTableRequest
+from floecat_rest.iceberg.wire import (
+    CommitTableRequest,
+    ListTablesResponse,
+    RegisterTableRequest,
+    RenameTableRequest,
+    list_tables,
+)
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 
 __all__ = [

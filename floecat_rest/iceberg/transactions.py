@@ -6,7 +6,7 @@ from litestar import Controller, post
 from litestar.params import RawBody
 
 from floecat.commits.table_changes import TableChange
-from floecat_rest.iceberg.wire.tables import CommitTransactionRequest
+from floecat_rest.iceberg.wire import CommitTransactionRequest
 from floecat_rest.requests import CatalogRequest
 
 __all__ = ["TransactionController"]

@@ -8,8 +8,13 @@ from litestar.params import RawBody
 from floecat.commits.view_commits import CreateView
 from floecat.entries.calls import PageRequest
 from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
-from floecat_rest.iceberg.wire.identifiers import ListTablesResponse, RenameTableRequest, list_tables
-from floecat_rest.iceberg.wire.views import CommitViewRequest, RegisterViewRequest
+from floecat_rest.iceberg.wire import (
+    CommitViewRequest,
+    ListTablesResponse,
+    RegisterViewRequest,
+    RenameTableRequest,
+    list_tables,
+)
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 
 __all__ = ["RegisterViewController", "RenameViewController", "ViewController", "ViewsController"]

@@ -6,7 +6,7 @@ from litestar import Controller, delete, get, post
 from litestar.params import RawBody
 
 from floecat.identifiers.encoding import decode_segment
-from floecat_rest.management.wire.connectors import (
+from floecat_rest.management.wire import (
     ConnectorResponse,
     CreateConnectorRequest,
     ListConnectorsResponse,
@@ -14,7 +14,7 @@ from floecat_rest.management.wire.connectors import (
     connector_response,
     scan_response,
 )
-from floecat_rest.request_ids import request_id_of
+from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
 
 __all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat_rest.management.wire.tables import RegisteredTable, RegisterRequest, registered_table
-from floecat_rest.request_ids import request_id_of
+from floecat_rest.management.wire import RegisteredTable, RegisterRequest, registered_table
+from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
 
 __all__ = ["ManagedTablesController"]

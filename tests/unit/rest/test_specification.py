@@ -10,7 +10,7 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 
 from floecat_rest.app import CONTROLLERS
-from floecat_rest.iceberg.endpoints import served_endpoints
+from floecat_rest.iceberg.config import served_endpoints
 from floecat_rest.requests import CatalogRequest
 
 PINNED = Path(__file__).parents[3] / "resources" / "openapi" / "rest-catalog-open-api.yaml"

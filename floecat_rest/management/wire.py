@@ -1,31 +1,78 @@
-"""Bodies about connectors."""
+"""Bodies of the management routes.
+
+Requests are refused if they hold a field that is not known: no specification but this one makes it grow, and
+what is misspelt would be dropped without a word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
 from floecat.connectors.connector_service import ConnectorInfo, NewConnector
+from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scans import FailedTable, KnownTable, ScanReport
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, FloecatError
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Duration
-from floecat_rest.management.wire.tables import (
-    Identifier,
-    Problem,
-    RegisteredTable,
-    problem_of,
-    registered_table,
-)
+from floecat_rest.errors import describe_error
 
 __all__ = [
     "ConnectorResponse",
     "CreateConnectorRequest",
     "ListConnectorsResponse",
+    "RegisterRequest",
+    "RegisteredTable",
     "ScanResponse",
     "connector_response",
+    "registered_table",
     "scan_response",
 ]
+
+
+class RegisterRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A table that is in storage and becomes one of the catalog."""
+
+    name: str
+    format: str
+    location: str
+    format_version: int | None = None
+
+
+class Identifier(msgspec.Struct):
+    """A table by namespace and name."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    @classmethod
+    def of(cls, identifier: TableIdentifier) -> Identifier:
+        """The identifier of the kernel."""
+        return cls(identifier.namespace, identifier.name)
+
+
+class Problem(msgspec.Struct):
+    """Why something did not work, as an error answer would tell it."""
+
+    type: str
+    message: str
+
+
+class RegisteredTable(msgspec.Struct, rename="kebab"):
+    """A table that was registered."""
+
+    identifier: Identifier
+    id: UUID
+    """What the pipeline knows the table by: its partition in Dagster."""
+    format: str
+    location: str
+    table_uuid: str
+    snapshot_id: int | None
+    """Newest version that Iceberg readers see."""
+    problem: Problem | None
+    """Why the newest version cannot be read; loading the table is answered so."""
 
 
 class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -102,6 +149,19 @@ class ScanResponse(msgspec.Struct):
     """Why the scan ended before everything was looked at, if so."""
 
 
+def registered_table(registration: TableRegistration, request_id: str) -> RegisteredTable:
+    """Renders a registration."""
+    return RegisteredTable(
+        Identifier.of(registration.identifier),
+        registration.entry_id,
+        "delta",
+        registration.location,
+        registration.table_uuid,
+        registration.snapshot_id,
+        _problem(registration.problem, request_id) if registration.problem else None,
+    )
+
+
 def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
     """Renders a connector."""
     return ConnectorResponse(
@@ -125,7 +185,7 @@ def scan_response(report: ScanReport, request_id: str) -> ScanResponse:
         registered=[registered_table(registration, request_id) for registration in report.registered],
         skipped=[_skipped(known) for known in report.skipped],
         failed=[_failed(failure, request_id) for failure in report.failed],
-        problem=problem_of(report.error, request_id) if report.error else None,
+        problem=_problem(report.error, request_id) if report.error else None,
     )
 
 
@@ -135,4 +195,10 @@ def _skipped(known: KnownTable) -> SkippedTable:
 
 def _failed(failure: FailedTable, request_id: str) -> FailedResponse:
     identifier = Identifier.of(failure.identifier) if failure.identifier else None
-    return FailedResponse(identifier, failure.location, problem_of(failure.error, request_id))
+    return FailedResponse(identifier, failure.location, _problem(failure.error, request_id))
+
+
+def _problem(error: FloecatError, request_id: str) -> Problem:
+    """Renders an error that is part of an answer."""
+    described, _ = describe_error(error, request_id)
+    return Problem(described.type, described.message)

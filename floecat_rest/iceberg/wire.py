@@ -1,0 +1,166 @@
+"""Bodies of requests and answers, as the REST specification spells them.
+
+The body of `createTable` is the kernel's own `CreateTable`, that of `createView` its `CreateView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from floecat.entries.calls import Page
+from floecat.iceberg.requirements import TableRequirement
+from floecat.iceberg.updates import TableUpdate
+from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = [
+    "CatalogConfig",
+    "CommitTableRequest",
+    "CommitTransactionRequest",
+    "CommitViewRequest",
+    "CreateNamespaceRequest",
+    "ListFunctionsResponse",
+    "ListNamespacesResponse",
+    "ListTablesResponse",
+    "OAuthError",
+    "RegisterTableRequest",
+    "RegisterViewRequest",
+    "RenameTableRequest",
+    "TableChangeRequest",
+    "UpdateNamespacePropertiesRequest",
+    "WireIdentifier",
+    "list_tables",
+]
+
+
+class CatalogConfig(msgspec.Struct, rename="kebab"):
+    """What a client learns before anything else."""
+
+    defaults: dict[str, str]
+    """Applied below the client's own properties."""
+
+    overrides: dict[str, str]
+    """Applied above them."""
+
+    endpoints: list[str]
+    """What is served, as `<verb> <path template>`."""
+
+    idempotency_key_lifetime: str
+    """ISO-8601. Its presence tells clients that `Idempotency-Key` works."""
+
+
+class CreateNamespaceRequest(msgspec.Struct):
+    """A namespace to create. Missing parents are created with it."""
+
+    namespace: tuple[str, ...]
+    properties: dict[str, str] | None = None
+
+
+class ListNamespacesResponse(msgspec.Struct, rename="kebab"):
+    """Namespaces, each with all its levels."""
+
+    namespaces: Sequence[tuple[str, ...]]
+    next_page_token: str | None = None
+
+
+class UpdateNamespacePropertiesRequest(msgspec.Struct):
+    """Properties to set and keys to remove."""
+
+    removals: list[str] | None = None
+    updates: dict[str, str] | None = None
+
+
+class WireIdentifier(msgspec.Struct):
+    """A table or view by namespace and name (`TableIdentifier`)."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    def to_identifier(self) -> TableIdentifier:
+        """The kernel's form."""
+        return TableIdentifier(self.namespace, self.name)
+
+
+class ListTablesResponse(msgspec.Struct, rename="kebab"):
+    """Tables or views of a namespace."""
+
+    identifiers: Sequence[WireIdentifier]
+    next_page_token: str | None = None
+
+
+class RenameTableRequest(msgspec.Struct):
+    """Rename or move of a table or a view."""
+
+    source: WireIdentifier
+    destination: WireIdentifier
+
+
+class CommitTableRequest(msgspec.Struct):
+    """Requirements and updates for the table that the path names.
+
+    An `identifier` in the body is not looked at: some clients put the name of their catalog into it. The
+    specification requires both lists. The reference parser does not, ClickHouse leaves the requirements of
+    its first snapshot out, and Go writes an empty list as null.
+    """
+
+    requirements: list[TableRequirement] | None = None
+    updates: list[TableUpdate] | None = None
+
+
+class TableChangeRequest(msgspec.Struct):
+    """One table's part of a transaction."""
+
+    identifier: WireIdentifier
+    requirements: list[TableRequirement] | None = None
+    updates: list[TableUpdate] | None = None
+
+
+class CommitTransactionRequest(msgspec.Struct, rename="kebab"):
+    """Changes of several tables, applied all or none."""
+
+    table_changes: list[TableChangeRequest]
+
+
+class RegisterTableRequest(msgspec.Struct, rename="kebab"):
+    """A metadata file that becomes a table."""
+
+    name: str
+    metadata_location: str
+    overwrite: bool | None = None
+    properties: dict[str, str] | None = None
+    """Access to the storage of the metadata file, for this one read. Not in the specification."""
+
+
+class CommitViewRequest(msgspec.Struct):
+    """Requirements and updates for the view that the path names."""
+
+    updates: list[ViewUpdate] | None = None
+    requirements: list[ViewRequirement] | None = None
+
+
+class RegisterViewRequest(msgspec.Struct, rename="kebab"):
+    """A metadata file that becomes a view."""
+
+    name: str
+    metadata_location: str
+
+
+class ListFunctionsResponse(msgspec.Struct, rename="kebab"):
+    """Functions of a namespace, each as the levels of its full name."""
+
+    identifiers: Sequence[tuple[str, ...]] = ()
+    next_page_token: str | None = None
+
+
+class OAuthError(msgspec.Struct):
+    """Why no token is issued, in the words of OAuth (RFC 6749 section 5.2)."""
+
+    error: str
+    error_description: str
+
+
+def list_tables(page: Page[TableIdentifier]) -> ListTablesResponse:
+    """Render a page of a listing."""
+    return ListTablesResponse([WireIdentifier(*identifier) for identifier in page.items], page.next_token)

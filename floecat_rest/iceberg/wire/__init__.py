@@ -1,1 +1,0 @@
-"""Bodies of requests and answers, as the REST specification spells them."""

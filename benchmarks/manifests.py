@@ -17,9 +17,9 @@ from typing import Any
 import fastavro
 
 from benchmarks.figures import figure, progress
-from floecat.iceberg.manifests.metric_columns import METRIC_IDS
+from floecat.iceberg.manifests.avro_schemas import manifest_schema
+from floecat.iceberg.manifests.metric_maps import METRIC_IDS
 from floecat.iceberg.manifests.reader import ENTRY_FIELDS, read_manifest
-from floecat.iceberg.manifests.schema import manifest_schema
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
 

@@ -26,10 +26,9 @@ from floecat.fileio.opening import open_fileio
 from floecat.identifiers.separator import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.deferred_purge import DeferredPurge
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.open_purge import open_purge
-from floecat.purge.targets import FormatPurge
+from floecat.purge.purger import DeferredPurge, FormatPurge
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import object_store_options
 from floecat.store.database.engine import Store

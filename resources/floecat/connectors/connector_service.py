@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -11,7 +12,6 @@ import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
-from floecat.connectors.connector_faults import described_fault
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
 from floecat.entries.calls import Call
@@ -25,7 +25,7 @@ from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 
-__all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "missing_connector"]
+__all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "described_fault", "missing_connector"]
 
 _log = logging.getLogger(__name__)
 
@@ -264,3 +264,13 @@ def _info(row: ConnectorRow) -> ConnectorInfo:
         last_error=row.last_error,
         created_at_ms=row.created_at_ms,
     )
+
+
+def described_fault(error: BaseException) -> str:
+    """An unforeseen exception for a log: its type and where it was raised, without its message.
+
+    The message is of somebody else's making, and may repeat the options of a connector, which may be secrets.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join([type(error).__name__, *places])

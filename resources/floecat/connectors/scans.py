@@ -17,8 +17,7 @@ from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
-from floecat.connectors.connector_faults import described_fault
-from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.connector_service import ConnectorService, described_fault
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.entries.calls import Call

@@ -16,7 +16,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import LiveTable, SharedFiles
 from floecat.purge.location_set import LocationSet
-from floecat.purge.targets import PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.purge.purger import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 

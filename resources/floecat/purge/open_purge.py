@@ -9,11 +9,9 @@ from typing import TypeAlias
 from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
 from floecat.jobs.queue import JobQueue
-from floecat.purge.drops import DropService
-from floecat.purge.jobs import PurgeWork, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables, all_folders
-from floecat.purge.purger import Purger
-from floecat.purge.targets import FormatPurge
+from floecat.purge.purge_jobs import DropService, PurgeWork, purge_kind
+from floecat.purge.purger import FormatPurge, Purger
 from floecat.settings import Settings
 
 __all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]

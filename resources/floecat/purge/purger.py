@@ -4,18 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
+
+import msgspec
 
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.errors import FileMissingError
+from floecat.errors import FileMissingError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
-from floecat.purge.targets import FormatPurge, PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 
-__all__ = ["GC_ENABLED", "Purger"]
+__all__ = [
+    "GC_ENABLED",
+    "DeferredPurge",
+    "FormatPurge",
+    "PurgeIncompleteError",
+    "PurgeReport",
+    "PurgeTarget",
+    "Purger",
+]
+
+
+class PurgeTarget(msgspec.Struct, frozen=True):
+    """A table whose files are to go."""
+
+    table_uuid: str
+    metadata_location: str
+    storage: CatalogStorage
+    document: bytes | None = None
+    """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
+    format: str = "iceberg"
+    """Of the table; decides which of its files are deleted."""
+
+
+class PurgeReport(msgspec.Struct, frozen=True):
+    """What became of a purge."""
+
+    counts: PurgeCounts
+    note: str | None = None
+    """Why less than everything was deleted, if so."""
+
+
+class FormatPurge(Protocol):
+    """Purges tables of a format other than Iceberg."""
+
+    def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
+        """Deletes the files that were made for the table here; see `Purger.purge`."""
+        ...
+
+
+class PurgeIncompleteError(FloecatError):
+    """Some files are still there. They can be found again from the root metadata file, which is there too.
+
+    Attributes:
+        counts: what was done.
+    """
+
+    def __init__(self, message: str, counts: PurgeCounts) -> None:
+        super().__init__(message)
+        self.counts = counts
+
+
+class DeferredPurge:
+    """A `FormatPurge` that is opened by its first use. Safe to share between threads."""
+
+    def __init__(self, open_purge: Callable[[], FormatPurge]) -> None:
+        """Opens nothing: `open_purge` makes the purge, and threads may call it at the same time."""
+        self._open = open_purge
+
+    def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
+        """See `FormatPurge.purge`."""
+        return self._open().purge(target, before_batch)
+
 
 GC_ENABLED = "gc.enabled"
 """Table property: `false` says that files may belong to others too, and that nobody deletes any."""

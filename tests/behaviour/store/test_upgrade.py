@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from floecat.errors import SettingsError
-from floecat.purge.jobs import PurgePayload
+from floecat.purge.purge_jobs import PurgePayload
 from floecat.store import accounts, jobs, tables
 from floecat.store.database.engine import Store
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE

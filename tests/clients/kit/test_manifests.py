@@ -12,8 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest_list
-from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.lists import ManifestFile, assign_row_ids, write_manifest_list
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest

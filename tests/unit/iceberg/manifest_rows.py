@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from floecat.iceberg.avro.container import read_header
-from floecat.iceberg.manifests.metric_columns import METRIC_IDS
+from floecat.iceberg.manifests.metric_maps import METRIC_IDS
 from floecat.iceberg.manifests.reader import ENTRY_FIELDS, read_manifest
 from tests.unit.iceberg.manifest_samples import read_entries
 

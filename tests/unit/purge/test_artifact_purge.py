@@ -16,8 +16,7 @@ from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError, all_folders
-from floecat.purge.purger import Purger
-from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
+from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
 from floecat.store.documents import compress
 from floecat.store.no_metadata import no_metadata_location
 from tests.services.faults import FaultyFileIO

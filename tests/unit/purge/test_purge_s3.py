@@ -10,8 +10,7 @@ import pytest
 from floecat.fileio.base import FileIO
 from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
-from floecat.purge.purger import Purger
-from floecat.purge.targets import PurgeTarget
+from floecat.purge.purger import Purger, PurgeTarget
 from tests.services.s3 import S3Server
 from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles, new_purger

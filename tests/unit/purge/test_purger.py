@@ -13,8 +13,7 @@ from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.live_tables import SharedFilesUnknownError
-from floecat.purge.purger import Purger
-from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
+from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
 from floecat.store.documents import compress
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry

@@ -19,8 +19,8 @@ from floecat.jobs.backoff import Backoff
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.live_tables import SharedFiles, StoredTables
+from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.purger import Purger
 from floecat.store import accounts, catalogs, jobs, namespaces, tables
 from floecat.store.database.engine import Store

@@ -33,8 +33,7 @@ from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.delta.protocol.actions import Commit
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.manifests.entry_keys import EntryKeys
-from floecat.iceberg.manifests.index import ManifestIndex
+from floecat.iceberg.manifests.index import EntryKeys, ManifestIndex
 from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.manifests.rewriter import FoundEntry, OldManifest, find_entries
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import fields_of
-from floecat.iceberg.parquet.schema_elements import SchemaNode
+from floecat.iceberg.parquet.parquet_schema import SchemaNode
 
 __all__ = ["NOTHING_FOUND", "FileColumns", "FoundColumns", "KnownColumns", "known_columns"]
 

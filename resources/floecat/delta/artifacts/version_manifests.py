@@ -28,10 +28,14 @@ from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.manifests.entry_keys import EntryKeys
-from floecat.iceberg.manifests.index import ManifestIndex, read_index
-from floecat.iceberg.manifests.list_writer import assign_row_ids, write_manifest_list
-from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.index import EntryKeys, ManifestIndex, read_index
+from floecat.iceberg.manifests.lists import (
+    DELETE_MANIFEST,
+    ManifestFile,
+    assign_row_ids,
+    read_manifest_list,
+    write_manifest_list,
+)
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest

@@ -32,8 +32,7 @@ from floecat.delta.translation.statistics_bounds import (
 from floecat.delta.translation.statistics_layout import Path
 from floecat.delta.translation.statistics_longs import as_longs, longs_array
 from floecat.delta.translation.statistics_text import DocumentReader
-from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
-from floecat.iceberg.joined_metrics import join_metrics
+from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics, join_metrics
 from floecat.iceberg.schemas.single_values import encode
 
 if TYPE_CHECKING:

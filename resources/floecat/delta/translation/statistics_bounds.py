@@ -32,7 +32,7 @@ from floecat.delta.translation.statistics_decimals import decimals_from_tokens, 
 from floecat.delta.translation.statistics_longs import as_longs
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
 from floecat.delta.translation.statistics_tokens import is_quoted
-from floecat.iceberg.parquet.string_bounds import successors
+from floecat.iceberg.parquet.column_statistics import successors
 from floecat.iceberg.schemas.types import PrimitiveType
 
 __all__ = ["Bounds", "bounds_from_tokens", "bounds_from_values", "bounds_of_longs", "has_bounds", "is_long"]

@@ -1,29 +1,40 @@
-"""What a manifest of ours says about its entries in the header of the file.
+"""What our manifests say about their entries in the header of the file, and how entries are found in it.
 
-With it a manifest can be rewritten by bytes, and it shows without reading the entries whether a rewrite is
-needed at all. It is an Arrow table under a metadata key of its own, which other readers pass over.
+The index lets a manifest be rewritten by bytes, and shows without reading the entries whether a rewrite
+is needed at all. It is an Arrow table under a metadata key of its own, which other readers ignore.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from floecat.errors import InvalidMetadataError
+from floecat.iceberg.avro.columns import varint
 from floecat.iceberg.avro.container import Header, read_header
-from floecat.iceberg.avro.string_hashes import string_hashes
-from floecat.iceberg.manifests.entry_keys import EntryKeys
+from floecat.iceberg.avro.string_columns import Bools, string_hashes
+from floecat.iceberg.manifests.entry_bytes import Entries
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
-from floecat.iceberg.manifests.partition_columns import summarize_partitions
+from floecat.iceberg.manifests.partition_tuples import summarize_partitions
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 
-__all__ = ["CONTENT_NAMES", "INDEX_KEY", "ManifestIndex", "index_entries", "index_of", "read_index"]
+__all__ = [
+    "CONTENT_NAMES",
+    "INDEX_KEY",
+    "EntryKeys",
+    "ManifestIndex",
+    "index_entries",
+    "index_of",
+    "read_index",
+]
 
 INDEX_KEY = "floecat.index"
 """Key of the file's metadata under which the index stands, in base64: many readers take metadata for text."""
@@ -203,3 +214,72 @@ def _with_empty_vectors(entries: pa.Table) -> pa.Table:
 def _checksum(table: bytes | pa.Buffer) -> bytes:
     # Arrow trusts what it reads
     return blake2b(table, digest_size=_CHECKSUM_SIZE).digest()
+
+
+class EntryKeys:
+    """Some keys, to be looked for in any number of manifests.
+
+    The key of a data file is its path; that of a delete file is the path of the data file that it applies to,
+    or its own if those are several.
+    """
+
+    def __init__(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Takes Arrow strings without nulls."""
+        self._keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        self._hashes = string_hashes(self._keys)
+        self._sorted = np.unique(self._hashes)
+
+    def chosen(self, rows: npt.NDArray[np.int64]) -> EntryKeys:
+        """Some of the keys, by their place, without computing anything anew."""
+        some = copy(self)
+        some._keys = self._keys.take(pa.array(rows))
+        some._hashes = self._hashes[rows]
+        some._sorted = np.unique(some._hashes)
+        return some
+
+    def candidates(self, hashes: npt.NDArray[np.uint64]) -> Bools:
+        """Which entries may have one of the keys; see `confirm`.
+
+        Args:
+            hashes: `string_hashes` of the keys of the entries.
+        """
+        if not len(self._sorted):
+            return np.zeros(len(hashes), np.bool_)
+        places = np.searchsorted(self._sorted, hashes)
+        found: Bools = self._sorted[np.minimum(places, len(self._sorted) - 1)] == hashes
+        return found
+
+    def confirm(self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools) -> Bools:
+        """Which of the candidates have a key, rather than only the hash of one.
+
+        Args:
+            entries: the entries.
+            hashes: hashes of their keys.
+            candidates: what `candidates` says of these.
+        """
+        confirmed = np.zeros(len(candidates), np.bool_)
+        confirmed[[row for row, _, _ in self.find(entries, hashes, candidates)]] = True
+        return confirmed
+
+    def find(
+        self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools
+    ) -> Iterator[tuple[int, str, bytes]]:
+        """The candidates that have a key: row, key and bytes of each; arguments as of `confirm`."""
+        keys = self._encoded(hashes[candidates])
+        starts = entries.starts
+        for row in np.flatnonzero(candidates).tolist():
+            entry = entries.data[starts[row] : starts[row] + entries.sizes[row]].tobytes()
+            for key, encoded in keys[int(hashes[row])]:
+                if encoded in entry:
+                    yield row, key, entry
+                    break
+
+    def _encoded(self, hashes: npt.NDArray[np.uint64]) -> dict[int, list[tuple[str, bytes]]]:
+        """The keys that have these hashes, by hash, each also as Avro writes it."""
+        wanted = np.isin(self._hashes, hashes)
+        found: dict[int, list[tuple[str, bytes]]] = {}
+        keys = self._keys.filter(pa.array(wanted)).to_pylist()
+        for key_hash, key in zip(self._hashes[wanted].tolist(), keys, strict=True):
+            encoded = key.encode()
+            found.setdefault(key_hash, []).append((key, varint(len(encoded)) + encoded))
+        return found

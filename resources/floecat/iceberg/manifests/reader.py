@@ -8,16 +8,16 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from floecat.iceberg.avro.cursors import DamagedRecordsError
 from floecat.iceberg.avro.decoding import Column, Items, Numbers, Spans
 from floecat.iceberg.avro.records import RecordReader, Records, Wanted
 from floecat.iceberg.avro.writer_schema import SchemaField
 from floecat.iceberg.file_metrics import ColumnMetrics
-from floecat.iceberg.manifests.inheritance import inherit
 from floecat.iceberg.manifests.lists import ManifestFile
-from floecat.iceberg.manifests.metric_columns import METRIC_IDS, metric_columns
-from floecat.iceberg.manifests.partition_values import partition_column, partition_names
+from floecat.iceberg.manifests.metric_maps import METRIC_IDS, metric_columns
+from floecat.iceberg.manifests.partition_tuples import partition_column, partition_names
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 
@@ -143,7 +143,7 @@ def read_manifest(
     for records in reader.read(layout.wanted):
         columns = layout.columns(records)
         if listed is not None:
-            next_row_id = inherit(columns, listed, next_row_id)
+            next_row_id = _inherit(columns, listed, next_row_id)
         table = {name: column for name, column in columns.items() if name in asked}
         if _PARTITION in asked:
             table[_PARTITION] = layout.partitions(records, partition_types or {})
@@ -271,3 +271,46 @@ def _to_arrow(column: Column, type: pa.DataType) -> pa.Array:
             return column.to_lists(type)
         case _:
             raise DamagedRecordsError
+
+
+def _inherit(columns: dict[str, pa.Array], listed: ManifestFile, next_row_id: int | None) -> int | None:
+    """Fills in what entries leave out.
+
+    Args:
+        columns: of the entries, by the names of the specification; changed in place.
+        listed: the manifest's entry in the manifest list.
+        next_row_id: first row id of the next data file without one; None if the manifest assigns none.
+
+    Returns:
+        The same after these entries.
+    """
+    if "snapshot_id" in columns and listed.added_snapshot_id is not None:
+        columns["snapshot_id"] = columns["snapshot_id"].fill_null(listed.added_snapshot_id)
+    for name in ("sequence_number", "file_sequence_number"):
+        if name in columns and columns[name].null_count:
+            # files of version 1 have none, and number 0 is right for all of them
+            inherited = pa.scalar(listed.sequence_number, pa.int64())
+            if listed.sequence_number:
+                inherited = pc.if_else(
+                    pc.equal(columns["status"], ManifestEntryStatus.ADDED.value),
+                    inherited,
+                    pa.scalar(None, pa.int64()),
+                )
+            columns[name] = pc.coalesce(columns[name], inherited)
+    if "first_row_id" in columns:
+        columns["first_row_id"], next_row_id = _first_row_ids(columns, next_row_id)
+    return next_row_id
+
+
+def _first_row_ids(columns: dict[str, pa.Array], next_row_id: int | None) -> tuple[pa.Array, int | None]:
+    found = columns["first_row_id"]
+    if next_row_id is None:
+        # ids of rows count within a table only after it has assigned them
+        return pa.nulls(len(found), pa.int64()), None
+    inherits = found.is_null().to_numpy(zero_copy_only=False)
+    inherits &= columns["status"].to_numpy() != ManifestEntryStatus.DELETED
+    inherits &= columns["content"].to_numpy() == FileContent.DATA
+    rows = np.where(inherits, columns["record_count"].to_numpy(), 0)
+    ends = np.cumsum(rows) + next_row_id
+    assigned = pa.array(ends - rows, mask=~inherits)
+    return pc.coalesce(found, assigned), int(ends[-1]) if len(ends) else next_row_id

@@ -36,8 +36,7 @@ from floecat.iceberg.manifests.entry_bytes import (
     status_bytes,
     with_first_row_ids,
 )
-from floecat.iceberg.manifests.entry_keys import EntryKeys
-from floecat.iceberg.manifests.index import INDEX_KEY, ManifestIndex, index_of
+from floecat.iceberg.manifests.index import INDEX_KEY, EntryKeys, ManifestIndex, index_of
 from floecat.iceberg.manifests.lists import DATA_MANIFEST
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.writer import EncodedManifest

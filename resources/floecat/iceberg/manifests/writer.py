@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from floecat.iceberg.avro.container import BlockWriter, encode_container
 from floecat.iceberg.avro.string_columns import Int64s
-from floecat.iceberg.manifests.entries import encode_entries
+from floecat.iceberg.manifests.avro_schemas import manifest_schema
+from floecat.iceberg.manifests.entries import ManifestRows, encode_entries
 from floecat.iceberg.manifests.index import CONTENT_NAMES, INDEX_KEY, ManifestIndex, index_entries
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
-from floecat.iceberg.manifests.partition_columns import partition_struct
+from floecat.iceberg.manifests.partition_tuples import partition_struct
 from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus
-from floecat.iceberg.manifests.rows import ManifestRows
-from floecat.iceberg.manifests.schema import manifest_schema
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType

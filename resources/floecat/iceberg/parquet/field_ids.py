@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
-from floecat.iceberg.parquet.schema_elements import Annotation, SchemaNode, read_schema, with_field_ids
+from floecat.iceberg.parquet.parquet_schema import Annotation, SchemaNode, read_schema, with_field_ids
 from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import ListType, MapType, PrimitiveType, StructType, Type

@@ -18,11 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.errors import InvalidDeltaTableError
-from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
-from floecat.iceberg.joined_metrics import join_metrics
-from floecat.iceberg.parquet.schema import ParquetColumn, leaf_columns
-from floecat.iceberg.parquet.schema_elements import SCHEMA_FIELDS
-from floecat.iceberg.parquet.statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
+from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics, join_metrics
+from floecat.iceberg.parquet.column_statistics import STATISTICS_FIELDS, ColumnFooter, column_footer
+from floecat.iceberg.parquet.parquet_schema import SCHEMA_FIELDS, ParquetColumn, leaf_columns
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_struct
 from floecat.iceberg.parquet.vectorization import ENCODING_FIELDS, reads_vectorized
 from floecat.iceberg.schemas.types import PrimitiveType

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from floecat.iceberg.parquet.schema import ParquetColumn
+from floecat.iceberg.parquet.parquet_schema import ParquetColumn
 from floecat.iceberg.parquet.thrift_compact import Fields
 
 __all__ = ["ENCODING_FIELDS", "reads_vectorized"]

@@ -10,9 +10,9 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro.container import read_header
-from floecat.iceberg.manifests.entry_keys import EntryKeys
-from floecat.iceberg.manifests.index import INDEX_KEY, read_index
-from floecat.iceberg.manifests.lists import DATA_MANIFEST, ManifestFile, PartitionSummary
+from floecat.iceberg.manifests.index import INDEX_KEY, EntryKeys, read_index
+from floecat.iceberg.manifests.lists import DATA_MANIFEST, ManifestFile
+from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.manifests.reader import FileContent
 from tests.unit.iceberg.manifest_bytes import manifest_bytes
 from tests.unit.iceberg.manifest_samples import SampleFile, Table, read_entries

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro.container import encode_container, read_blocks, read_header
-from floecat.iceberg.manifests import entry_keys
 from floecat.iceberg.manifests import index as manifest_index
-from floecat.iceberg.manifests.entry_keys import EntryKeys
-from floecat.iceberg.manifests.index import read_index
+from floecat.iceberg.manifests.index import EntryKeys, read_index
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.manifests.rewriter import OldManifest, find_entries, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest
@@ -156,8 +154,7 @@ def test_equal_hashes_of_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def same(values: Any) -> Any:
         return np.zeros(len(values), np.uint64)
 
-    for module in (entry_keys, manifest_index):
-        monkeypatch.setattr(module, "string_hashes", same)
+    monkeypatch.setattr(manifest_index, "string_hashes", same)
     manifest = Table().write([SampleFile("s3://b/a"), SampleFile("s3://b/b"), SampleFile("s3://b/c")])
     found = find_entries(old(manifest), EntryKeys(keys("s3://b/c", "s3://b/x", "s3://b/a")))
     assert [(entry.row, entry.key) for entry in found] == [(0, "s3://b/a"), (2, "s3://b/c")]
@@ -270,8 +267,7 @@ def test_equal_hashes_of_different_keys(monkeypatch: pytest.MonkeyPatch) -> None
     def always_the_same(array: Any) -> Any:
         return np.full(len(array), 7, np.uint64)
 
-    for module in (manifest_index, entry_keys):
-        monkeypatch.setattr(module, "string_hashes", always_the_same)
+    monkeypatch.setattr(manifest_index, "string_hashes", always_the_same)
     table = Table()
     files = [SampleFile(name) for name in ("a", "ab", "b", "c")]
     manifest = table.write(files)

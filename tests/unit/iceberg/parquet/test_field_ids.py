@@ -20,7 +20,7 @@ from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import RequiredFieldIds, number_fields
-from floecat.iceberg.parquet.schema_elements import SchemaNode, read_schema, with_field_ids
+from floecat.iceberg.parquet.parquet_schema import SchemaNode, read_schema, with_field_ids
 from floecat.iceberg.parquet.thrift_compact import I32, field_header, zigzag
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.json_values import encode_json

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from floecat.errors import InvalidDeltaTableError
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
+from floecat.iceberg.parquet.column_statistics import ColumnFooter
 from floecat.iceberg.parquet.footers import (
     TAIL_LENGTH,
     FileFooter,
@@ -21,7 +22,6 @@ from floecat.iceberg.parquet.footers import (
     footer_metrics,
     with_footers,
 )
-from floecat.iceberg.parquet.statistics import ColumnFooter
 from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 from tests.delta_tables import delta_table
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from floecat.iceberg.parquet.schema import ParquetColumn, leaf_columns
+from floecat.iceberg.parquet.parquet_schema import ParquetColumn, leaf_columns
 
 TYPE, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, ID, LOGICAL = 1, 3, 4, 5, 6, 7, 9, 10
 INT32, INT64, BYTE_ARRAY = 1, 2, 6

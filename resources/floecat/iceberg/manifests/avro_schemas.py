@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from floecat.iceberg.manifests.partition_columns import decimal_length
+from floecat.iceberg.manifests.partition_tuples import decimal_length
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
 

@@ -1,26 +1,35 @@
-"""Purge as a kind of job: what a job holds, and how it is worked on."""
+"""Purge as a kind of job: the drop that makes one, what it holds, and how it is worked on.
+
+The entry is removed and the job inserted in one SQL transaction: a crash in between can neither lose track of
+the files nor delete files of a table that still exists.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
+from floecat.catalog.tables import TableService
+from floecat.clock import Clock
+from floecat.entries.calls import Call
 from floecat.errors import LocationNotAllowedError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.backoff import Backoff
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import RunningJob
 from floecat.purge.deletions import PurgeCounts
-from floecat.purge.purger import Purger
-from floecat.purge.targets import PurgeIncompleteError, PurgeTarget
+from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store.database.engine import Store
+from floecat.store import jobs, tables
+from floecat.store.database.engine import Connection, Store
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
 
-__all__ = ["PURGE", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
+__all__ = ["PURGE", "DropService", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
 
 PURGE: Final = "purge"
 """Name of the kind."""
@@ -125,3 +134,40 @@ def purge_job_for(
 
 def _count(job: RunningJob, counts: PurgeCounts) -> None:
     job.progress[_DELETED] = job.progress.get(_DELETED, 0) + counts.deleted
+
+
+class DropService:
+    """Drops tables."""
+
+    def __init__(self, services: TableService, clock: Clock, kind: JobKind, wake: Callable[[], None]) -> None:
+        """Puts the service together.
+
+        Args:
+            services: removes entries.
+            clock: wall-clock time.
+            kind: the kind of purge jobs.
+            wake: called after a drop that made a job, so that a worker of this process looks for it.
+        """
+        self._tables = services
+        self._clock = clock
+        self._kind = kind
+        self._wake = wake
+
+    def drop(self, call: Call, identifier: TableIdentifier, *, purge: bool) -> None:
+        """Removes the table; with `purge` a worker deletes its files later.
+
+        Raises:
+            ForbiddenError: the principal may not drop the table, or not purge it.
+            NoSuchTableError: the table does not exist.
+        """
+
+        def insert_job(conn: Connection, row: tables.EntryRow) -> None:
+            account_id, principal = call.catalog.account_id, call.principal.name
+            job = purge_job_for(self._kind, row, identifier, account_id, principal, self._clock.now_ms())
+            jobs.insert(conn, job, tables.document(conn, row.id))
+
+        if purge:
+            self._tables.drop(call, identifier, insert_job, (Privilege.DROP_TABLE, Privilege.PURGE_TABLE))
+            self._wake()
+        else:
+            self._tables.drop(call, identifier)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.iceberg.manifests.partition_columns import decimal_length
+from floecat.iceberg.manifests.partition_tuples import decimal_length
 from tests.unit.iceberg.manifest_samples import SampleFile, Table
 
 LOCATION = "s3://b/t/metadata/m0.avro"

@@ -1,6 +1,7 @@
-"""The schema of a Parquet file, a tree of `SchemaElement`s, and its field ids (`parquet.thrift`).
+"""The schema of a Parquet file: a tree of `SchemaElement`s, its field ids, and its leaf columns.
 
-`FileMetaData` has the schema as field 2, a list of the elements in depth-first order.
+`FileMetaData` has the schema as field 2, a list of the elements in depth-first order (`parquet.thrift`,
+"SchemaElement"; "LogicalTypes.md").
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from floecat.iceberg.parquet.thrift_compact import (
     zigzag,
 )
 
-__all__ = ["SCHEMA_FIELDS", "Annotation", "SchemaNode", "read_schema", "schema_tree", "with_field_ids"]
+__all__ = [
+    "SCHEMA_FIELDS",
+    "Annotation",
+    "ParquetColumn",
+    "SchemaNode",
+    "leaf_columns",
+    "read_schema",
+    "schema_tree",
+    "with_field_ids",
+]
 
 _SCHEMA = 2
 _TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _FIELD_ID, _LOGICAL = 1, 3, 4, 5, 6, 7, 9, 10
@@ -206,3 +216,88 @@ def _id_place(metadata: bytes, fields: Sequence[FieldPlace]) -> tuple[int, int, 
     if header[0] >> 4:  # its number counts from the field before it
         header = field_header(following.number, following.kind, after=_FIELD_ID)
     return following.start, following.value, field_header(_FIELD_ID, I32, after=last), header
+
+
+_STRING, _DATE = 1, 6
+
+_STORES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_UNITS = {1: "ms", 2: "us", 3: "ns"}
+
+_CONVERTED_VALUES = {
+    0: ("string", ""),
+    5: ("decimal", ""),
+    6: ("date", ""),
+    9: ("timestamptz", "ms"),
+    10: ("timestamptz", "us"),
+    **dict.fromkeys(range(15, 19), ("signed", "")),
+}
+"""Logical types of writers that do not know the newer field, with their unit."""
+
+
+@dataclass(frozen=True)
+class ParquetColumn:
+    """A leaf column.
+
+    Attributes:
+        path: names from the root through structs; None if it lies in a list or map.
+        field_id: None if it has none.
+        store: the physical type, e.g. `INT64`.
+        logical: `string`, `decimal`, `date`, `timestamp`, `timestamptz`, `signed` for whole numbers, empty
+            for none, `other` for all others.
+        unit: of timestamps: `ms`, `us` or `ns`.
+        scale: of decimals.
+    """
+
+    path: tuple[str, ...] | None
+    field_id: int | None
+    store: str
+    logical: str
+    unit: str = ""
+    scale: int = 0
+
+
+def leaf_columns(elements: Sequence[Mapping[int, Any]]) -> list[ParquetColumn]:
+    """The leaf columns of a file, in its order.
+
+    Args:
+        elements: the schema in depth-first order, `SCHEMA_FIELDS` of each element; the first is the root.
+
+    Raises:
+        ValueError: that is no tree of named elements.
+    """
+    return list(_leaves(schema_tree(elements), ()))
+
+
+def _leaves(group: SchemaNode, owner: tuple[str, ...] | None) -> Iterator[ParquetColumn]:
+    for node in group.children:
+        path = None if owner is None or node.is_repeated else (*owner, node.name)
+        if node.children:
+            yield from _leaves(node, path)
+        else:
+            yield _column(node, path)
+
+
+def _column(node: SchemaNode, path: tuple[str, ...] | None) -> ParquetColumn:
+    type = node.number(_TYPE)
+    if type is None or not 0 <= type < len(_STORES):
+        raise ValueError("a column has no type")
+    logical, unit, scale = _logical_type(node.element)
+    return ParquetColumn(path, node.field_id, _STORES[type], logical, unit, scale)
+
+
+def _logical_type(element: Mapping[int, Any]) -> tuple[str, str, int]:
+    scale = element.get(_SCALE)
+    known = element.get(_LOGICAL)
+    if not isinstance(known, dict) or len(known) != 1:
+        converted = element.get(_CONVERTED)
+        logical, unit = ("", "") if converted is None else _CONVERTED_VALUES.get(converted, ("other", ""))
+        return logical, unit, scale if isinstance(scale, int) else 0
+    ((number, details),) = known.items()
+    if number == _DECIMAL:
+        return "decimal", "", details.get(1, -1)
+    if number == _TIMESTAMP:
+        unit = next((name for unit, name in _UNITS.items() if unit in details.get(2, {})), "")
+        return "timestamptz" if details.get(1) else "timestamp", unit, 0
+    if number == _INTEGER:
+        return "signed" if details.get(2) else "other", "", 0
+    return {_STRING: "string", _DATE: "date"}.get(number, "other"), "", 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from floecat.iceberg.manifests.schema import sanitize_name
+from floecat.iceberg.manifests.avro_schemas import sanitize_name
 from tests.unit.iceberg.manifest_samples import SampleFile, Table, read_entries, read_metadata
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from floecat.compression.gzip_members import gzip_member
-from floecat.compression.pieces import Piece
+from floecat.compression.pieces import Piece, gzip_member
 from floecat.entries.calls import Labels
-from floecat.lru_cache import LruCache
+from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send

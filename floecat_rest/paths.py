@@ -21,9 +21,8 @@ from litestar.enums import ScopeType
 
 from floecat.entries.names import missing_namespace, missing_table, missing_view
 from floecat.errors import BadRequestError, FloecatError, NoSuchFunctionError, NotFoundError
-from floecat.identifiers.encoding import decode_segment, encode_segment
+from floecat.identifiers.encoding import NamespaceSeparator, decode_segment, encode_segment
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.identifiers.separator import NamespaceSeparator
 from floecat_rest.authentication import Authenticator
 from floecat_rest.errors import answer_error
 from floecat_rest.requests import Services

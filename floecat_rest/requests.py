@@ -16,8 +16,7 @@ from litestar import Request
 from litestar.params import QueryParameter
 
 from floecat.auth.principals import Principal
-from floecat.entries.calls import Call, LoadedTable, LoadedView
-from floecat.entries.request_keys import IDEMPOTENCY_KEY, with_request_key
+from floecat.entries.calls import IDEMPOTENCY_KEY, Call, LoadedTable, LoadedView, with_request_key
 from floecat.errors import BadRequestError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier

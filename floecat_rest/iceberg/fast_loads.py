@@ -1,4 +1,4 @@
-"""Fast loads (`floecat.catalog.fast_loads`), answered in front of the application.
+"""Fast loads (`floecat.catalog.load_table`), answered in front of the application.
 
 Such a load takes one statement. On a local store it runs on the event loop: handing it to a thread and back
 costs several times that, since both compete for the interpreter. A remote store is asked in a thread.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar import Request
 from litestar.enums import ScopeType
 
-from floecat.entries.etags import SnapshotsMode
+from floecat.catalog.load_table import SnapshotsMode
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator

@@ -14,16 +14,15 @@ from floecat.clock import Clock, SystemClock
 from floecat.commits.open_commits import open_commits
 from floecat.connectors.open_connectors import open_connectors
 from floecat.connectors.registrations import TableRegistrations
-from floecat.entries.formats import TableFormats
+from floecat.entries.formats import TableFormats, TurnedOffFormat
 from floecat.entries.open_entries import EntryParts, open_entries
-from floecat.entries.turned_off_format import TurnedOffFormat
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
 from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
 from floecat.fileio.opening import open_fileio
-from floecat.identifiers.separator import NamespaceSeparator
+from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import SharedFiles

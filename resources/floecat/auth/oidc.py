@@ -16,8 +16,7 @@ from floecat.auth.keys import JwksKeys, KeySource, StaticKey
 from floecat.auth.principals import Principal
 from floecat.clock import Clock, SystemClock
 from floecat.errors import NotAuthorizedError
-from floecat.lru_cache import LruCache
-from floecat.memory_budget import MemoryBudget
+from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings import OidcSettings
 
 __all__ = ["ALGORITHMS", "TokenVerifier", "open_verifier"]

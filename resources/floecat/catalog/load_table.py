@@ -1,26 +1,47 @@
-"""Loading a table: one statement, and bytes that are not parsed to be sent."""
+"""Loading a table: one statement, and bytes that are not parsed to be sent.
+
+`FastLoads` answers tables whose document is in memory: one statement, no storage, and nothing to compute.
+Everything else is left to `TableLoader`, whose answer is the same.
+
+An entity tag names one representation: the state of the entry, the snapshots mode, and the labels. Create,
+commit, register and load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state,
+with another tag.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from floecat.auth.authorizer import Privilege
 from floecat.compression.pieces import Piece
-from floecat.entries.calls import Call, Catalog, LoadedTable
-from floecat.entries.etags import SnapshotsMode, etag_of, matches
+from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entries, Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table
+from floecat.entries.prepared_changes import AnyPrepared
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["TableLoader"]
+__all__ = ["FastLoad", "FastLoadState", "FastLoads", "SnapshotsMode", "TableLoader", "etag_of", "matches"]
+
+SnapshotsMode = Literal["all", "refs"]
+"""Which snapshots a load returns: all, or those that a branch or tag points at."""
+
+FastLoadState: TypeAlias = Literal["loaded", "waits", "slow"]
+"""
+- `loaded`: the table is answered.
+- `waits`: the store is remote, and its one statement would hold up an event loop; try again in a thread.
+- `slow`: `TableLoader.load` has to do it. Says nothing about whether the table exists.
+"""
 
 
 class TableLoader:
@@ -127,6 +148,13 @@ class TableLoader:
         config = storage.client_config(location)
         return LoadedTable(pieces, metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
+    def changed(self, storage: CatalogStorage, changes: Sequence[AnyPrepared]) -> LoadedTable:
+        """The table of a single change, as it is answered once the change is made."""
+        change = changes[0]
+        return self.loaded(
+            storage, change.metadata.pieces(), change.state, change.location, change.object_uuid
+        )
+
     def removed(self, storage: CatalogStorage, row: EntryRow, document: bytes) -> LoadedTable:
         """A table as it was when its entry was removed.
 
@@ -139,6 +167,101 @@ class TableLoader:
         return msgspec.structs.replace(answer, is_derived=self._formats.of(row).derives_metadata)
 
 
+class FastLoad(msgspec.Struct, frozen=True):
+    """How a fast load ended."""
+
+    state: FastLoadState
+    table: LoadedTable | None = None
+    """The answer; only if `loaded`."""
+
+
+class FastLoads:
+    """Answers loads from memory, each confirmed by the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Entries,
+        formats: TableFormats,
+        loader: TableLoader,
+        *,
+        verify_metadata_file: bool,
+    ) -> None:
+        self._store = store
+        self._entries = entries
+        self._formats = formats
+        self._loader = loader
+        self._verify = verify_metadata_file
+
+    def load(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        mode: SnapshotsMode,
+        if_none_match: str | None,
+        *,
+        may_wait: bool = False,
+    ) -> FastLoad:
+        """A table by name.
+
+        Args:
+            call: the request.
+            identifier: the table.
+            mode: which snapshots.
+            if_none_match: entity tags that the caller holds.
+            may_wait: whether the caller is a thread that may wait for a remote store.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            StoreUnavailableError: the store did not answer, or a local one is busy.
+        """
+        if self._verify:
+            return _SLOW
+        local = self._store.at_once
+        if local is not None:
+            entry = self._entries.confirm_table(local, call, identifier, Privilege.READ_TABLE)
+        elif may_wait:
+            with self._store.read() as conn:
+                entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
+        else:
+            entry = self._entries.last_seen_table(call.catalog, identifier)
+        if entry is None or not self._is_ready(entry, mode):
+            return _SLOW
+        if local is None and not may_wait:
+            return _WAITS
+        return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match))
+
+    def _is_ready(self, entry: Entry[TableMetadata], mode: SnapshotsMode) -> bool:
+        if mode == "refs":
+            parsed = entry.document.parsed_already()
+            if parsed is None or not parsed.has_refs_only_bytes:
+                return False
+        return self._formats.of(entry.row).is_current(entry.row)
+
+
+def etag_of(state: EntryState, snapshots: SnapshotsMode = "all", labels: Labels | None = None) -> str:
+    """The entity tag, quoted and weak: the bytes may be compressed or not."""
+    named = f"{state.id.hex}|{state.version}|{snapshots}|{state.metadata_location}"
+    digest = blake2b(named.encode(), digest_size=16)
+    if labels is not None:
+        digest.update(b"|" + msgspec.json.encode(labels, order="deterministic"))
+    return f'W/"{digest.hexdigest()}"'
+
+
+def matches(if_none_match: str, etag: str) -> bool:
+    """Whether the value of an `If-None-Match` header names the tag.
+
+    Takes one tag, a list, `*`, weak and strong forms, and tags that a client sent without quotes.
+    """
+    wanted = _opaque(etag)
+    candidates = (part.strip() for part in if_none_match.split(","))
+    return any(candidate == "*" or _opaque(candidate) == wanted for candidate in candidates if candidate)
+
+
+_SLOW = FastLoad("slow")
+_WAITS = FastLoad("waits")
+
+
 def _mode(snapshots: str) -> SnapshotsMode:
     if snapshots == "all":
         return "all"
@@ -149,3 +272,7 @@ def _mode(snapshots: str) -> SnapshotsMode:
 
 def _pieces(entry: Entry[TableMetadata], mode: SnapshotsMode) -> Sequence[Piece]:
     return entry.document.pieces if mode == "all" else (entry.document.parsed().refs_only_bytes(),)
+
+
+def _opaque(tag: str) -> str:
+    return tag.removeprefix("W/").strip('"')

@@ -12,8 +12,8 @@ from floecat.auth.authorizer import Check, Privilege, missing_privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.listing import Paging
 from floecat.entries.names import existing_namespace, missing_namespace
-from floecat.entries.paging import Paging
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,

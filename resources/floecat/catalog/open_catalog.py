@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floecat.auth.authorizer import Authorizer
-from floecat.catalog.call_context import CallContext
-from floecat.catalog.catalogs import CatalogService
-from floecat.catalog.fast_loads import FastLoads
-from floecat.catalog.listing import EntryListing
-from floecat.catalog.load_table import TableLoader
+from floecat.catalog.catalogs import CallContext, CatalogService
+from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.metrics import MetricsService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.entries.formats import TableFormats
+from floecat.entries.listing import EntryListing, Paging
+from floecat.entries.names import Resolver
 from floecat.entries.open_entries import EntryParts
-from floecat.entries.paging import Paging
-from floecat.entries.path_readings import Resolver
 from floecat.entries.removals import EntryChanges
-from floecat.identifiers.separator import NamespaceSeparator
+from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.settings import Settings
 
 __all__ = ["CatalogServices", "open_catalog"]

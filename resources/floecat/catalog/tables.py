@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from floecat.auth.authorizer import Privilege
-from floecat.catalog.listing import EntryListing
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.entries.calls import Call, LoadedTable, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.listing import EntryListing
 from floecat.entries.names import existing_entry, missing_table
 from floecat.entries.removals import EntryChanges
 from floecat.errors import UnsupportedOperationError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from floecat.auth.authorizer import Privilege
-from floecat.catalog.listing import EntryListing
+from floecat.catalog.load_table import etag_of
 from floecat.entries.calls import Call, LoadedView, Page, PageRequest
-from floecat.entries.etags import etag_of
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.listing import EntryListing
 from floecat.entries.lookup import Entries
 from floecat.entries.names import existing_entry, missing_view
 from floecat.entries.removals import EntryChanges

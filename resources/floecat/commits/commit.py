@@ -11,13 +11,15 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Privilege
-from floecat.commits.commit_services import CommitParts
+from floecat.catalog.open_catalog import CatalogServices
 from floecat.commits.staging import Staging
 from floecat.commits.table_changes import TableChange, TableChanges
 from floecat.entries.calls import Call, LoadedTable
 from floecat.entries.entry_locations import check_locations, chosen_location
+from floecat.entries.formats import TableFormats
 from floecat.entries.idempotency_keys import AnswerCodec, Finish, JsonAnswer
 from floecat.entries.names import namespace_for
+from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
 from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
@@ -49,20 +51,20 @@ class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
 class CommitService:
     """Writes table metadata."""
 
-    def __init__(self, parts: CommitParts, staging: Staging) -> None:
-        """Takes the shared parts and where staged tables are."""
+    def __init__(
+        self, parts: EntryParts, catalog: CatalogServices, formats: TableFormats, staging: Staging
+    ) -> None:
         self._store = parts.store
         self._transactions = parts.transactions
         self._clock = parts.clock
         self._entries = parts.entries
         self._files = parts.files
-        self._loader = parts.loader
-        self._render = parts.render_table
-        self._answers = parts.answers
+        self._loader = catalog.loader
+        self._answers = catalog.answers
         self._keys = parts.keys
         self._writes = parts.writes
         self._staging = staging
-        self._changes = TableChanges(parts.store, parts.clock, staging, parts.files, parts.formats)
+        self._changes = TableChanges(parts.store, parts.clock, staging, parts.files, formats)
 
     def create_table(self, call: Call, namespace: Namespace, request: CreateTable) -> LoadedTable:
         """Creates a table and its first metadata file.
@@ -84,7 +86,9 @@ class CommitService:
             return [made]
 
         codec = self._answers.of_table(call, identifier)
-        return self._writes.apply(call, [identifier], prepare, partial(self._render, call), codec)
+        return self._writes.apply(
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog.storage), codec
+        )
 
     def stage_table(
         self, call: Call, namespace: Namespace, request: CreateTable, stage_id: str | None
@@ -132,7 +136,9 @@ class CommitService:
             CommitStateUnknownError: the commit may have been applied.
         """
         codec = self._answers.of_table(call, change.identifier)
-        return self._apply(call, [change], partial(self._render, call), codec, stage_id)
+        return self._apply(
+            call, [change], partial(self._loader.changed, call.catalog.storage), codec, stage_id
+        )
 
     def commit_transaction(self, call: Call, changes: Sequence[TableChange]) -> None:
         """Applies changes to several tables, all or none; creates among them too.

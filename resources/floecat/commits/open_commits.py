@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.catalog.request_files import RequestFiles
 from floecat.commits.commit import CommitService
-from floecat.commits.commit_services import CommitParts
 from floecat.commits.staging import Staging
 from floecat.commits.table_registration import RegisterService
 from floecat.commits.view_commits import ViewCommitService
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import EntryParts
-from floecat.entries.writes import EntryWrites, Retries
 from floecat.settings import Settings
 
 __all__ = ["CommitServices", "open_commits"]
@@ -39,33 +37,11 @@ def open_commits(
         formats: say which tables take commits.
         settings: of the process.
     """
-    gateway, replan = settings.gateway, settings.gateway.commit.replan
-    shared = CommitParts(
-        store=parts.store,
-        transactions=parts.transactions,
-        clock=parts.clock,
-        entries=parts.entries,
-        files=parts.files,
-        loader=catalog.loader,
-        answers=catalog.answers,
-        keys=parts.keys,
-        formats=formats,
-        writes=EntryWrites(
-            parts.store,
-            parts.transactions,
-            parts.keys,
-            parts.entries,
-            parts.files,
-            parts.storages,
-            parts.clock,
-            Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms),
-        ),
-        storages=parts.storages,
-    )
+    gateway = settings.gateway
     staging = Staging(parts.store, parts.clock, ttl_ms=gateway.stage_ttl_seconds * 1000)
     request_files = RequestFiles(enabled=gateway.register_storage_properties)
     return CommitServices(
-        commits=CommitService(shared, staging),
-        view_commits=ViewCommitService(shared),
-        registration=RegisterService(shared, request_files),
+        commits=CommitService(parts, catalog, formats, staging),
+        view_commits=ViewCommitService(parts),
+        registration=RegisterService(parts, catalog, formats, request_files),
     )

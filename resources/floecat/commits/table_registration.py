@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from floecat.auth.authorizer import Privilege
+from floecat.catalog.open_catalog import CatalogServices
 from floecat.catalog.request_files import RequestFiles
-from floecat.commits.commit_services import CommitParts
 from floecat.commits.normalized_files import write_normalized
 from floecat.entries.calls import Call, LoadedTable
 from floecat.entries.entry_locations import check_locations
+from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entry
 from floecat.entries.names import name_taken, namespace_row
+from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotChanges
 from floecat.errors import BadRequestError, ConflictError
 from floecat.fileio.base import FileIO
@@ -30,14 +32,19 @@ __all__ = ["RegisterService", "check_metadata_location"]
 class RegisterService:
     """Registers tables, also over existing ones."""
 
-    def __init__(self, parts: CommitParts, request_files: RequestFiles) -> None:
-        """Takes the shared parts, and how storage is opened that a request brings its own access for."""
+    def __init__(
+        self,
+        parts: EntryParts,
+        catalog: CatalogServices,
+        formats: TableFormats,
+        request_files: RequestFiles,
+    ) -> None:
         self._store = parts.store
         self._entries = parts.entries
         self._files = parts.files
-        self._render = parts.render_table
-        self._answers = parts.answers
-        self._formats = parts.formats
+        self._loader = catalog.loader
+        self._answers = catalog.answers
+        self._formats = formats
         self._writes = parts.writes
         self._request_files = request_files
 
@@ -81,7 +88,9 @@ class RegisterService:
             return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
         codec = self._answers.of_table(call, identifier)
-        return self._writes.apply(call, [identifier], prepare, partial(self._render, call), codec)
+        return self._writes.apply(
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog.storage), codec
+        )
 
     def _prepare(
         self,

@@ -10,13 +10,13 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Privilege
+from floecat.catalog.load_table import etag_of
 from floecat.catalog.replayed_answers import ViewAnswer
-from floecat.commits.commit_services import CommitParts
 from floecat.commits.table_registration import check_metadata_location
 from floecat.entries.calls import Call, LoadedView
 from floecat.entries.entry_locations import check_locations, chosen_location
-from floecat.entries.etags import etag_of
 from floecat.entries.names import missing_view, namespace_for
+from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
 from floecat.iceberg.metadata.metadata_locations import metadata_version
 from floecat.iceberg.values.stored_texts import check_stored_text
@@ -49,8 +49,7 @@ class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
 class ViewCommitService:
     """Writes view metadata."""
 
-    def __init__(self, parts: CommitParts) -> None:
-        """Takes the shared parts."""
+    def __init__(self, parts: EntryParts) -> None:
         self._store = parts.store
         self._clock = parts.clock
         self._entries = parts.entries

@@ -10,7 +10,7 @@ from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scans import ConnectorScans
 from floecat.entries.open_entries import EntryParts
-from floecat.identifiers.separator import NamespaceSeparator
+from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.settings import Settings
 
 __all__ = ["ConnectorServices", "open_connectors"]

@@ -18,11 +18,10 @@ from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
 from floecat.entries.calls import Call
-from floecat.entries.commit_rows import compressed, is_purged, write_rows
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for
 from floecat.entries.open_entries import EntryParts
-from floecat.entries.prepared_changes import EncodedDocument, Prepared
+from floecat.entries.prepared_changes import EncodedDocument, Prepared, compressed, is_purged, write_rows
 from floecat.errors import (
     BadRequestError,
     ConflictError,

@@ -7,7 +7,7 @@ Iceberg metadata that is derived from that format's own log; it is brought up to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from floecat.entries.calls import Call
 from floecat.entries.lookup import Entry
@@ -16,7 +16,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.tables import EntryRow
 
-__all__ = ["IcebergFormat", "TableFormat", "TableFormats"]
+__all__ = ["IcebergFormat", "TableFormat", "TableFormats", "TurnedOffFormat"]
 
 
 class TableFormat(Protocol):
@@ -83,3 +83,42 @@ class TableFormats:
         if found is None:
             raise UnsupportedOperationError(f"Tables of the format {row.format} are not supported here")
         return found
+
+
+class TurnedOffFormat:
+    """Stands in for the services of a format. Its tables are listed, renamed and dropped, nothing else."""
+
+    derives_metadata = True
+
+    def __init__(self, name: str, setting: str) -> None:
+        """Names the format as messages do, and the setting that turns it off."""
+        self._name = name
+        self._setting = setting
+
+    def refuse(self, *_: object, **__: object) -> NoReturn:
+        """Refuses whatever needs the format.
+
+        Raises:
+            UnsupportedOperationError: always.
+        """
+        raise UnsupportedOperationError(f"{self._name} tables are turned off: {self._setting} is false")
+
+    current = list = materialise = register = root = refuse
+
+    def is_current(self, _row: EntryRow, /) -> bool:
+        """Never: `current` refuses the load."""
+        return False
+
+    def check_writable(self, identifier: TableIdentifier, /) -> None:
+        """Refuses every commit.
+
+        Raises:
+            UnsupportedOperationError: always.
+        """
+        raise UnsupportedOperationError(
+            f"Table {identifier} is a {self._name} table and is read-only here: write it with {self._name}"
+        )
+
+    def known(self, _call: Call, _location: str, /) -> tuple[TableIdentifier, ...]:
+        """No table: the service does not know how the format records them."""
+        return ()

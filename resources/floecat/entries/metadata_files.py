@@ -13,7 +13,7 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
-from floecat.compression.gzip_members import gzip_member
+from floecat.compression.pieces import gzip_member
 from floecat.errors import (
     AlreadyExistsError,
     FileMissingError,

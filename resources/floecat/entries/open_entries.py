@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floecat.clock import Clock
-from floecat.compression.gzip_members import gzip_blocks
+from floecat.compression.pieces import gzip_blocks
 from floecat.entries.idempotency_keys import IdempotencyKeys
 from floecat.entries.lookup import Entries
 from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.writes import EntryWrites, Retries
 from floecat.fileio.base import FileIO
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
@@ -33,6 +34,7 @@ class EntryParts:
         entries: look-ups by name.
         files: metadata files in storage.
         keys: runs changes once per idempotency key.
+        writes: makes prepared changes.
     """
 
     store: Store
@@ -43,6 +45,7 @@ class EntryParts:
     entries: Entries
     files: MetadataFiles
     keys: IdempotencyKeys
+    writes: EntryWrites
 
 
 def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) -> EntryParts:
@@ -61,25 +64,23 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
     memory = MemoryBudget(settings.cache.memory)
     gzip_blocks.resize(memory.share("gzip-blocks"))
     stored_frames.resize(memory.share("stored-frames"))
-    confirm = gateway.commit.confirm
-    return EntryParts(
-        store=store,
-        transactions=ConfirmedTransactions(
-            store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
-        ),
-        clock=clock,
-        storages=open_storages(settings, files),
-        memory=memory,
-        entries=Entries(store, memory),
-        files=MetadataFiles(
-            max_bytes=gateway.max_metadata_file_bytes,
-            gzip_above_bytes=gateway.gzip_metadata_above_bytes,
-        ),
-        keys=IdempotencyKeys(
-            store,
-            clock,
-            lifetime_ms=gateway.idempotency_key_lifetime.ms,
-            grace_ms=gateway.idempotency_grace.ms,
-            stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
-        ),
+    confirm, replan = gateway.commit.confirm, gateway.commit.replan
+    transactions = ConfirmedTransactions(
+        store, Confirmation(confirm.max_attempts, confirm.initial_sleep_ms, confirm.max_sleep_ms)
     )
+    storages = open_storages(settings, files)
+    entries = Entries(store, memory)
+    metadata_files = MetadataFiles(
+        max_bytes=gateway.max_metadata_file_bytes,
+        gzip_above_bytes=gateway.gzip_metadata_above_bytes,
+    )
+    keys = IdempotencyKeys(
+        store,
+        clock,
+        lifetime_ms=gateway.idempotency_key_lifetime.ms,
+        grace_ms=gateway.idempotency_grace.ms,
+        stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
+    )
+    retries = Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms)
+    writes = EntryWrites(store, transactions, keys, entries, metadata_files, storages, clock, retries)
+    return EntryParts(store, transactions, clock, storages, memory, entries, metadata_files, keys, writes)

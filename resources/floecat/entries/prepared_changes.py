@@ -1,4 +1,4 @@
-"""A change of one entry, worked out and not yet made."""
+"""A change of one entry, worked out and not yet made, and the rows that its transaction writes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,36 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.compression.pieces import Piece
-from floecat.entries.calls import EntryKind
+from floecat.entries.calls import Catalog, EntryKind
+from floecat.errors import ConflictError
 from floecat.iceberg.metadata.refs import SnapshotRef
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import commit_log, jobs, snapshots, staged_tables, tables
+from floecat.store.database.engine import Connection
+from floecat.store.documents import compress_pieces
+from floecat.store.no_metadata import has_metadata
+from floecat.store.snapshots import RefRow
 from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["AnyPrepared", "EncodedDocument", "MetadataDocument", "Prepared", "SnapshotChanges"]
+__all__ = [
+    "AnyPrepared",
+    "EncodedDocument",
+    "MetadataDocument",
+    "PointerMovedError",
+    "Prepared",
+    "SnapshotChanges",
+    "check_not_purged",
+    "compressed",
+    "is_purged",
+    "write_rows",
+]
+
+_PURGE = "purge"
 
 
 class MetadataDocument(Protocol):
@@ -106,3 +127,181 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
 
 AnyPrepared: TypeAlias = Prepared[TableMetadata] | Prepared[ViewMetadata]
 """A change of a table or of a view."""
+
+
+class PointerMovedError(Exception):
+    """Another commit changed an entry first; the transaction is rolled back."""
+
+
+def write_rows(
+    conn: Connection,
+    catalog_id: UUID,
+    principal: str,
+    changes: Sequence[tuple[Prepared[MetadataDocument], bytes | None]],
+    now_ms: int,
+    transaction_id: UUID,
+) -> None:
+    """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
+
+    Args:
+        conn: a transaction.
+        catalog_id: the catalog of all the entries.
+        principal: who commits, for the log.
+        changes: each with its document as `compressed` makes it; without one for an entry that stays as it
+            is, and must still be so: its requirements count as much as those of the others.
+        now_ms: the time of the commit.
+        transaction_id: names this try in the log.
+
+    Raises:
+        PointerMovedError: a compare-and-set failed.
+        DuplicateKeyError: a name is taken.
+        ForeignKeyError: the namespace of a new entry was dropped.
+    """
+    # one order over all transactions, so that they never wait for each other in a circle
+    ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
+    entries = []
+    for change, body in ordered:
+        if body is not None:
+            entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms))
+        elif change.base is not None and not tables.lock(conn, change.base.id, change.base.version):
+            raise PointerMovedError
+    if entries:
+        commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id)
+
+
+def check_not_purged(
+    conn: Connection, storages: CatalogStorages, catalog: Catalog, change: AnyPrepared
+) -> None:
+    """Refuses to register files that are being deleted.
+
+    Called after `write_rows`, whose lock on the catalog orders this against the drop that makes the job.
+
+    Raises:
+        ConflictError: a purge of the table is open.
+    """
+    if is_purged(conn, storages, catalog, change, change.metadata_location):
+        raise ConflictError(
+            f"Cannot register {change.identifier}: the files of {change.metadata_location} are being deleted"
+        )
+
+
+def is_purged(
+    conn: Connection,
+    storages: CatalogStorages,
+    catalog: Catalog,
+    change: Prepared[MetadataDocument],
+    location: str,
+) -> bool:
+    """Whether files of a table are being deleted, in a store that its catalog shares.
+
+    Args:
+        conn: a connection.
+        storages: of all catalogs.
+        catalog: of the table.
+        change: the table; a purge of another table of its UUID counts too.
+        location: what a purge job of its format names as its resource.
+    """
+    for catalog_id in jobs.catalogs_with_open_job(conn, _PURGE, change.object_uuid.lower(), location):
+        other = storages.by_id(conn, catalog_id)
+        if other is None or catalog.storage.shares(location, other):
+            return True
+    return False
+
+
+def compressed(change: Prepared[MetadataDocument]) -> bytes:
+    """The document of a change as the store keeps it."""
+    return compress_pieces(change.metadata.pieces())
+
+
+def _lock_order(change: Prepared[MetadataDocument]) -> tuple[bytes, str]:
+    return (change.base.id.bytes if change.base else b"\xff" * 16, str(change.identifier))
+
+
+def _write_row(
+    conn: Connection,
+    catalog_id: UUID,
+    principal: str,
+    change: Prepared[MetadataDocument],
+    body: bytes,
+    now_ms: int,
+) -> commit_log.CommitLogEntry:
+    if change.base is None:
+        entry_id = _insert(conn, catalog_id, change, body, now_ms)
+    else:
+        entry_id = change.base.id
+        _swap(conn, change.base, change, body, now_ms)
+    _write_history(conn, entry_id, change.snapshots, is_new=change.base is None)
+    if change.completes_staged:
+        identifier = change.identifier
+        staged_tables.delete(conn, catalog_id, physical_name(identifier.namespace), identifier.name)
+    return commit_log.CommitLogEntry(
+        entry_id=entry_id,
+        kind=change.kind,
+        operation=change.operation,
+        namespace=change.identifier.namespace,
+        name=change.identifier.name,
+        snapshot_id=change.snapshot_id,
+        metadata_location=_logged(change.metadata_location),
+        previous_metadata_location=_logged(change.base.metadata_location) if change.base else None,
+        principal=principal,
+    )
+
+
+def _logged(metadata_location: str) -> str | None:
+    return metadata_location if has_metadata(metadata_location) else None
+
+
+def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges, *, is_new: bool) -> None:
+    if changes.removed_ids:
+        snapshots.delete_many(conn, entry_id, changes.removed_ids)
+    if changes.added:
+        snapshots.insert_many(conn, entry_id, [snapshots.row_of(summary) for summary in changes.added])
+    if changes.refs is not None:
+        refs = [RefRow(name, ref.type, ref.snapshot_id) for name, ref in changes.refs.items()]
+        write = snapshots.insert_refs if is_new else snapshots.replace_refs
+        write(conn, entry_id, refs)
+
+
+def _insert(
+    conn: Connection, catalog_id: UUID, change: Prepared[MetadataDocument], body: bytes, now_ms: int
+) -> UUID:
+    row = tables.EntryRow(
+        id=change.new_id,
+        catalog_id=catalog_id,
+        namespace_id=change.namespace_id,
+        name=change.identifier.name,
+        kind=change.kind,
+        object_uuid=change.object_uuid,
+        location=change.location,
+        metadata_location=change.metadata_location,
+        version=change.state.version,
+        format_version=change.format_version,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        format=change.format,
+    )
+    tables.insert(conn, row, body, change.metadata.size_bytes)
+    return row.id
+
+
+def _swap(
+    conn: Connection,
+    base: tables.EntryRow,
+    change: Prepared[MetadataDocument],
+    body: bytes,
+    now_ms: int,
+) -> None:
+    swapped = tables.swap(
+        conn,
+        base.id,
+        base.version,
+        metadata_location=change.metadata_location,
+        document=body,
+        size_bytes=change.metadata.size_bytes,
+        location=change.location,
+        format_version=change.format_version,
+        object_uuid=change.object_uuid,
+        now_ms=now_ms,
+    )
+    if not swapped:
+        raise PointerMovedError

@@ -9,26 +9,31 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from floecat.clock import Clock
 from floecat.entries.calls import Call
-from floecat.entries.commit_rows import PointerMovedError, check_not_purged, compressed, write_rows
-from floecat.entries.documents import Document
 from floecat.entries.idempotency_keys import AnswerCodec, Claim, IdempotencyKeys
-from floecat.entries.locks import EntryLocks
-from floecat.entries.lookup import Entries
+from floecat.entries.lookup import Document, Entries
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.entries.obsolete_files import deletable_files
-from floecat.entries.prepared_changes import AnyPrepared
+from floecat.entries.prepared_changes import (
+    AnyPrepared,
+    PointerMovedError,
+    check_not_purged,
+    compressed,
+    write_rows,
+)
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import written_files
 from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
@@ -41,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 _WRITER_THREADS = 16
 _FAILS_SOON_S = 2.0
+_MOST_OBSOLETE: Final = 1000
+"""A commit drops one file, or some when the log is made shorter; a registered log may hold any number."""
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -78,7 +85,7 @@ class EntryWrites:
         self._storages = storages
         self._clock = clock
         self._retries = retries
-        self._locks = EntryLocks()
+        self._locks = _EntryLocks()
         # its threads start with the first transaction that writes more than one file
         self._writers = ThreadPoolExecutor(_WRITER_THREADS, thread_name_prefix="metadata-writer")
 
@@ -190,7 +197,7 @@ class EntryWrites:
             self._entries.remember(call.catalog, change.identifier, change.state, document)
             if change.obsolete_files:
                 try:
-                    self._files.delete_many(call.catalog.storage, deletable_files(self._store, change))
+                    self._files.delete_many(call.catalog.storage, _deletable_files(self._store, change))
                 except FloecatError as error:  # the commit is made: nothing here may fail it
                     _log.warning("metadata files of %s were left: %s", change.identifier, error.message)
 
@@ -201,3 +208,52 @@ class EntryWrites:
                 self._files.delete(call.catalog.storage, location)
             except FloecatError as error:
                 _log.warning("could not delete unreferenced metadata file %s: %s", location, error.message)
+
+
+def _deletable_files(store: Store, change: AnyPrepared) -> list[str]:
+    """Which of the obsolete files of a change surely belong to this table alone.
+
+    What a log names comes from clients, by registration, and may be any file. The others are left to the
+    orphan job.
+
+    Args:
+        store: knows who wrote a file, and what is current.
+        change: a change that has been made.
+
+    Raises:
+        StoreUnavailableError: the store is away.
+    """
+    if not change.obsolete_files or change.base is None:
+        return []
+    newest = change.obsolete_files[-_MOST_OBSOLETE:]
+    with store.read() as conn:
+        return written_files.unneeded(conn, change.base.id, change.object_uuid, newest)
+
+
+class _EntryLocks:
+    """Locks by name, striped: commits on one entry take turns inside a process.
+
+    So they rarely lose a compare-and-set to each other. Correctness does not depend on it: other processes
+    commit to the same store, and the store decides.
+    """
+
+    def __init__(self, stripes: int = 1024, timeout_s: float = 10.0) -> None:
+        """Takes how many locks there are, and how long a commit waits for its turn before it just tries."""
+        self._locks = [Lock() for _ in range(stripes)]
+        self._timeout_s = timeout_s
+
+    @contextmanager
+    def hold(self, catalog_id: UUID, identifiers: Iterable[TableIdentifier]) -> Iterator[None]:
+        """Holds the locks of all names, taken in one order over all threads."""
+        stripes = sorted({hash((catalog_id, identifier)) % len(self._locks) for identifier in identifiers})
+        deadline = time.monotonic() + self._timeout_s
+        held: list[Lock] = []
+        try:
+            for stripe in stripes:
+                lock = self._locks[stripe]
+                if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                    held.append(lock)
+            yield
+        finally:
+            for lock in held:
+                lock.release()

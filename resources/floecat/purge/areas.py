@@ -21,7 +21,7 @@ from floecat.errors import (
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
-from floecat.lru_cache import LruCache
+from floecat.memory_budget import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState

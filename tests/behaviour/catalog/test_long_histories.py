@@ -11,8 +11,7 @@ from urllib.parse import urlparse
 
 import pytest
 
-from floecat.compression import gzip_members
-from floecat.compression.pieces import Piece, PieceCompressor
+from floecat.compression.pieces import Piece, PieceCompressor, gzip_blocks, gzip_member
 from floecat.entries.calls import Call, LoadedTable
 from floecat.runtime import Kernel
 from floecat.store import documents
@@ -76,7 +75,7 @@ def compressed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
         monkeypatch.setattr(compressor, "_compress", counting)
 
-    watch("file", gzip_members.gzip_blocks)
+    watch("file", gzip_blocks)
     watch("store", documents.stored_frames)
     return seen
 
@@ -111,7 +110,7 @@ def test_a_commit_compresses_what_it_changes(
             assert sum(sizes) <= MOST_BYTES, name
         # the answer of a commit is compressed from the same pieces
         compressed["file"].clear()
-        answer = gzip_members.gzip_member([b'{"metadata":', *committed.pieces, b"}"])
+        answer = gzip_member([b'{"metadata":', *committed.pieces, b"}"])
         assert gzip.decompress(answer) == b'{"metadata":' + committed.metadata + b"}"
         assert len(compressed["file"]) <= MOST_COMPRESSIONS
     check_file(kernel, call, committed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from floecat.compression.gzip_members import gzip_blocks
+from floecat.compression.pieces import gzip_blocks
 from floecat.entries.calls import Call
 from floecat.runtime import Kernel
 from floecat.settings import CacheSettings

@@ -26,13 +26,12 @@ _BY_NAME = {
 """Functions of the store that find something by its name, or list names."""
 
 _ASKING = {
-    "catalog/catalogs.py",  # asked by `catalog/call_context.py`
-    "catalog/listing.py",
+    "catalog/catalogs.py",
     "catalog/namespaces.py",
     "connectors/connector_service.py",
     "entries/lookup.py",
+    "entries/listing.py",
     "entries/names.py",
-    "entries/path_readings.py",
     "entries/removals.py",
     "jobs/operations.py",
 }

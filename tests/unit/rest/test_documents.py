@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from floecat.lru_cache import LruCache
+from floecat.memory_budget import LruCache
 from floecat_rest.documents import Documents, accepts_gzip
 from tests.unit.rest.asgi import ask, http_scope
 

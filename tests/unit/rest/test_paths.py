@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from litestar.testing import TestClient
 
-from floecat.identifiers.separator import NamespaceSeparator
+from floecat.identifiers.encoding import NamespaceSeparator
 from floecat_rest.errors import describe_error
 from floecat_rest.paths import RawPaths, empty_name_error
 from tests.unit.rest.asgi import ask, http_scope

@@ -15,8 +15,7 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.avro.container import same_records
 from floecat.iceberg.manifests.index import ManifestIndex
-from floecat.lru_cache import LruCache
-from floecat.memory_budget import MemoryBudget
+from floecat.memory_budget import LruCache, MemoryBudget
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
-from floecat.lru_cache import LruCache
+from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
     from floecat.delta.log.log_listing import LogListing

@@ -16,8 +16,13 @@ from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History, misread
 from floecat.delta.refresh.table_properties import table_properties
 from floecat.delta.refresh.version_builder import Point
-from floecat.entries.commit_rows import PointerMovedError, write_rows
-from floecat.entries.prepared_changes import EncodedDocument, Prepared, SnapshotChanges
+from floecat.entries.prepared_changes import (
+    EncodedDocument,
+    PointerMovedError,
+    Prepared,
+    SnapshotChanges,
+    write_rows,
+)
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.refs import MAIN_BRANCH, SnapshotRef

@@ -6,8 +6,7 @@ import pytest
 
 from floecat.auth.authorizer import AllowAll
 from floecat.auth.principals import Principal
-from floecat.entries.calls import Call, Catalog
-from floecat.entries.request_keys import canonical_json, with_request_key
+from floecat.entries.calls import Call, Catalog, canonical_json, with_request_key
 from floecat.errors import BadRequestError
 from tests.storages import storage_at
 

@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import TypeVar
 
-from floecat.entries.calls import Page, PageRequest
-from floecat.store import page_tokens
+from floecat.auth.authorizer import Privilege
+from floecat.entries.calls import Call, EntryKind, Page, PageRequest
+from floecat.entries.names import missing_namespace
+from floecat.identifiers.encoding import physical_name
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store import namespaces, page_tokens, tables
+from floecat.store.database.engine import Store
 
-__all__ = ["Paging"]
+__all__ = ["EntryListing", "Paging"]
 
 T = TypeVar("T")
 
@@ -61,3 +66,39 @@ class Paging:
         more = len(rows) > size
         token = page_tokens.encode(rows[size - 1][0], scope) if more else None
         return Page([item for _, item in rows[:size]], token)
+
+
+class EntryListing:
+    """Lists entries by name. A listing reads no metadata, so a broken table cannot fail it."""
+
+    def __init__(self, store: Store, paging: Paging) -> None:
+        """Takes the store, page sizes and tokens."""
+        self._store = store
+        self._paging = paging
+
+    def list(
+        self, call: Call, namespace: Namespace, kind: EntryKind, page: PageRequest
+    ) -> Page[TableIdentifier]:
+        """Identifiers of one kind that the principal may see, ordered by name.
+
+        Raises:
+            ForbiddenError: the principal may not use the namespace.
+            NoSuchNamespaceError: the namespace does not exist.
+            BadRequestError: the page token is not one of this listing.
+        """
+        scope = f"{kind}s|{call.catalog.id}|{physical_name(namespace)}"
+        call.check((Privilege.USE_SCHEMA, call.on_namespace(namespace)))
+        listed = Privilege.LIST_TABLE if kind == "table" else Privilege.LIST_VIEW
+        with self._store.read() as conn:
+            row = namespaces.get(conn, call.catalog.id, namespace)
+            if row is None:
+                raise missing_namespace(namespace)
+            return self._paging.page(
+                scope,
+                page,
+                lambda after, limit: [
+                    (name, TableIdentifier(namespace, name))
+                    for name in tables.list_names(conn, row.id, kind, after, limit)
+                ],
+                lambda found: call.allowed([(listed, call.on_entry(kind, name)) for name in found]),
+            )

@@ -6,7 +6,7 @@ import msgspec
 
 from floecat.iceberg.requirements import TableRequirement
 from floecat.iceberg.updates import TableUpdate
-from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
+from floecat.iceberg.views.view_updates import ViewRequirement, ViewUpdate
 
 
 def decode_updates(data: bytes) -> list[TableUpdate]:

@@ -12,7 +12,7 @@ import msgspec
 from floecat.entries.calls import Page
 from floecat.iceberg.requirements import TableRequirement
 from floecat.iceberg.updates import TableUpdate
-from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
+from floecat.iceberg.views.view_updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import TableIdentifier
 
 __all__ = [

@@ -14,8 +14,8 @@ from uuid import UUID, uuid5
 from floecat.entries.calls import Call
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import ForbiddenError, LocationNotAllowedError, StorageUnavailableError
-from floecat.iceberg.builder.logs import append_metadata_log
 from floecat.iceberg.metadata.properties import previous_versions_max
+from floecat.iceberg.metadata.refs_and_logs import append_metadata_log
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 
 __all__ = ["write_normalized"]

@@ -28,7 +28,7 @@ from floecat.iceberg.builder.metadata_builder import apply_updates
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_requirements
 from floecat.iceberg.updates import SetLocation, TableUpdate
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store.database.engine import Store
 from floecat.store.namespaces import NamespaceRow

@@ -22,8 +22,8 @@ from floecat.iceberg.metadata.integrity import check_integrity
 from floecat.iceberg.metadata.snapshots import check_stored_texts
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import normalize_table, read_foreign_table
-from floecat.iceberg.values.stored_texts import check_stored_text
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.values.text_limits import check_stored_text
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 
 __all__ = ["RegisterService", "check_metadata_location"]

@@ -18,18 +18,18 @@ from floecat.entries.entry_locations import check_locations, chosen_location
 from floecat.entries.names import missing_view, namespace_for
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
-from floecat.iceberg.metadata.metadata_locations import metadata_version
-from floecat.iceberg.values.stored_texts import check_stored_text
-from floecat.iceberg.views.builder import (
+from floecat.iceberg.metadata.properties import metadata_version
+from floecat.iceberg.values.text_limits import check_stored_text
+from floecat.iceberg.views.normalization import normalize_view
+from floecat.iceberg.views.view_builder import (
     apply_view_updates,
     check_view_requirements,
     new_view_metadata,
     view_metadata_file_location,
 )
-from floecat.iceberg.views.integrity import check_view_integrity
-from floecat.iceberg.views.metadata import ViewMetadata
-from floecat.iceberg.views.normalization import normalize_view
-from floecat.iceberg.views.updates import ViewRequirement, ViewUpdate
+from floecat.iceberg.views.view_integrity import check_view_integrity
+from floecat.iceberg.views.view_metadata import ViewMetadata
+from floecat.iceberg.views.view_updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
 __all__ = ["CreateView", "ViewCommitService"]

@@ -29,7 +29,7 @@ from floecat.errors import (
     FloecatError,
     UnavailableError,
 )
-from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.iceberg.values.text_limits import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
 from floecat.store.database.engine import Connection

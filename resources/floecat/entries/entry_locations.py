@@ -7,7 +7,7 @@ from uuid import UUID
 
 from floecat.entries.calls import Catalog
 from floecat.fileio.locations import AllowedLocations
-from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
+from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import TableIdentifier
 

@@ -18,8 +18,8 @@ from floecat.auth.authorizer import Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.values.json_arrays import fragment_size
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.values.encoded_json import fragment_size
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.store import documents as stored_documents

@@ -24,9 +24,9 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
-from floecat.iceberg.metadata.metadata_locations import metadata_version
+from floecat.iceberg.metadata.properties import metadata_version
 from floecat.iceberg.metadata.table_metadata import TableMetadata, metadata_file_location
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["MetadataFiles"]

@@ -12,10 +12,10 @@ import uuid_utils.compat as uuids
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Catalog, EntryKind
 from floecat.errors import ConflictError
-from floecat.iceberg.metadata.refs import SnapshotRef
+from floecat.iceberg.metadata.refs_and_logs import SnapshotRef
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages

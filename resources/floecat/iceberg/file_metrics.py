@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 __all__ = ["ColumnMetrics", "FileMetrics", "MetricsPart", "join_metrics"]
 
 

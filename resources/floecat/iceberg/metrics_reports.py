@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from floecat.errors import BadRequestError
-from floecat.iceberg.values.json_values import Int32, Int64
+from floecat.iceberg.values.encoded_json import Int32, Int64
 
 __all__ = [
     "CommitReport",

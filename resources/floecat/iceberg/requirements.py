@@ -10,7 +10,7 @@ import msgspec
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import NO_PARTITION_FIELD_ID
-from floecat.iceberg.values.json_values import Int32, Int64
+from floecat.iceberg.values.encoded_json import Int32, Int64
 
 __all__ = [
     "AssertCreate",

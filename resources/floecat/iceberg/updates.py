@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from floecat.iceberg.metadata.refs import SnapshotRef
-from floecat.iceberg.values.json_values import Int32, Int64
+from floecat.iceberg.metadata.refs_and_logs import SnapshotRef
+from floecat.iceberg.values.encoded_json import Int32, Int64
 
 __all__ = [
     "LAST_ADDED",

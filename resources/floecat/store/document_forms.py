@@ -20,9 +20,9 @@ from floecat.errors import FloecatError
 from floecat.iceberg.metadata.integrity import check_integrity
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_foreign_table
-from floecat.iceberg.views.integrity import check_view_integrity
-from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.iceberg.views.normalization import normalize_view
+from floecat.iceberg.views.view_integrity import check_view_integrity
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.store import documents, snapshots, tables
 from floecat.store.database.connections import Connection, Parameters
 from floecat.store.database.engine import Store

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.builder.field_history import HIGHEST_FIELD_ID
-from floecat.iceberg.views.builder import apply_view_updates
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.builder.schema_changes import HIGHEST_FIELD_ID
+from floecat.iceberg.views.view_builder import apply_view_updates
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from tests.unit.iceberg.table_documents import (
     ID,
     TEXT,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from floecat.iceberg.builder.definitions import DefinitionList
-from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
+from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.iceberg.schemas.partitioning import PartitionSpec
-from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
+from floecat.iceberg.views.view_builder import apply_view_updates, new_view_metadata
 from tests.unit.iceberg.operations import operations_of
 from tests.unit.iceberg.table_documents import (
     BASE_MS,

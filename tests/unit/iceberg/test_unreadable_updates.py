@@ -9,8 +9,8 @@ import pytest
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
-from floecat.iceberg.views.builder import apply_view_updates, new_view_metadata
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.view_builder import apply_view_updates, new_view_metadata
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from tests.unit.iceberg.table_documents import (
     ID,
     append,

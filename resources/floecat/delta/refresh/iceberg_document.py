@@ -14,7 +14,7 @@ import msgspec
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.schemas.partitioning import NO_PARTITION_FIELD_ID, PartitionField
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.values.json_values import JsonObject
+from floecat.iceberg.values.encoded_json import JsonObject
 
 __all__ = ["NewSnapshot", "TableDocument"]
 

@@ -25,7 +25,7 @@ from floecat.entries.prepared_changes import (
 )
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.fileio.base import FileIO
-from floecat.iceberg.metadata.refs import MAIN_BRANCH, SnapshotRef
+from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, SnapshotRef
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions

@@ -21,7 +21,7 @@ from floecat.delta.translation.column_ids import PhysicalPath
 from floecat.delta.translation.schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
-from floecat.iceberg.values.json_values import JsonObject, encode_json
+from floecat.iceberg.values.encoded_json import JsonObject, encode_json
 
 __all__ = ["name_mapping", "resolved_schemas"]
 

@@ -32,7 +32,7 @@ from floecat.delta.translation.column_ids import FieldIds, PhysicalPath, Slot, s
 from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.json_values import JsonObject, encode_json
+from floecat.iceberg.values.encoded_json import JsonObject, encode_json
 
 if TYPE_CHECKING:
     from floecat.delta.protocol.actions import Metadata

@@ -36,7 +36,7 @@ from floecat.iceberg.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
-from floecat.iceberg.values.json_values import RawJson, encode_json, is_null
+from floecat.iceberg.values.encoded_json import RawJson, encode_json, is_null
 
 __all__ = ["AppliedUpdates", "apply_updates", "new_table_metadata"]
 

@@ -9,16 +9,12 @@ from functools import singledispatchmethod
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg import updates as u
-from floecat.iceberg.builder.keys import EncryptionKeyChanges
-from floecat.iceberg.builder.logs import append_metadata_log
-from floecat.iceberg.builder.partitioning import PartitionSpecChanges
-from floecat.iceberg.builder.refs import RefChanges
-from floecat.iceberg.builder.schemas import SchemaChanges
-from floecat.iceberg.builder.snapshots import SnapshotChanges
-from floecat.iceberg.builder.sorting import SortOrderChanges
-from floecat.iceberg.builder.statistics import StatisticsChanges
+from floecat.iceberg.builder.partition_specs import PartitionSpecChanges
+from floecat.iceberg.builder.schema_changes import SchemaChanges
+from floecat.iceberg.builder.snapshot_changes import RefChanges, SnapshotChanges
+from floecat.iceberg.builder.sort_orders import SortOrderChanges
+from floecat.iceberg.builder.statistics_and_keys import EncryptionKeyChanges, StatisticsChanges
 from floecat.iceberg.metadata.metadata_header import read_header
-from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
 from floecat.iceberg.metadata.properties import (
     MAX_FORMAT_VERSION,
     RESERVED_PROPERTIES,
@@ -26,15 +22,16 @@ from floecat.iceberg.metadata.properties import (
     deletes_old_metadata,
     previous_versions_max,
     requested_format_version,
+    strip_trailing_slash,
 )
+from floecat.iceberg.metadata.refs_and_logs import append_metadata_log
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.statistics_files import PartitionStatisticsFile, StatisticsFile
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
 from floecat.iceberg.schemas.sorting import UNSORTED, check_sort_order
-from floecat.iceberg.values.json_arrays import EMPTY_ARRAY, Fragment
-from floecat.iceberg.values.json_values import encode_json, is_null
-from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.iceberg.values.encoded_json import EMPTY_ARRAY, Fragment, encode_json, is_null
+from floecat.iceberg.values.text_limits import check_stored_text
 
 __all__ = ["AppliedUpdates", "TableMetadataBuilder"]
 

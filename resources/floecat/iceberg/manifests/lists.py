@@ -18,7 +18,7 @@ from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
 from floecat.iceberg.manifests.avro_schemas import manifest_list_schema
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.iceberg.values.json_values import encode_json
+from floecat.iceberg.values.encoded_json import encode_json
 
 __all__ = [
     "DATA_MANIFEST",

@@ -21,7 +21,7 @@ from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.json_values import encode_json
+from floecat.iceberg.values.encoded_json import encode_json
 
 __all__ = ["EncodedManifest", "ManifestRows", "write_manifest"]
 

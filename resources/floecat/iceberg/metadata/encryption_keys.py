@@ -7,9 +7,8 @@ import re
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.values.json_arrays import Fragment, split_array
-from floecat.iceberg.values.json_values import RawJson, decode_json
-from floecat.iceberg.values.reader_limits import check_numbers
+from floecat.iceberg.values.encoded_json import Fragment, RawJson, decode_json, split_array
+from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = ["EncryptedKey", "check_encryption_key", "parse_encryption_key", "parse_encryption_keys"]
 

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
 from uuid import UUID
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.metadata.assigned_ids import HIGHEST_COLUMN_ID, counters
-from floecat.iceberg.metadata.metadata_logs import CLOCK_SKEW_MS, MetadataLogEntry, SnapshotLogEntry
-from floecat.iceberg.metadata.readability import check_readable
-from floecat.iceberg.metadata.refs import MAIN_BRANCH, check_ref
+from floecat.iceberg.metadata.encryption_keys import check_encryption_key
+from floecat.iceberg.metadata.properties import NAME_MAPPING, check_name_mapping, mapped_ids
+from floecat.iceberg.metadata.refs_and_logs import (
+    CLOCK_SKEW_MS,
+    MAIN_BRANCH,
+    MetadataLogEntry,
+    SnapshotLogEntry,
+    check_ref,
+)
+from floecat.iceberg.metadata.statistics_files import check_statistics_file
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.new_columns import check_new_columns
 from floecat.iceberg.schemas.partitioning import (
+    NO_PARTITION_FIELD_ID,
     check_fields_once,
     check_historical_spec,
     check_partition_spec,
 )
 from floecat.iceberg.schemas.sorting import check_sort_order
-from floecat.iceberg.values.json_arrays import fragment_bytes
-from floecat.iceberg.values.json_values import decode_json, encode_json
+from floecat.iceberg.values.encoded_json import (
+    JsonObject,
+    RawJson,
+    decode_json,
+    encode_json,
+    fragment_bytes,
+    split_array,
+)
+from floecat.iceberg.values.text_limits import check_numbers
 
-__all__ = ["check_integrity"]
+__all__ = [
+    "HIGHEST_COLUMN_ID",
+    "Counter",
+    "check_integrity",
+    "check_readable",
+    "check_schema_readable",
+    "counters",
+]
 
 _LISTS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics", "encryption_keys")
 
@@ -158,3 +181,118 @@ def _check_refs(metadata: TableMetadata) -> None:
             f"Current snapshot ID does not match main branch"
             f" ({metadata.current_snapshot_id} != {main.snapshot_id})"
         )
+
+
+_TYPE = re.compile(r"[a-z_]+|decimal\([0-9]+,\s*[0-9]+\)|fixed\[[0-9]+\]|geometry\b.*|geography\b.*")
+_FLOATS = frozenset({"float", "double"})
+
+
+def check_readable(metadata: TableMetadata) -> None:
+    """Refuses a document, whose parts were parsed before, that not every reader can read.
+
+    What `floecat.iceberg.normalization` brings into form is not looked at again.
+
+    Raises:
+        IllegalArgumentError: see above. The message does not quote the document.
+    """
+    check_numbers(metadata.to_bytes(), "table metadata")
+    check_name_mapping(metadata.properties.get(NAME_MAPPING, "[]"))
+    for name in ("statistics", "partition-statistics"):
+        for file in split_array(metadata.array(name), name):
+            check_statistics_file(file, name)
+    for key in split_array(metadata.array("encryption-keys"), "encryption-keys"):
+        check_encryption_key(key)
+
+
+def check_schema_readable(raw: RawJson) -> None:
+    """Refuses a schema, parsed before, that not every reader can read.
+
+    Raises:
+        IllegalArgumentError: a null for `schema-id`, `identifier-field-ids` or a default value; a whole
+            number as the default of a floating-point column; a type with capitals, or with blanks that are
+            not usual.
+    """
+    schema = decode_json(raw, dict, "schema")
+    for name in ("schema-id", "identifier-field-ids"):
+        if name in schema and schema[name] is None:
+            raise IllegalArgumentError(f"Invalid schema: {name} is null")
+    _check_struct(schema)
+
+
+def _check_struct(struct: JsonObject) -> None:
+    for field in struct["fields"]:
+        for name in ("initial-default", "write-default"):
+            if name in field and (field[name] is None or _is_no_float(field["type"], field[name])):
+                raise IllegalArgumentError(f"Invalid schema: {name} of {field['name']} is null or no float")
+        _check_type(field["type"])
+
+
+def _is_no_float(type: object, value: object) -> bool:
+    return isinstance(type, str) and type in _FLOATS and isinstance(value, int)
+
+
+def _check_type(type: object) -> None:
+    if isinstance(type, str):
+        if _TYPE.fullmatch(type) is None:
+            raise IllegalArgumentError(f"Invalid schema: type {type[:80]} is not spelt as readers expect it")
+    elif isinstance(type, dict) and type["type"] == "struct":
+        _check_struct(type)
+    elif isinstance(type, dict):
+        for part in ("element", "key", "value"):
+            _check_type(type.get(part))
+
+
+HIGHEST_COLUMN_ID = 2**31 - 1 - 200
+"""Ids above it belong to metadata columns (table specification, "Reserved Field IDs")."""
+
+_ROW_LINEAGE_VERSION = 3
+
+
+class Counter(NamedTuple):
+    """A number in table metadata that new ids are taken from.
+
+    Attributes:
+        name: the field of the document.
+        value: what the document says.
+        in_use: the least value that gives no id a second time.
+    """
+
+    name: str
+    value: int
+    in_use: int
+
+
+def counters(metadata: TableMetadata) -> Iterator[Counter]:
+    """Each such number that the format version of the table has.
+
+    Raises:
+        InvalidMetadataError: a part that holds ids cannot be read.
+    """
+    yield Counter("last-column-id", metadata.last_column_id, max(_column_ids(metadata), default=0))
+    partition_ids = (spec.last_field_id for spec in metadata.partition_specs)
+    last_partition_id = max(partition_ids, default=NO_PARTITION_FIELD_ID)
+    yield Counter("last-partition-id", metadata.last_partition_id, last_partition_id)
+    if metadata.format_version > 1:
+        numbers = (snapshot.sequence_number for snapshot in metadata.snapshots)
+        yield Counter("last-sequence-number", metadata.last_sequence_number, max(numbers, default=0))
+    if metadata.format_version >= _ROW_LINEAGE_VERSION:
+        rows = ((each.first_row_id or 0) + (each.added_rows or 0) for each in metadata.snapshots)
+        yield Counter("next-row-id", metadata.next_row_id, max(rows, default=0))
+
+
+def _column_ids(metadata: TableMetadata) -> Iterator[int]:
+    return (found for found in _mentioned_ids(metadata) if found <= HIGHEST_COLUMN_ID)
+
+
+def _mentioned_ids(metadata: TableMetadata) -> Iterator[int]:
+    """Ids of columns wherever the document names one: files may still hold what no schema has any more."""
+    for schema in metadata.schemas:
+        yield schema.highest_field_id
+    for spec in metadata.partition_specs:
+        yield from chain.from_iterable(field.sources for field in spec.fields)
+    for order in metadata.sort_orders:
+        yield from chain.from_iterable(field.sources for field in order.fields)
+    for file in metadata.statistics:
+        for blob in file.blob_metadata:
+            yield from blob.fields
+    yield from mapped_ids(metadata.properties.get(NAME_MAPPING, ""))

@@ -13,10 +13,15 @@ from typing import TypeVar
 import msgspec
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
-from floecat.iceberg.metadata.properties import MAX_FORMAT_VERSION
-from floecat.iceberg.values.json_arrays import Fragment, fragment_bytes
-from floecat.iceberg.values.json_values import Int32, Int64, describe_decode_error, encode_json
+from floecat.iceberg.metadata.properties import MAX_FORMAT_VERSION, strip_trailing_slash
+from floecat.iceberg.values.encoded_json import (
+    Fragment,
+    Int32,
+    Int64,
+    describe_decode_error,
+    encode_json,
+    fragment_bytes,
+)
 
 __all__ = ["NO_SNAPSHOT_ID", "MetadataHeader", "read_header"]
 

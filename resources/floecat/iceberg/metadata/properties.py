@@ -1,12 +1,18 @@
-"""Table properties that the catalog itself acts on."""
+"""Table properties that the catalog acts on, the names of metadata files and the name mapping among them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.values.integers import int32_of
+from floecat.iceberg.values.encoded_json import Int32
+from floecat.iceberg.values.text_limits import int32_of
 
 __all__ = [
     "DEFAULT_FORMAT_VERSION",
@@ -14,13 +20,20 @@ __all__ = [
     "MAX_FORMAT_VERSION",
     "METADATA_COMPRESSION",
     "METADATA_PATH",
+    "NAME_MAPPING",
     "RESERVED_PROPERTIES",
+    "Codec",
     "check_format_version",
+    "check_name_mapping",
     "check_new_table_properties",
     "deletes_old_metadata",
+    "mapped_ids",
+    "metadata_file_name",
+    "metadata_version",
     "persisted_properties",
     "previous_versions_max",
     "requested_format_version",
+    "strip_trailing_slash",
 ]
 
 DEFAULT_FORMAT_VERSION = 2
@@ -124,3 +137,105 @@ def previous_versions_max(properties: Mapping[str, str]) -> int:
 def deletes_old_metadata(properties: Mapping[str, str]) -> bool:
     """Whether metadata files that fall out of the log are deleted after a commit."""
     return properties.get(_DELETE_AFTER_COMMIT, "false").lower() == "true"
+
+
+Codec: TypeAlias = Literal["none", "gzip"]
+"""How a metadata file is compressed."""
+
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+_VERSION = re.compile(r"([0-9]{1,9})-")
+
+
+def strip_trailing_slash(location: str) -> str:
+    """A location without slashes at its end; a bare `scheme://` keeps them.
+
+    Raises:
+        IllegalArgumentError: it is empty.
+    """
+    if not location:
+        raise IllegalArgumentError("path must not be null or empty")
+    stripped = location.rstrip("/")
+    return f"{stripped}//" if stripped.endswith(":") and location.startswith(f"{stripped}//") else stripped
+
+
+def metadata_file_name(
+    location: str,
+    properties: Mapping[str, str],
+    version: int,
+    uuid: UUID | str,
+    *,
+    default_codec: Codec = "none",
+) -> str:
+    """Where a metadata file of a table or view goes.
+
+    Args:
+        location: of the table or view, without a slash at its end.
+        properties: `write.metadata.path` and `write.metadata.compression-codec` are looked at.
+        version: one more than the version of the file before, 0 for the first.
+        uuid: makes the name unique, so that racing commits never write the same file.
+        default_codec: what is done where the properties name no codec.
+
+    Raises:
+        IllegalArgumentError: the compression codec is neither `none` nor `gzip`.
+    """
+    codec = properties.get(METADATA_COMPRESSION, default_codec)
+    suffix = _SUFFIXES.get(codec.lower())
+    if suffix is None:
+        raise IllegalArgumentError(f"Invalid codec name: {codec[:80]}")
+    path = properties.get(METADATA_PATH)
+    directory = strip_trailing_slash(path) if path else f"{location}/metadata"
+    return f"{directory}/{version:05d}-{uuid}{suffix}"
+
+
+def metadata_version(metadata_location: str | None) -> int:
+    """The version in the name of a metadata file; -1 without one, so that the first file gets 0."""
+    if metadata_location is None:
+        return -1
+    match = _VERSION.match(metadata_location.rpartition("/")[2])
+    return -1 if match is None else int(match[1])
+
+
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property that holds it."""
+
+
+class _Mapped(msgspec.Struct, rename="kebab"):
+    """What a mapping says of a column; also what only some readers take."""
+
+    field_id: Int32 | None = None
+    fields: list[_Mapped] | None = None
+
+
+class _Readable(msgspec.Struct, rename="kebab"):
+    names: list[str]
+    field_id: Int32 | None = None
+    fields: list[_Readable] = []
+
+
+_decoder = msgspec.json.Decoder(list[_Mapped])
+_readable_decoder = msgspec.json.Decoder(list[_Readable])
+
+
+def check_name_mapping(text: str) -> None:
+    """Refuses a mapping with which PyIceberg and DuckDB cannot read the table.
+
+    Raises:
+        IllegalArgumentError: it is no list of objects with `names`, and with whole numbers for `field-id`.
+    """
+    try:
+        _readable_decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise IllegalArgumentError(f"Invalid property {NAME_MAPPING}: not a name mapping") from None
+
+
+def mapped_ids(text: str) -> Iterator[int]:
+    """The column ids in a mapping, of all levels; none if it is no mapping."""
+    try:
+        mapped = _decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return
+    while mapped:
+        column = mapped.pop()
+        if column.field_id is not None:
+            yield column.field_id
+        mapped += column.fields or ()

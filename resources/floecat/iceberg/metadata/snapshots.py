@@ -12,27 +12,24 @@ from typing import NamedTuple
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.values.json_arrays import (
+from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     Fragment,
-    Piece,
-    append_elements,
-    fragment_bytes,
-    fragment_size,
-    is_empty_array,
-)
-from floecat.iceberg.values.json_values import (
     Int32,
     Int64,
+    Piece,
     RawJson,
+    append_elements,
     decode_fields,
     decode_json,
     encode_json,
+    fragment_bytes,
+    fragment_size,
+    is_empty_array,
     is_null,
     take_json,
 )
-from floecat.iceberg.values.reader_limits import check_numbers
-from floecat.iceberg.values.stored_texts import check_stored_text
+from floecat.iceberg.values.text_limits import check_numbers, check_stored_text
 
 __all__ = [
     "OPERATIONS",

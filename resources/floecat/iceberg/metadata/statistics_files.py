@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from floecat.iceberg.values.json_values import Int32, Int64, RawJson, decode_json
-from floecat.iceberg.values.reader_limits import check_numbers
+from floecat.iceberg.values.encoded_json import Int32, Int64, RawJson, decode_json
+from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = ["PartitionStatisticsFile", "StatisticsFile", "check_statistics_file"]
 

@@ -18,14 +18,15 @@ from floecat.compression.pieces import runs
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.encryption_keys import EncryptedKey
 from floecat.iceberg.metadata.metadata_header import MetadataHeader, read_header
-from floecat.iceberg.metadata.metadata_locations import Codec, metadata_file_name
-from floecat.iceberg.metadata.metadata_logs import (
+from floecat.iceberg.metadata.properties import Codec, metadata_file_name
+from floecat.iceberg.metadata.refs_and_logs import (
+    MAIN_BRANCH,
     MetadataLogEntry,
     SnapshotLogEntry,
+    SnapshotRef,
     parse_metadata_log,
     parse_snapshot_log,
 )
-from floecat.iceberg.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floecat.iceberg.metadata.snapshots import SnapshotIndex, SnapshotSummary
 from floecat.iceberg.metadata.statistics_files import PartitionStatisticsFile, StatisticsFile
 from floecat.iceberg.schemas.partitioning import (
@@ -36,17 +37,21 @@ from floecat.iceberg.schemas.partitioning import (
 )
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
-from floecat.iceberg.values.json_arrays import (
+from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     Fragment,
     Piece,
+    RawJson,
     array_of,
     blocks_of,
+    decode_fields,
+    decode_json,
+    encode_json,
     fragment_bytes,
     fragment_size,
+    is_null,
     split_array,
 )
-from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
 
 __all__ = ["TableMetadata", "metadata_file_location", "split_document"]
 

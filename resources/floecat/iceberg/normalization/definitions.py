@@ -1,4 +1,4 @@
-"""Schemas, partition specs and sort orders of others in the form that every reader reads."""
+"""Schemas, partition specs, sort orders and properties of others in the form that every reader reads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ from collections.abc import Mapping
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.normalization.values import Rewrite, each, integer, is_string, keep, object_of, renamed
+from floecat.iceberg.metadata.properties import NAME_MAPPING
+from floecat.iceberg.normalization.values import (
+    Rewrite,
+    each,
+    each_value,
+    encode_object,
+    integer,
+    is_string,
+    keep,
+    object_of,
+    renamed,
+    text,
+)
 from floecat.iceberg.schemas.partitioning import FIRST_PARTITION_FIELD_ID
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.schemas.transforms import normalize_transform, only_source
-from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json
+from floecat.iceberg.values.encoded_json import RawJson, decode_fields, decode_json, encode_json
 
 __all__ = [
     "canonical",
     "normalize_partition_field",
+    "normalize_properties",
     "normalize_schema",
     "normalize_sort_order",
     "normalize_spec",
@@ -160,3 +173,34 @@ def normalize_sort_order(raw: RawJson) -> RawJson:
 def _with_id(raw: RawJson, name: str) -> RawJson:
     fields = decode_fields(raw, "object")
     return raw if name in fields else encode_json({name: 0} | fields)
+
+
+def normalize_properties(raw: RawJson) -> RawJson:
+    """Properties whose values are strings, and whose name mapping PyIceberg and DuckDB read."""
+    made = each_value(text)(raw)
+    fields = decode_fields(made, "properties")
+    if NAME_MAPPING not in fields:
+        return made
+    before = fields[NAME_MAPPING]
+    after = renamed(before, _name_mapping)
+    return made if after is before else encode_object({**fields, NAME_MAPPING: after})
+
+
+def _name_mapping(written: str) -> str:
+    """Each column with `names`, and without nulls; what is no mapping is left for the check to refuse."""
+    data = written.encode()
+    try:
+        made = _mapped_columns(data)
+    except (IllegalArgumentError, RecursionError):
+        return written
+    return written if made is data else bytes(made).decode()
+
+
+def _mapped_column(raw: RawJson) -> RawJson:
+    made = _mapped(raw)
+    fields = decode_fields(made, "name mapping")
+    return made if "names" in fields else encode_json(fields | {"names": ()})
+
+
+_mapped_columns = each(_mapped_column)
+_mapped = object_of({"field-id": integer, "names": keep, "fields": _mapped_columns})

@@ -12,21 +12,20 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.metadata.assigned_ids import counters
-from floecat.iceberg.metadata.metadata_locations import strip_trailing_slash
-from floecat.iceberg.metadata.metadata_logs import MetadataLogEntry, SnapshotLogEntry
-from floecat.iceberg.metadata.refs import MAIN_BRANCH
+from floecat.iceberg.metadata.integrity import counters
+from floecat.iceberg.metadata.properties import strip_trailing_slash
+from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, MetadataLogEntry, SnapshotLogEntry
 from floecat.iceberg.metadata.table_metadata import TableMetadata, split_document
 from floecat.iceberg.normalization.definitions import (
     canonical,
     normalize_partition_field,
+    normalize_properties,
     normalize_schema,
     normalize_sort_order,
     normalize_spec,
     numbered,
 )
-from floecat.iceberg.normalization.properties import normalize_properties
-from floecat.iceberg.normalization.snapshots import normalize_snapshots
+from floecat.iceberg.normalization.foreign_snapshots import normalize_snapshots
 from floecat.iceberg.normalization.values import (
     Rewrite,
     check_keys_once,
@@ -42,8 +41,15 @@ from floecat.iceberg.normalization.values import (
     text,
 )
 from floecat.iceberg.schemas.sorting import UNSORTED
-from floecat.iceberg.values.json_arrays import Fragment, fragment_bytes, split_array
-from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json
+from floecat.iceberg.values.encoded_json import (
+    Fragment,
+    RawJson,
+    decode_fields,
+    decode_json,
+    encode_json,
+    fragment_bytes,
+    split_array,
+)
 
 __all__ = ["normalize_table", "read_foreign_table", "read_metadata_file"]
 

@@ -10,8 +10,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.values.json_arrays import array_of
-from floecat.iceberg.values.json_values import RawJson, decode_fields, decode_json, encode_json, is_null
+from floecat.iceberg.values.encoded_json import (
+    RawJson,
+    array_of,
+    decode_fields,
+    decode_json,
+    encode_json,
+    is_null,
+)
 
 __all__ = [
     "Rewrite",

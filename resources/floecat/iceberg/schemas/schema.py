@@ -23,7 +23,7 @@ from floecat.iceberg.schemas.types import (
     StructType,
     Type,
 )
-from floecat.iceberg.values.json_values import (
+from floecat.iceberg.values.encoded_json import (
     JsonObject,
     RawJson,
     decode_fields,

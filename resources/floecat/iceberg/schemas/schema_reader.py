@@ -18,7 +18,7 @@ from floecat.iceberg.schemas.types import (
     Type,
     parse_primitive,
 )
-from floecat.iceberg.values.json_values import JsonObject
+from floecat.iceberg.values.encoded_json import JsonObject
 
 __all__ = ["read_struct", "renumber_struct"]
 

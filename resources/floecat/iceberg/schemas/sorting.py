@@ -8,7 +8,7 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.transforms import can_transform, normalize_transform, only_source
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.json_values import Int32, RawJson, WithFields, decode_json, take_json
+from floecat.iceberg.values.encoded_json import Int32, RawJson, WithFields, decode_json, take_json
 
 __all__ = [
     "FIRST_SORT_ORDER_ID",

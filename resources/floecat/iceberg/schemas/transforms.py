@@ -6,7 +6,7 @@ import re
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.integers import int32_of
+from floecat.iceberg.values.text_limits import int32_of
 
 __all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source"]
 

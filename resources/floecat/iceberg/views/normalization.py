@@ -16,7 +16,7 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.normalization.values import check_keys_once
 from floecat.iceberg.schemas.schema import parse_schema
-from floecat.iceberg.values.json_values import decode_fields, decode_json, encode_json, is_null
+from floecat.iceberg.values.encoded_json import decode_fields, decode_json, encode_json, is_null
 
 __all__ = ["normalize_version", "normalize_view"]
 

@@ -18,7 +18,7 @@ from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import RequiredFieldIds
 from floecat.iceberg.schemas.schema import parse_schema
-from floecat.iceberg.values.json_values import encode_json
+from floecat.iceberg.values.encoded_json import encode_json
 from floecat.memory_budget import MemoryBudget
 
 NUMBERS = RequiredFieldIds(

@@ -8,10 +8,10 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.integrity import check_integrity
-from floecat.iceberg.metadata.name_mappings import NAME_MAPPING
+from floecat.iceberg.metadata.properties import NAME_MAPPING
 from floecat.iceberg.normalization import read_foreign_table
-from floecat.iceberg.views.integrity import check_view_integrity
-from floecat.iceberg.views.metadata import ViewMetadata
+from floecat.iceberg.views.view_integrity import check_view_integrity
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from tests.unit.iceberg.table_documents import (
     BASE_MS,
     ID,

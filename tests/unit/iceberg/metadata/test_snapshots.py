@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.snapshots import SnapshotIndex, read_new_snapshot
-from floecat.iceberg.values.json_arrays import fragment_bytes
+from floecat.iceberg.values.encoded_json import fragment_bytes
 from tests.unit.iceberg.table_documents import encode, snapshot
 
 SPACED = (

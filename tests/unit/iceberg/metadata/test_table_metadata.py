@@ -7,7 +7,7 @@ import pytest
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.integrity import check_integrity
-from floecat.iceberg.metadata.refs import SnapshotRef
+from floecat.iceberg.metadata.refs_and_logs import SnapshotRef
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.unit.iceberg.table_documents import (
     BASE_MS,

@@ -23,7 +23,7 @@ from floecat.iceberg.parquet.field_ids import RequiredFieldIds, number_fields
 from floecat.iceberg.parquet.parquet_schema import SchemaNode, read_schema, with_field_ids
 from floecat.iceberg.parquet.thrift_compact import I32, field_header, zigzag
 from floecat.iceberg.schemas.schema import parse_schema
-from floecat.iceberg.values.json_values import encode_json
+from floecat.iceberg.values.encoded_json import encode_json
 from tests.delta_tables import delta_table
 from tests.unit.delta import delta_metadata
 

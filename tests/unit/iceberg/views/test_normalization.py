@@ -7,9 +7,9 @@ import pytest
 from pyiceberg.view.metadata import ViewMetadata as PyIcebergViewMetadata
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.views.integrity import check_view_integrity
-from floecat.iceberg.views.metadata import ViewMetadata
 from floecat.iceberg.views.normalization import normalize_view
+from floecat.iceberg.views.view_integrity import check_view_integrity
+from floecat.iceberg.views.view_metadata import ViewMetadata
 from tests.view_documents import view_document, view_version
 
 SCHEMA = {

@@ -1,0 +1,229 @@
+"""Changes of the partition specs of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import (
+    FIRST_PARTITION_FIELD_ID,
+    NO_PARTITION_FIELD_ID,
+    PartitionField,
+    PartitionSpec,
+    check_new_names,
+    check_partition_spec,
+    parse_partition_spec,
+)
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.transforms import VOID
+from floecat.iceberg.updates import LAST_ADDED
+from floecat.iceberg.values.encoded_json import MAX_INT32, Fragment, RawJson, encode_json
+
+__all__ = [
+    "PartitionFieldIndex",
+    "PartitionSpecChanges",
+]
+
+
+class PartitionSpecChanges:
+    """Partition specs, the default one, and the highest partition field id ever assigned."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        self._base = base
+        self.definitions = DefinitionList[PartitionSpec](
+            base,
+            "partition-specs",
+            lambda metadata: metadata.partition_specs,
+            lambda spec: spec.spec_id,
+            lambda spec: spec.content,
+        )
+        self._known: PartitionFieldIndex | None = None
+        self.default_id = 0 if base is None else base.default_spec_id
+        self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
+        self._last_added: int | None = None
+
+    @property
+    def default(self) -> PartitionSpec:
+        """The default spec.
+
+        Raises:
+            IllegalArgumentError: there is none yet.
+        """
+        spec = self.definitions.items.get(self.default_id)
+        if spec is None:
+            raise IllegalArgumentError(f"Cannot find default partition spec: {self.default_id}")
+        return spec
+
+    @property
+    def default_changed(self) -> bool:
+        """Whether another spec is the default than in the base."""
+        return self._base is None or self.default_id != self._base.default_spec_id
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is different from the base."""
+        return self._base is None or self.definitions.changed or self.default_changed
+
+    def add(self, raw: RawJson, schema: Schema, format_version: int) -> None:
+        """Adds a spec under the next id, or finds the one that partitions alike.
+
+        Args:
+            raw: the spec; fields without ids get some.
+            schema: the current schema, which the spec is bound to.
+            format_version: of the table.
+
+        Raises:
+            IllegalArgumentError: not a spec, it does not fit the schema, or its field ids are taken.
+        """
+        spec = parse_partition_spec(raw).with_single_sources()
+        existing = self.definitions.find(spec)
+        if existing is not None:
+            self._last_added = existing.spec_id
+            return
+        check_new_names(spec, schema)
+        check_partition_spec(spec, schema)
+        fields = self._numbered(spec.fields, format_version)
+        added = PartitionSpec(self.definitions.next_id(), fields)
+        self._check_field_ids(added, format_version)
+        self.last_field_id = max(self.last_field_id, added.last_field_id)
+        self.definitions.add(added, encode_json(added))
+        self._fields.add(added)
+        self._last_added = added.spec_id
+
+    def _numbered(
+        self, fields: tuple[PartitionField, ...], format_version: int
+    ) -> tuple[PartitionField, ...]:
+        if all(field.field_id is not None for field in fields):
+            return fields
+        if format_version == 1:
+            numbered = enumerate(fields, FIRST_PARTITION_FIELD_ID)
+            return tuple(msgspec.structs.replace(field, field_id=field_id) for field_id, field in numbered)
+        result = []
+        known = self._fields
+        last = self.last_field_id
+        for field in fields:
+            field_id = known.id_of(field)
+            if field_id is None:
+                field_id = last = last + 1
+            result.append(msgspec.structs.replace(field, field_id=field_id))
+        if last > MAX_INT32:
+            raise IllegalArgumentError(
+                f"Cannot add partition spec: the highest partition field id {MAX_INT32} is taken"
+            )
+        return tuple(result)
+
+    @property
+    def _fields(self) -> PartitionFieldIndex:
+        if self._known is None:
+            specs = self.definitions.items.values()
+            self._known = PartitionFieldIndex(specs)
+            # A registered document may say less than its specs do.
+            self.last_field_id = max([self.last_field_id, *(spec.last_field_id for spec in specs)])
+        return self._known
+
+    def _check_field_ids(self, spec: PartitionSpec, format_version: int) -> None:
+        if format_version == 1:
+            if not spec.has_sequential_ids:
+                raise IllegalArgumentError("Spec does not use sequential IDs that are required in v1")
+            return
+        ids = [field.field_id for field in spec.fields]
+        if len(set(ids)) != len(ids):
+            raise IllegalArgumentError("Cannot use partition field id more than once")
+        for field in spec.fields:
+            if self._fields.belongs_to_another(field):
+                raise IllegalArgumentError(
+                    f"Cannot use partition field id {field.field_id} for {field.name}:"
+                    " it belongs to another partition field"
+                )
+
+    def set_default(self, spec_id: int) -> None:
+        """Makes a spec the default one.
+
+        Raises:
+            IllegalArgumentError: no such spec, or none was added by this request.
+        """
+        if spec_id == LAST_ADDED:
+            if self._last_added is None:
+                raise IllegalArgumentError("Cannot set last added spec: no spec has been added")
+            spec_id = self._last_added
+        if spec_id != self.default_id and spec_id not in self.definitions.items:
+            raise IllegalArgumentError(f"Cannot set default partition spec to unknown spec: {spec_id}")
+        self.default_id = spec_id
+
+    def remove(self, spec_ids: frozenset[int]) -> None:
+        """Removes specs; unknown ids do nothing.
+
+        Raises:
+            IllegalArgumentError: the default one is among them.
+        """
+        if self.default_id in spec_ids:
+            raise IllegalArgumentError("Cannot remove the default partition spec")
+        for spec in self.definitions.remove(spec_ids):
+            if self._known is not None:
+                self._known.remove(spec)
+
+    def write(self, fields: dict[str, Fragment], format_version: int) -> None:
+        """Puts what has changed into the fields of the next document."""
+        if format_version == 1 and (self.default_changed or "partition-spec" not in fields):
+            # Readers of version 1 that know no list of specs.
+            fields["partition-spec"] = (encode_json(self.default.fields),)
+        fields["default-spec-id"] = (encode_json(self.default_id),)
+        fields["last-partition-id"] = (encode_json(self.last_field_id),)
+        if self.definitions.changed or "partition-specs" not in fields:
+            fields["partition-specs"] = self.definitions.array()
+
+
+_Meaning: TypeAlias = tuple[tuple[int, ...], str]
+"""Sources and transform: what a field is, whatever its name."""
+
+
+class PartitionFieldIndex:
+    """Partition fields of all specs, by what they are derived from, and by their ids."""
+
+    def __init__(self, specs: Iterable[PartitionSpec]) -> None:
+        """Takes the specs of the table, in their order."""
+        # by meaning, then by spec: a spec that goes takes its ids with it
+        self._ids: dict[_Meaning, dict[int, int | None]] = {}
+        self._meanings: dict[int | None, Counter[_Meaning]] = {}
+        for spec in specs:
+            self.add(spec)
+
+    def add(self, spec: PartitionSpec) -> None:
+        """Takes up the fields of a spec, which is the newest now."""
+        for field in spec.fields:
+            self._ids.setdefault(_meaning(field), {})[spec.spec_id] = field.field_id
+            if field.transform != VOID:
+                self._meanings.setdefault(field.field_id, Counter())[_meaning(field)] += 1
+
+    def remove(self, spec: PartitionSpec) -> None:
+        """Forgets the fields of a spec that was added."""
+        for field in spec.fields:
+            self._ids[_meaning(field)].pop(spec.spec_id, None)
+            if field.transform != VOID:
+                meanings = self._meanings[field.field_id]
+                meanings[_meaning(field)] -= 1
+                if not meanings[_meaning(field)]:
+                    del meanings[_meaning(field)]
+
+    def id_of(self, field: PartitionField) -> int | None:
+        """The id that such a field has in the newest spec with one, None if it is new."""
+        ids = self._ids.get(_meaning(field))
+        return next(reversed(ids.values())) if ids else None
+
+    def belongs_to_another(self, field: PartitionField) -> bool:
+        """Whether the id of a field stands for another one.
+
+        Files of all specs share one partition struct, in which an id can mean one thing only.
+        """
+        known = self._meanings.get(field.field_id, ())
+        return bool(known) and field.transform != VOID and _meaning(field) not in known
+
+
+def _meaning(field: PartitionField) -> _Meaning:
+    return (field.sources, field.transform)

@@ -1,0 +1,221 @@
+"""Changes of the schemas of a table, and what its field ids stand for in all of them.
+
+Files keep the ids that they were written with: an id that comes back with another type, or at another place,
+shows values of the column that had it before, or breaks readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Final, TypeAlias
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.new_columns import check_new_columns
+from floecat.iceberg.schemas.schema import Schema, parse_schema
+from floecat.iceberg.schemas.types import PrimitiveType, Type
+from floecat.iceberg.updates import LAST_ADDED
+from floecat.iceberg.values.encoded_json import Fragment, RawJson, encode_json
+from floecat.iceberg.values.text_limits import check_numbers
+
+__all__ = [
+    "HIGHEST_FIELD_ID",
+    "FieldHistory",
+    "SchemaChanges",
+]
+
+
+class SchemaChanges:
+    """Schemas, the current one, and the highest column id ever assigned."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        self._base = base
+        self.definitions = DefinitionList[Schema](
+            base,
+            "schemas",
+            lambda metadata: metadata.schemas,
+            lambda schema: schema.schema_id,
+            lambda schema: schema.content,
+        )
+        self.current_id = 0 if base is None else base.current_schema_id
+        self.last_column_id = 0 if base is None else base.last_column_id
+        self._last_added: int | None = None
+        self._history: FieldHistory | None = None
+
+    @property
+    def current(self) -> Schema:
+        """The current schema.
+
+        Raises:
+            IllegalArgumentError: there is none yet.
+        """
+        schema = self.definitions.items.get(self.current_id)
+        if schema is None:
+            raise IllegalArgumentError(f"Cannot find current schema: {self.current_id}")
+        return schema
+
+    @property
+    def current_changed(self) -> bool:
+        """Whether another schema is current than in the base."""
+        return self._base is None or self.current_id != self._base.current_schema_id
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is different from the base."""
+        return (
+            self._base is None
+            or self.definitions.changed
+            or self.current_changed
+            or self.last_column_id != self._base.last_column_id
+        )
+
+    def add(self, raw: RawJson, format_version: int, *, keeps_rows: bool) -> None:
+        """Adds a schema under the next id, or finds the one that says the same.
+
+        Column ids are never given back: the highest one stays although its column is dropped.
+
+        Args:
+            raw: the schema.
+            format_version: of the table.
+            keeps_rows: whether the table has rows. Where it has none the columns of the current schema may
+                change their types: the reference client replaces a table so, and keeps ids by name.
+
+        Raises:
+            IllegalArgumentError: not a schema, it needs a later format version, not all clients read it, or
+                the id of a column stood for another one.
+        """
+        schema = parse_schema(raw)
+        schema.check_format_version(format_version)
+        self.last_column_id = max(self.last_column_id, schema.highest_field_id)
+        existing = self.definitions.find(schema)
+        if existing is not None:
+            self._last_added = existing.schema_id
+            return
+        check_numbers(schema.raw, "schema")
+        current = self.definitions.items.get(self.current_id)
+        check_new_columns(schema, current)
+        free_ids: Container[int] = () if keeps_rows or current is None else current.fields_by_id
+        self._fields.check(schema, format_version, free_ids)
+        added = schema.with_schema_id(self.definitions.next_id())
+        self.definitions.add(added, added.raw)
+        self._fields.add(added)
+        self._last_added = added.schema_id
+
+    @property
+    def _fields(self) -> FieldHistory:
+        if self._history is None:
+            # schemas that this request has removed count too: files of them may be there
+            self._history = FieldHistory(() if self._base is None else self._base.schemas)
+        return self._history
+
+    def set_current(self, schema_id: int) -> None:
+        """Makes a schema current.
+
+        Raises:
+            IllegalArgumentError: no such schema, or none was added by this request.
+        """
+        if schema_id == LAST_ADDED:
+            if self._last_added is None:
+                raise IllegalArgumentError("Cannot set last added schema: no schema has been added")
+            schema_id = self._last_added
+        if schema_id != self.current_id and schema_id not in self.definitions.items:
+            raise IllegalArgumentError(f"Cannot set current schema to unknown schema: {schema_id}")
+        self.current_id = schema_id
+
+    def remove(self, schema_ids: frozenset[int]) -> None:
+        """Removes schemas; unknown ids do nothing.
+
+        Raises:
+            IllegalArgumentError: the current one is among them.
+        """
+        if self.current_id in schema_ids:
+            raise IllegalArgumentError("Cannot remove the current schema")
+        self.definitions.remove(schema_ids)
+
+    def write(self, fields: dict[str, Fragment], format_version: int) -> None:
+        """Puts what has changed into the fields of the next document."""
+        fields["last-column-id"] = (encode_json(self.last_column_id),)
+        if format_version == 1 and (self.current_changed or "schema" not in fields):
+            # Readers of version 1 that know no list of schemas.
+            fields["schema"] = (self.current.raw,)
+        fields["current-schema-id"] = (encode_json(self.current_id),)
+        if self.definitions.changed or "schemas" not in fields:
+            fields["schemas"] = self.definitions.array()
+
+
+HIGHEST_FIELD_ID: Final = 2147483447
+"""The ids above are those of metadata columns (table specification, "Reserved Field IDs")."""
+
+_Kind: TypeAlias = PrimitiveType | str
+"""A primitive type; of a nested one the word for it, as what is in it has ids of its own."""
+
+_PROMOTIONS: Final = {("int", "long"), ("float", "double")}
+_PROMOTIONS_SINCE_V3: Final = {("date", "timestamp"), ("date", "timestamp_ns")}
+
+
+class FieldHistory:
+    """Parents and types by field id."""
+
+    def __init__(self, schemas: Iterable[Schema]) -> None:
+        self._known: dict[int, set[tuple[int | None, _Kind]]] = {}
+        for schema in schemas:
+            self.add(schema)
+
+    def add(self, schema: Schema) -> None:
+        """Adds the fields of a schema."""
+        for field_id, field in schema.fields_by_id.items():
+            self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
+
+    def check(self, schema: Schema, format_version: int, free_ids: Container[int]) -> None:
+        """Refuses a new schema in which an id stands for another column than before.
+
+        Args:
+            schema: the new schema.
+            format_version: of the table; it decides which promotions are allowed.
+            free_ids: ids that may stand for anything.
+
+        Raises:
+            IllegalArgumentError: an id was of another type that may not be promoted, or elsewhere in the
+                schema, or is new and reserved for metadata columns.
+        """
+        for field_id, field in schema.fields_by_id.items():
+            if field_id not in free_ids:
+                problem = self._problem(field_id, schema.parents.get(field_id), field.type, format_version)
+                if problem is not None:
+                    column = f"column {schema.names_by_id[field_id]} (field id {field_id})"
+                    raise IllegalArgumentError(f"Invalid schema: {column} {problem}")
+
+    def _problem(self, field_id: int, parent: int | None, type: Type, format_version: int) -> str | None:
+        known = self._known.get(field_id)
+        if known is None:
+            reserved = field_id > HIGHEST_FIELD_ID
+            return f"has a reserved id; the highest is {HIGHEST_FIELD_ID}" if reserved else None
+        kind = _kind(type)
+        before = [old for place, old in known if place == parent]
+        if any(_may_become(old, kind, format_version) for old in before):
+            return None
+        if not before:
+            return f"of type {kind} takes the id of a column at another place"
+        types = " and ".join(sorted(map(str, before)))
+        return (
+            f"of type {kind} takes the id of a column of type {types},"
+            f" which may not become {kind} in v{format_version}"
+        )
+
+
+def _kind(type: Type) -> _Kind:
+    return type if isinstance(type, PrimitiveType) else str(type)
+
+
+def _may_become(old: _Kind, new: _Kind, format_version: int) -> bool:
+    """Whether files of the old type can be read as the new one (table specification, "Schema Evolution")."""
+    if old == new or old == PrimitiveType("unknown"):
+        return True
+    if not isinstance(old, PrimitiveType) or not isinstance(new, PrimitiveType):
+        return False
+    if old.name == new.name == "decimal":
+        (digits, scale), (new_digits, new_scale) = (map(int, each.parameters) for each in (old, new))
+        return scale == new_scale and digits <= new_digits
+    change = (old.name, new.name)
+    return change in _PROMOTIONS or (format_version >= 3 and change in _PROMOTIONS_SINCE_V3)

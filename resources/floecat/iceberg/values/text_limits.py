@@ -1,0 +1,80 @@
+"""Limits on texts and numbers: what readers of a document parse, what properties mean, what stores keep."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from floecat.errors import IllegalArgumentError
+
+__all__ = [
+    "LONGEST_KEY",
+    "check_numbers",
+    "check_stored_text",
+    "int32_of",
+]
+
+_MAX_NUMBER_LENGTH = 1000
+
+_IN_NUMBERS = b"+-.0123456789Ee"
+_DIGITS_ONLY = bytes(ord("0") if character in _IN_NUMBERS else ord(" ") for character in range(256))
+_TOO_LONG = b"0" * (_MAX_NUMBER_LENGTH + 1)
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+"|[+\-.0-9Ee]++', re.DOTALL)
+
+
+def check_numbers(data: bytes, what: str) -> None:
+    """Refuses JSON that holds a number of more than 1,000 characters.
+
+    Args:
+        data: valid JSON. It is looked at as a whole once, and closer only if it has such a run of digits.
+        what: how a message calls it, e.g. "snapshot".
+
+    Raises:
+        IllegalArgumentError: there is one.
+    """
+    if _TOO_LONG not in data.translate(_DIGITS_ONLY):
+        return
+    for match in _STRING_OR_NUMBER.finditer(data):
+        if match[0][:1] != b'"' and len(match[0]) > _MAX_NUMBER_LENGTH:
+            raise IllegalArgumentError(
+                f"Invalid {what}: a number has more than {_MAX_NUMBER_LENGTH} characters"
+            )
+
+
+_DIGITS: Final = re.compile(r"[+-]?0*([0-9]{1,10})")
+
+
+def int32_of(text: str) -> int | None:
+    """What a property that is a Java `int` says: ASCII digits, with a sign or without one, and nothing else.
+
+    Returns:
+        None for anything else, and for what a Java `int` does not hold.
+    """
+    match = _DIGITS.fullmatch(text)
+    if match is None:
+        return None
+    value = -int(match[1]) if text.startswith("-") else int(match[1])
+    return value if -(2**31) <= value < 2**31 else None
+
+
+LONGEST_KEY: Final = 1024
+"""UTF-8 bytes of a text that things are found by. An index entry of PostgreSQL takes some 2,700."""
+
+
+def check_stored_text(text: str | None, what: str, max_bytes: int | None = LONGEST_KEY) -> None:
+    """Refuses a text that not every store can keep.
+
+    Args:
+        text: the text; None is fine.
+        what: how a message calls it.
+        max_bytes: the longest one, in UTF-8 bytes; None for any.
+
+    Raises:
+        IllegalArgumentError: it holds the character NUL, or is too long.
+    """
+    if text is None:
+        return
+    if "\0" in text:
+        raise IllegalArgumentError(f"Invalid {what}: holds the character NUL")
+    if max_bytes is not None and len(text.encode()) > max_bytes:
+        raise IllegalArgumentError(f"Invalid {what}: longer than {max_bytes} bytes")

@@ -1,0 +1,38 @@
+"""Whole check of view metadata that the catalog did not write itself, as when a view is registered."""
+
+from __future__ import annotations
+
+from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.iceberg.metadata.integrity import check_schema_readable
+from floecat.iceberg.normalization.values import check_keys_once
+from floecat.iceberg.schemas.new_columns import check_default_forms
+from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.values.encoded_json import is_null
+from floecat.iceberg.values.text_limits import check_numbers
+from floecat.iceberg.views.view_metadata import ViewMetadata
+from floecat.iceberg.views.view_versions import check_representations
+
+__all__ = ["check_view_integrity"]
+
+
+def check_view_integrity(metadata: ViewMetadata) -> None:
+    """Refuses view metadata that not every reader can read.
+
+    Raises:
+        InvalidMetadataError: a schema is none, or in a form that readers do not take; a version has two
+            queries of one dialect, or one that is not SQL; `properties` is null; a number is longer
+            than readers take; an object has a key twice.
+    """
+    try:
+        check_numbers(metadata.to_bytes(), "view metadata")
+        check_keys_once(metadata.to_bytes())
+        for schema in metadata.schemas.values():
+            check_default_forms(parse_schema(schema.encoded))
+            check_schema_readable(schema.encoded)
+        for version in metadata.versions.values():
+            check_representations(version)
+    except IllegalArgumentError as error:
+        raise InvalidMetadataError(f"Cannot parse view metadata: {error.message}") from None
+    fields = metadata.fields()
+    if "properties" in fields and is_null(fields["properties"]):
+        raise InvalidMetadataError("Cannot parse view metadata: properties is null")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
-from floecat.delta.artifacts.manifest_chunks import ChunkManifests
+from floecat.delta.artifacts.chunks import ChunkManifests, ChunkRunner, FileChunks
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.refresh.version_builder import opened_files
 

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
-from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
-from floecat.delta.artifacts.manifest_chunks import ChunkManifests, build_chunk
+from floecat.delta.artifacts.chunks import ChunkManifests, ChunkRunner, FileChunks, build_chunk
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO

@@ -36,8 +36,7 @@ from floecat.store_expiry import Expiry
 from floecat.struct_types import prepare_struct_types
 
 if TYPE_CHECKING:
-    from floecat.delta.delta_format import DeltaLoads
-    from floecat.delta.delta_table_service import DeltaTableService
+    from floecat.delta.delta_format import DeltaLoads, DeltaTableService
     from floecat.delta.open_delta import DeltaServices
     from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.delta.refresh.refresh_service import DeltaRefreshService

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from floecat.delta.delta_format import DeltaLoads
-from floecat.delta.delta_table_service import DeltaTableService
+from floecat.delta.delta_format import DeltaLoads, DeltaTableService
 from floecat.delta.registration import RegisterDeltaService
 from floecat.entries.open_entries import EntryParts
 from floecat.fileio.locations import normalize_location

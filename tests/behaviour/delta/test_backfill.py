@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.delta.log.delta_log import DeltaLog
-from floecat.delta.refresh import backfill, refresher
+from floecat.delta.refresh import builds, refresher
 from floecat.store import tables
 from floecat.store.documents import decompress
 from tests.behaviour.delta.actions import column, metadata, protocol
@@ -25,7 +25,7 @@ def document(lake, table):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(backfill, "PART_VERSIONS", 2)
+    monkeypatch.setattr(builds, "PART_VERSIONS", 2)
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from floecat.delta.artifacts import data_file_locations as data_files
+from floecat.delta.artifacts import data_files
 from floecat.delta.refresh.verification import count_table
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError, UnsupportedDeltaTableError
 from tests.behaviour.delta.conftest import SCHEMA, as_rows, rows_of

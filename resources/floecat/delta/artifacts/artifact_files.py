@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from itertools import islice
+from threading import Condition
 from typing import Any, TypeVar
 from uuid import UUID
 
-from floecat.delta.artifacts.byte_budget import ByteBudget
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -17,7 +18,7 @@ from floecat.iceberg.avro.container import same_records
 from floecat.iceberg.manifests.index import ManifestIndex
 from floecat.memory_budget import LruCache, MemoryBudget
 
-__all__ = ["ArtifactFiles", "ArtifactLostError", "NameTakenError"]
+__all__ = ["ArtifactFiles", "ArtifactLostError", "ByteBudget", "NameTakenError"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -214,3 +215,26 @@ def _cannot_write(location: str) -> ForbiddenError:
         f"Storage refuses to write {location}; what is made of Delta tables can lie elsewhere:"
         " floecat.gateway.delta-compat.location"
     )
+
+
+class ByteBudget:
+    """Keeps threads from holding more bytes at once than there is room for. What is larger is held alone."""
+
+    def __init__(self, total: int) -> None:
+        # without any room, one thread at a time
+        self._total = self._free = max(total, 1)
+        self._changed = Condition()
+
+    @contextmanager
+    def holding(self, count: int) -> Iterator[None]:
+        """Waits until there is room for so many bytes, and takes it."""
+        taken = min(count, self._total)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= taken)
+            self._free -= taken
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += taken
+                self._changed.notify_all()

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import as_uri, vector_digest, vector_digest_of
-from floecat.delta.artifacts.data_file_locations import data_file_locations
+from floecat.delta.artifacts.data_files import data_file_locations
 from floecat.delta.artifacts.readded_files import ReaddedFile, with_readded
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows

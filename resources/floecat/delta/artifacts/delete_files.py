@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.data_file_locations import checked_location
+from floecat.delta.artifacts.data_files import checked_location
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.vectors.deletion_vectors import (
     VERSION_RANGE,

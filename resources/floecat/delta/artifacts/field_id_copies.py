@@ -12,7 +12,7 @@ now. Where one has other ids, or is
 seen to have some when its rows are counted, all files of the manifest are looked at.
 
 What footers show beside the columns of the table is collected on the way
-(`floecat.delta.artifacts.file_columns`), and whether Spark's vectorised reader reads such files right.
+(`floecat.delta.artifacts.data_files`), and whether Spark's vectorised reader reads such files right.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.data_file_footers import SeenFile, read_data_file, read_footer
-from floecat.delta.artifacts.file_columns import FileColumns, KnownColumns
+from floecat.delta.artifacts.data_files import (
+    FileColumns,
+    KnownColumns,
+    SeenFile,
+    read_data_file,
+    read_footer,
+)
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import TranslatedSchema

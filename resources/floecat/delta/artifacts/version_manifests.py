@@ -20,10 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.chunks import ChunkRunner, FileChunks
+from floecat.delta.artifacts.chunks import ChunkManifests, ChunkRunner, FileChunks
 from floecat.delta.artifacts.commit_changes import LiveManifest, entry_changes
-from floecat.delta.artifacts.file_columns import NOTHING_FOUND, FoundColumns
-from floecat.delta.artifacts.manifest_chunks import ChunkManifests
+from floecat.delta.artifacts.data_files import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError

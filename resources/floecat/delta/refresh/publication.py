@@ -9,12 +9,11 @@ from uuid import UUID
 from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.partition_specs import partition_fields
-from floecat.delta.refresh.build import Build
+from floecat.delta.artifacts.version_context import partition_fields
+from floecat.delta.refresh.builds import Build
 from floecat.delta.refresh.delta_table import DeltaState, KnownTable, read_document
 from floecat.delta.refresh.iceberg_document import TableDocument
-from floecat.delta.refresh.metadata_history import History, misread
-from floecat.delta.refresh.table_properties import table_properties
+from floecat.delta.refresh.metadata_history import History, misread, table_properties
 from floecat.delta.refresh.version_builder import Point
 from floecat.entries.prepared_changes import (
     EncodedDocument,

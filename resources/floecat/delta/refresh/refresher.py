@@ -12,12 +12,11 @@ from floecat.clock import Clock
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.delta.artifacts.artifact_paths import generation_of
 from floecat.delta.artifacts.chunks import ChunkRunner
-from floecat.delta.artifacts.partition_specs import spec_names
+from floecat.delta.artifacts.version_context import spec_names
 from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.refresh.artifact_check import missing_artifacts
-from floecat.delta.refresh.backfill import Backfill, Progress
-from floecat.delta.refresh.build import Builds
+from floecat.delta.refresh.builds import Backfill, Builds, Progress
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable, read_known_table
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import merged, misread, translatable, within

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths, as_uri
-from floecat.delta.artifacts.data_file_locations import data_file_locations
+from floecat.delta.artifacts.data_files import data_file_locations
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.protocol.actions import Snapshot
 from floecat.delta.refresh.delta_table import DeltaTableEntry

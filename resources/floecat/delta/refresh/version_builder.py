@@ -12,18 +12,16 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.commit_changes import TwoVectorsError
+from floecat.delta.artifacts.data_files import known_columns
 from floecat.delta.artifacts.field_id_copies import required_field_ids
-from floecat.delta.artifacts.file_columns import known_columns
-from floecat.delta.artifacts.partition_specs import partition_fields
-from floecat.delta.artifacts.version_context import VersionContext
+from floecat.delta.artifacts.version_context import VersionContext, partition_fields
 from floecat.delta.artifacts.version_manifests import TableManifests, VersionManifests
 from floecat.delta.log.damage import DamagedFileError
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
 from floecat.delta.protocol.table_features import check_readable
 from floecat.delta.protocol.version_timestamps import has_in_commit_timestamps
-from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument
-from floecat.delta.refresh.snapshot_summaries import snapshot_summary
+from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument, snapshot_summary
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening

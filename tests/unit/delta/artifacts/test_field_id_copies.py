@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from floecat.delta.artifacts import field_id_copies as numbered_files
-from floecat.delta.artifacts.artifact_files import ArtifactFiles, NameTakenError
+from floecat.delta.artifacts.artifact_files import ArtifactFiles, ByteBudget, NameTakenError
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
-from floecat.delta.artifacts.byte_budget import ByteBudget
 from floecat.delta.artifacts.field_id_copies import FieldIdCopies
 from floecat.errors import FileMissingError, InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from floecat.delta.artifacts.partition_specs import partition_names
+from floecat.delta.artifacts.version_context import partition_names
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FieldIds, assign_history
 from floecat.delta.translation.schema import translate_schema

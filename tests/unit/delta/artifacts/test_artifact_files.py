@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from floecat.delta.artifacts.byte_budget import ByteBudget
+from floecat.delta.artifacts.artifact_files import ByteBudget
 
 
 @pytest.mark.parametrize("total", [0, 1, 100])

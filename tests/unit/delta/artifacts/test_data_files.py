@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.delta.artifacts.artifact_paths import as_uri
-from floecat.delta.artifacts.data_file_locations import data_file_locations
+from floecat.delta.artifacts.data_files import data_file_locations
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError, UnsupportedDeltaTableError
 from floecat.fileio.locations import AllowedLocations
 

@@ -1,9 +1,10 @@
-"""What versions of one table are built with: its log, its document and its manifests."""
+"""Building versions of one table: its log, document and manifests, and backfills, oldest version first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
@@ -14,14 +15,14 @@ from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History
-from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder
+from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder, build_versions
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.schema import translate_schema
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.settings import DeltaCompatSettings
 
-__all__ = ["Build", "Builds"]
+__all__ = ["PART_VERSIONS", "Backfill", "Build", "Builds", "Progress"]
 
 
 @dataclass(frozen=True)
@@ -130,3 +131,69 @@ class Builds:
         )
         builder = VersionBuilder(log, listing, manifests, document, ids, names, options)
         return Build(known, log, listing, document, manifests, builder)
+
+
+PART_VERSIONS = 100
+_PART_S = 5.0
+"""A part of a backfill ends after so many versions or seconds, and is published.
+
+What is made is not lost when the work is stopped, and loads that meet a newer version get in between.
+"""
+
+Progress = Callable[[int, int], None]
+"""Told how many versions are done, of how many."""
+
+
+@dataclass
+class Backfill:
+    """A backfill that is going on.
+
+    Attributes:
+        generation: of the names under which the parts were made; None before the first.
+        history: every metadata of the log, which is read once.
+        tried: versions that need not be tried again.
+        last: the version that the last part ended with, from which the next one can be made.
+        changed: whether the entry changed.
+    """
+
+    generation: int | None = None
+    history: History | None = None
+    tried: set[int] = field(default_factory=set)
+    last: Point | None = None
+    changed: bool = False
+
+    def resume(self, generation: int) -> None:
+        """Forgets what was made, if that was under other names."""
+        if self.generation != generation:
+            self.generation, self.history, self.tried, self.last = generation, None, set(), None
+
+    def missing(
+        self, document: TableDocument, versions: Sequence[int], newest: int, left_out: Collection[int]
+    ) -> Sequence[int]:
+        """Takes versions that the log has no more out of a document, and returns those to add.
+
+        Args:
+            document: the document.
+            versions: versions of the log.
+            newest: the newest snapshot; it stays. Versions after it come with the next refresh.
+            left_out: versions that are not added.
+        """
+        held = set(document.versions)
+        document.remove(held - set(versions) - {newest})
+        others = held.union(self.tried, left_out)
+        return [version for version in versions if version < newest and version not in others]
+
+    def build_part(self, build: Build, missing: Sequence[int], progress: Progress) -> bool:
+        """Adds some of the missing versions; returns whether there are more."""
+        tried_before = len(self.tried)
+        ends_at = time.monotonic() + _PART_S
+        done = 0
+        for version in missing[:PART_VERSIONS]:
+            progress(tried_before + done, tried_before + len(missing))
+            self.last = build_versions(build.builder, [version], self.last, must_have=None)
+            self.tried.add(version)
+            done += 1
+            if time.monotonic() > ends_at:
+                break
+        progress(tried_before + done, tried_before + len(missing))
+        return done < len(missing)

@@ -1,0 +1,335 @@
+"""The data files of a table: their locations as manifests spell them, and what their footers tell.
+
+Footers are read, the end of each file only, where the log does not count the rows of a file, and to see
+which columns it holds beside those of a version. The log does not name these: columns that were dropped
+before its oldest version, columns that were never in it, as the index of pandas, and partition columns, which
+some writers put into files too (Delta protocol, `materializePartitionColumns`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
+from floecat.delta.translation.schema import TranslatedSchema
+from floecat.errors import (
+    BadRequestError,
+    FileMissingError,
+    InvalidDeltaTableError,
+    UnsupportedDeltaTableError,
+)
+from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations, FileLocation, normalize_location
+from floecat.iceberg.file_metrics import FileMetrics
+from floecat.iceberg.parquet.field_ids import fields_of
+from floecat.iceberg.parquet.footers import (
+    TAIL_LENGTH,
+    FileFooter,
+    footer_length,
+    footer_metrics,
+    with_footers,
+)
+from floecat.iceberg.parquet.parquet_schema import SchemaNode
+
+__all__ = [
+    "NOTHING_FOUND",
+    "FileColumns",
+    "FoundColumns",
+    "KnownColumns",
+    "SeenFile",
+    "checked_location",
+    "data_file_locations",
+    "known_columns",
+    "read_data_file",
+    "read_footer",
+    "read_footers",
+]
+
+_ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
+_CUT_BY_URI_PARSERS = r"^file://.*[?#\t\r\n]"
+_LEADS_ELSEWHERE = r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)"
+
+
+def data_file_locations(
+    paths: pa.ChunkedArray, location: str, allowed: AllowedLocations | None
+) -> pa.StringArray:
+    """Absolute locations of the files of a table, the same spelling for the same file always.
+
+    Characters of names stand for themselves, as all engines but PyIceberg take them. PyIceberg parses a
+    location as a URI, and loses what follows ``?`` or ``#``, and tabs and line breaks. It does not if there
+    is no scheme: so a file on the local disk that has such a name is spelled as a path.
+
+    Args:
+        paths: as the log gives them, percent-decoded: relative to the table, or absolute.
+        location: root of the table.
+        allowed: where absolute ones may lead; None for names that are only compared with those of files. A
+            path that no file of ours can have is left as it is then.
+
+    Raises:
+        InvalidDeltaTableError: a relative path leads out of the table.
+        UnsupportedDeltaTableError: an absolute path is malformed, or of a storage that is not read here.
+        LocationNotAllowedError: an absolute path is outside the allowed locations.
+    """
+    joined = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    if allowed and pc.any(pc.match_substring_regex(joined, _LEADS_ELSEWHERE)).as_py():
+        raise InvalidDeltaTableError(f"A file path in the log of {location} leads out of the table")
+    root = location.rstrip("/")
+    relative = pc.binary_join_element_wise(root, joined, "/")
+    is_absolute = pc.match_substring_regex(joined, _ABSOLUTE)
+    if not pc.any(is_absolute).as_py():
+        return _readable(relative)
+    # few tables have them: shallow clones, and files that were added in place
+    checked = [
+        _located(path, allowed) if absolute else None
+        for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
+    ]
+    return _readable(pc.coalesce(pa.array(checked, pa.string()), relative))
+
+
+def _readable(locations: pa.StringArray) -> pa.StringArray:
+    is_cut = pc.match_substring_regex(locations, f"(?s){_CUT_BY_URI_PARSERS}")
+    if not pc.any(is_cut).as_py():
+        return locations
+    return pc.if_else(is_cut, pc.replace_substring_regex(locations, "^file://", ""), locations)
+
+
+def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
+    """The location of a file that the log names, in its one spelling.
+
+    Args:
+        location: an absolute one.
+        allowed: where it may lie.
+
+    Raises:
+        UnsupportedDeltaTableError: it is malformed, or of a storage that is not read here.
+        LocationNotAllowedError: it lies outside the allowed locations.
+    """
+    try:
+        return FileLocation(allowed.check(FileLocation(location)))
+    except BadRequestError as error:
+        # of the table, that is, and not of the request: other versions of it can be read
+        scheme = _SCHEME.match(location)
+        name = f"a {scheme[0]}: location" if scheme else "a name"
+        raise UnsupportedDeltaTableError(
+            f"A file of the table has {name} that is not supported: {error}"
+        ) from None
+
+
+def _located(path: str, allowed: AllowedLocations | None) -> str:
+    if allowed:
+        return str(checked_location(path, allowed))
+    try:
+        return str(normalize_location(FileLocation(path)))
+    except BadRequestError:
+        return path
+
+
+_GUESSED_LENGTH = 64 * 1024
+"""Most footers are shorter, and come with the first request."""
+
+
+class SeenFile(NamedTuple):
+    """A data file, or the copy that is read in its place.
+
+    Attributes:
+        location: where it is.
+        size: its bytes.
+        tail: its end, the whole footer or more.
+        vectorized: whether it is not known that Spark's vectorised reader misreads it.
+    """
+
+    location: str
+    size: int
+    tail: bytes
+    vectorized: bool = True
+
+
+def read_footers(
+    metrics: FileMetrics,
+    locations: pa.StringArray,
+    sizes: npt.NDArray[np.int64],
+    schema: TranslatedSchema,
+    artifacts: ArtifactFiles,
+    look: Callable[[str, int], SeenFile],
+) -> tuple[FileMetrics, list[tuple[int, SeenFile]]]:
+    """Completes the metrics of files by what their footers say.
+
+    Args:
+        metrics: what the log says; files without a record count are looked at.
+        locations: of the files.
+        sizes: their bytes.
+        schema: how the files are read.
+        artifacts: reads several at a time.
+        look: looks at a file, and answers the one that readers read in its place.
+
+    Returns:
+        The metrics, and what was seen of which files, without the footers.
+
+    Raises:
+        InvalidDeltaTableError: a file is no Parquet file, or damaged.
+        UnsupportedDeltaTableError: a file has a name that not all readers take.
+        FileMissingError: a file is gone.
+        LocationNotAllowedError: a file lies outside the allowed locations.
+    """
+    rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
+    wanted = pa.array(rows)
+    columns = [leaf for leaf in schema.leaves if not leaf.partition]
+
+    def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
+        seen = look(*item)
+        footer = footer_metrics(seen.tail, columns, item[0])
+        return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
+
+    found = artifacts.each(
+        read, list(zip(locations.take(wanted).to_pylist(), sizes[rows].tolist(), strict=True))
+    )
+    completed = with_footers(metrics, rows.tolist(), [footer for footer, _ in found])
+    return completed, list(zip(rows.tolist(), (seen for _, seen in found), strict=True))
+
+
+def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size: int) -> bytes:
+    """The end of a data file, its whole footer or more.
+
+    Args:
+        storage: where it is.
+        allowed: where it may lie.
+        location: the file.
+        size: its bytes.
+
+    Raises:
+        InvalidDeltaTableError: it is no Parquet file, or cut off.
+        UnsupportedDeltaTableError: it has a name that not all readers take.
+        FileMissingError: it is gone.
+        LocationNotAllowedError: it lies outside the allowed locations.
+    """
+    guessed = min(size, _GUESSED_LENGTH)
+    tail = read_data_file(storage, allowed, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
+    length = footer_length(tail, location)
+    if length <= len(tail):
+        return tail
+    if length > size:
+        raise InvalidDeltaTableError(
+            f"Cannot read {location} as a Parquet file: it is shorter than its footer"
+        )
+    return read_data_file(storage, allowed, location, size - length, length)
+
+
+def read_data_file(
+    storage: FileIO, allowed: AllowedLocations, location: str, offset: int, length: int
+) -> bytes:
+    """A part of a data file, in bytes; errors as of `read_footer`."""
+    checked = checked_location(location, allowed)
+    try:
+        return storage.read_range(checked, offset, length)
+    except FileMissingError:
+        raise FileMissingError(f"Data file {checked.shown} is missing") from None
+    except BadRequestError:
+        # as control characters in object storage
+        raise UnsupportedDeltaTableError(
+            f"Data file {checked.shown} has a name that cannot be read"
+        ) from None
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """What need not be found any more.
+
+    Attributes:
+        paths: paths that the name mapping lists.
+        variants: columns whose parts are of no interest.
+        partitions: ids of partition columns that files must not have, by physical name.
+        by_id: whether a file's own ids tell which column is which, rather than its names.
+    """
+
+    paths: frozenset[PhysicalPath] = frozenset()
+    variants: frozenset[PhysicalPath] = frozenset()
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    by_id: bool = False
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """What was found.
+
+    Attributes:
+        hidden: paths that the name mapping must list.
+        partitions: physical names of partition columns that files hold.
+    """
+
+    hidden: frozenset[PhysicalPath] = frozenset()
+    partitions: frozenset[str] = frozenset()
+
+    def __or__(self, other: FoundColumns) -> FoundColumns:
+        return FoundColumns(self.hidden | other.hidden, self.partitions | other.partitions)
+
+
+NOTHING_FOUND = FoundColumns()
+
+
+def known_columns(translated: TranslatedSchema, ids: FieldIds) -> KnownColumns:
+    """What is known of the data files of a version.
+
+    Args:
+        translated: its schema.
+        ids: the ids of the table.
+    """
+    paths = translated.physical_paths
+    return KnownColumns(
+        frozenset([*ids.paths, *ids.hidden_paths, *paths.values()]),
+        frozenset(paths[id] for id, type in translated.delta_types.items() if type == "variant"),
+        {
+            column.physical_name: column.source_id
+            for column in translated.partition_fields
+            if column.physical_name not in ids.separate
+        },
+        by_id=translated.mapping_mode == "id",
+    )
+
+
+class FileColumns:
+    """Collects what footers show. Threads may share it."""
+
+    def __init__(self, known: KnownColumns) -> None:
+        self._known = known
+        self._found: list[FoundColumns] = []
+
+    @property
+    def found(self) -> FoundColumns:
+        """All of it."""
+        all_found = NOTHING_FOUND
+        for each in self._found:
+            all_found |= each
+        return all_found
+
+    def look(self, root: SchemaNode) -> None:
+        """Looks at the schema of a file."""
+        fields = list(fields_of(root))
+        names = {node.name.casefold() for node in root.children}
+        ids = {node.field_id for node in root.children}
+        # PyIceberg goes by names as soon as a single field has no id
+        by_name = any(node.field_id is None for _, node in fields)
+        found = FoundColumns(
+            frozenset(path for path, _ in fields if by_name and self._is_new(path)),
+            frozenset(
+                name
+                for name, id in self._known.partitions.items()
+                if id in ids or (name.casefold() in names and not self._known.by_id)
+            ),
+        )
+        if found != NOTHING_FOUND:
+            self._found.append(found)
+
+    def _is_new(self, path: PhysicalPath) -> bool:
+        return path not in self._known.paths and not any(
+            path[:length] in self._known.variants for length in range(1, len(path))
+        )

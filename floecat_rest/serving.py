@@ -12,7 +12,7 @@ from uvicorn.supervisors import Multiprocess
 
 from floecat.runtime import kernel
 from floecat.settings import Settings
-from floecat.settings.rules import check_rules
+from floecat.settings.loading import check_rules
 from floecat_rest.logs import configure_logging
 from floecat_rest.protocol import CatalogHttpProtocol
 

@@ -8,8 +8,8 @@ import msgspec
 
 from floecat.entries.calls import Call
 from floecat.fileio.base import FileIO
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.runtime import Kernel
 from floecat.storage.access import StorageAccess

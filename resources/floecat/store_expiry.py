@@ -12,8 +12,8 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.operations import JobOperations
-from floecat.store import commit_traces as transactions
 from floecat.store import idempotency, leases, metrics, staged_tables
+from floecat.store.confirmed_transactions import TRACES_KEPT_MS, delete_traces
 from floecat.store.database.engine import Connection, Store
 
 __all__ = ["Expired", "Expiry"]
@@ -80,9 +80,7 @@ class Expiry:
             metrics_reports=self._remove(
                 lambda conn: metrics.delete_before(conn, now_ms - self._keep_reports_ms, _BATCH)
             ),
-            transactions=self._remove(
-                lambda conn: transactions.delete_before(conn, now_ms - transactions.KEPT_MS, _BATCH)
-            ),
+            transactions=self._remove(lambda conn: delete_traces(conn, now_ms - TRACES_KEPT_MS, _BATCH)),
             jobs=self._batches(lambda: self._operations.sweep(_BATCH)),
         )
 

@@ -23,9 +23,8 @@ from floecat.errors import (
 )
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
-from floecat.store import commit_traces as transactions
 from floecat.store import namespaces
-from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
@@ -251,7 +250,7 @@ class NamespaceService:
         return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
 
     def _leave_trace(self, conn: Connection, transaction_id: UUID) -> None:
-        transactions.insert(conn, transaction_id, self._clock.now_ms())
+        leave_trace(conn, transaction_id, self._clock.now_ms())
 
     def _insert_chain(
         self,

@@ -13,7 +13,7 @@ import msgspec
 
 from floecat.errors import BadRequestError, SettingsError
 from floecat.fileio.base import FileIO
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 
 __all__ = ["RequestFiles"]

@@ -25,7 +25,7 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import commit_traces as transactions
+from floecat.store.confirmed_transactions import leave_trace
 from floecat.store.database.engine import Connection
 
 __all__ = ["CommitService", "CreateTable"]
@@ -113,7 +113,7 @@ class CommitService:
             self._files.prepare_table_location(call.catalog.storage, metadata.location)
 
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
-                transactions.insert(conn, transaction_id, self._clock.now_ms())
+                leave_trace(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
                 answer = self._loader.loaded(
                     call.catalog.storage, staged.pieces(), None, staged.location, staged.table_uuid

@@ -18,9 +18,8 @@ from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
-from floecat.store import commit_traces as transactions
 from floecat.store import connectors
-from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
@@ -113,7 +112,7 @@ class ConnectorService:
 
             def insert(conn: Connection, transaction_id: UUID) -> None:
                 connectors.insert(conn, row)
-                transactions.insert(conn, transaction_id, row.created_at_ms)
+                leave_trace(conn, transaction_id, row.created_at_ms)
                 finish(conn, made)
 
             try:
@@ -157,7 +156,7 @@ class ConnectorService:
                 row = connectors.find(conn, call.catalog.id, name)
                 if row is None or not connectors.delete(conn, row.id):
                     raise missing_connector(name)
-                transactions.insert(conn, transaction_id, self._clock.now_ms())
+                leave_trace(conn, transaction_id, self._clock.now_ms())
                 finish(conn, None)
 
             self._transactions.run(call.catalog.id, delete)

@@ -31,8 +31,8 @@ from floecat.store import connectors, jobs
 from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.held_leases import LeaseLostError
 from floecat.store.jobs import JobRow
+from floecat.store.leases import LeaseLostError
 
 __all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
 

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 
 from floecat.identifiers.namespace import Namespace
 from floecat.store.database.connections import Connection
-from floecat.store.database.json_columns import decode_texts
-from floecat.store.database.statements import LIMIT
+from floecat.store.database.statements import LIMIT, decode_texts
 from floecat.store.schema import delta_tables as _delta
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import namespaces as _namespaces

@@ -34,7 +34,7 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.no_metadata import no_metadata_location
+from floecat.store.documents import no_metadata_location
 from floecat.store.tables import EntryRow
 
 __all__ = ["RegisterDeltaService"]

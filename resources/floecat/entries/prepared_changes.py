@@ -19,10 +19,9 @@ from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import commit_log, jobs, snapshots, staged_tables, tables
+from floecat.store import commit_log, entry_changes, jobs, snapshots, staged_tables, tables
 from floecat.store.database.engine import Connection
-from floecat.store.documents import compress_pieces
-from floecat.store.no_metadata import has_metadata
+from floecat.store.documents import compress_pieces, has_metadata
 from floecat.store.snapshots import RefRow
 from floecat.store.tables import EntryRow, EntryState
 
@@ -163,7 +162,7 @@ def write_rows(
     for change, body in ordered:
         if body is not None:
             entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms))
-        elif change.base is not None and not tables.lock(conn, change.base.id, change.base.version):
+        elif change.base is not None and not entry_changes.lock(conn, change.base.id, change.base.version):
             raise PointerMovedError
     if entries:
         commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id)
@@ -280,7 +279,7 @@ def _insert(
         updated_at_ms=now_ms,
         format=change.format,
     )
-    tables.insert(conn, row, body, change.metadata.size_bytes)
+    entry_changes.insert(conn, row, body, change.metadata.size_bytes)
     return row.id
 
 
@@ -291,7 +290,7 @@ def _swap(
     body: bytes,
     now_ms: int,
 ) -> None:
-    swapped = tables.swap(
+    swapped = entry_changes.swap(
         conn,
         base.id,
         base.version,

@@ -11,9 +11,8 @@ from floecat.entries.calls import Call, EntryKind
 from floecat.entries.names import missing_entry, missing_namespace
 from floecat.errors import AlreadyExistsError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
-from floecat.store import commit_log, namespaces, tables
-from floecat.store import commit_traces as transactions
-from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store import commit_log, entry_changes, namespaces, tables
+from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
@@ -68,7 +67,7 @@ class EntryChanges:
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, identifier, kind)
             also(conn, row)
-            if not tables.delete(conn, row.id, row.version):
+            if not entry_changes.delete(conn, row.id, row.version):
                 raise _MovedError
             self._log(conn, call, row, identifier, operation, transaction_id)
 
@@ -99,7 +98,7 @@ class EntryChanges:
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, source, kind)
             if source == destination:
-                transactions.insert(conn, transaction_id, self._clock.now_ms())
+                leave_trace(conn, transaction_id, self._clock.now_ms())
             else:
                 target = namespaces.get(conn, call.catalog.id, destination.namespace)
                 if target is None:
@@ -108,7 +107,7 @@ class EntryChanges:
                 if taken is not None:
                     raise _taken(kind, source, destination, taken.kind)
                 now_ms = self._clock.now_ms()
-                if not tables.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
+                if not entry_changes.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
                     raise _MovedError
                 self._log(conn, call, row, destination, "rename", transaction_id)
             also(conn)

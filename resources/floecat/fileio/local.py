@@ -19,9 +19,8 @@ from floecat.errors import (
     PayloadTooLargeError,
     StorageUnavailableError,
 )
-from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry
+from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
-from floecat.fileio.ranges import check_range
 
 __all__ = ["LocalFileIO", "local_failure"]
 

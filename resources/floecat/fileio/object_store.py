@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError
-from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry
-from floecat.fileio.buckets import Bucket, Buckets
+from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, read_merged
+from floecat.fileio.buckets import Bucket, Buckets, ObjectStoreOptions
 from floecat.fileio.locations import Location, normalize_location
 from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
-from floecat.fileio.object_options import ObjectStoreOptions
-from floecat.fileio.ranges import check_range, read_merged
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -10,7 +10,7 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import ConflictError, NotFoundError
 from floecat.jobs.kinds import JobKind
-from floecat.store import jobs
+from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import JobRow
@@ -121,9 +121,9 @@ class JobOperations:
         def work(conn: Connection) -> int:
             deleted = 0
             for kind in self.kinds.values():
-                jobs.end_abandoned_cancellations(conn, kind.name, now_ms)
+                job_claims.end_abandoned_cancellations(conn, kind.name, now_ms)
                 deleted = max(
-                    deleted, jobs.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
+                    deleted, job_claims.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
                 )
             return deleted
 

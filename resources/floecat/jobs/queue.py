@@ -14,10 +14,10 @@ from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
-from floecat.store import jobs
+from floecat.store import job_claims
 from floecat.store.database.engine import Store
-from floecat.store.held_leases import LeaseLostError
 from floecat.store.jobs import JobRow
+from floecat.store.leases import LeaseLostError
 
 __all__ = ["Drained", "JobQueue"]
 
@@ -78,7 +78,7 @@ class JobQueue:
         # of this claim alone, so that two threads of a process exclude each other too
         owner = f"{socket.gethostname()}:{os.getpid()}:{uuids.uuid7()}"
         return self._store.run(
-            lambda conn: jobs.claim(
+            lambda conn: job_claims.claim(
                 conn,
                 kind.name,
                 owner,
@@ -116,7 +116,7 @@ class JobQueue:
 
     def _finish(self, job: RunningJob, state: str, note: str | None) -> str:
         held = self._store.run(
-            lambda conn: jobs.finish(
+            lambda conn: job_claims.finish(
                 conn, job.lease, state, job.encoded_progress(), self._clock.now_ms(), None
             )
         )
@@ -130,7 +130,7 @@ class JobQueue:
         if not final:
             return self._put_back(job, error, now_ms + self.kind.backoff.delay_ms(job.row.attempts))
         held = self._store.run(
-            lambda conn: jobs.finish(conn, job.lease, "failed", job.encoded_progress(), now_ms, error)
+            lambda conn: job_claims.finish(conn, job.lease, "failed", job.encoded_progress(), now_ms, error)
         )
         row = job.row
         _log.error(
@@ -140,7 +140,7 @@ class JobQueue:
 
     def _put_back(self, job: RunningJob, error: str, retry_at_ms: int, *, counts: bool = True) -> str:
         held = self._store.run(
-            lambda conn: jobs.put_back(
+            lambda conn: job_claims.put_back(
                 conn,
                 job.lease,
                 job.encoded_progress(),

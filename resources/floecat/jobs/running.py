@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from floecat.clock import Clock
-from floecat.store import jobs
+from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Store
-from floecat.store.held_leases import HeldLease
-from floecat.store.jobs import JobRow, Lease
+from floecat.store.job_claims import Lease
+from floecat.store.jobs import JobRow
+from floecat.store.leases import HeldLease
 
 __all__ = ["JobCancelledError", "RunningJob", "WorkerStoppedError"]
 
@@ -94,7 +95,7 @@ class RunningJob:
     def _renew(self) -> bool:
         progress = self.encoded_progress()
         cancelled = self._store.run(
-            lambda conn: jobs.renew(conn, self.lease, progress, self._clock.now_ms(), self._lease_ms)
+            lambda conn: job_claims.renew(conn, self.lease, progress, self._clock.now_ms(), self._lease_ms)
         )
         self._cancelled = self._cancelled or cancelled is True
         return cancelled is not None

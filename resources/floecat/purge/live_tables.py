@@ -31,8 +31,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import tables
 from floecat.store.database.engine import Store
-from floecat.store.documents import decompress
-from floecat.store.no_metadata import has_metadata
+from floecat.store.documents import decompress, has_metadata
 
 __all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables", "all_folders"]
 

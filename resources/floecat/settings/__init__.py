@@ -7,7 +7,6 @@ A value comes from the command line, else the environment, else the file, else t
 
 from __future__ import annotations
 
-from floecat.settings.durations import Duration
 from floecat.settings.groups import (
     AwsSettings,
     BackoffSettings,
@@ -25,6 +24,7 @@ from floecat.settings.groups import (
     StorageSettings,
     StoreSettings,
 )
+from floecat.settings.kinds import Duration
 from floecat.settings.loading import load_settings
 from floecat.settings.reference import SettingDescription, describe, dump
 

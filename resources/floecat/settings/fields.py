@@ -1,18 +1,33 @@
-"""The fields of the settings as one flat list, each with its key and its kind."""
+"""Groups of settings, and their fields as one flat list, each with its key and its kind."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from floecat.errors import SettingsError
 from floecat.settings.kinds import Kind
 
-__all__ = ["ROOT", "LeafField", "leaf_fields"]
+__all__ = ["ROOT", "Group", "LeafField", "leaf_fields", "named_groups"]
 
 ROOT = "floecat"
 """First part of every key."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the structs. Its representation hides secrets."""
+
+    def __repr__(self) -> str:
+        secrets = {field.path for field in leaf_fields(type(self)) if field.kind.secret}
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        parts = (f"{name}={_mask((name,) in secrets, value)}" for name, value in shown.items())
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 class LeafField(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +68,24 @@ def leaf_fields(struct: type[msgspec.Struct]) -> tuple[LeafField, ...]:
     return tuple(_walk(struct, (), (), None))
 
 
+def named_groups(group: type[T]) -> Kind:
+    """A table of groups: tables of a file, a JSON object in the environment."""
+
+    def read(value: object) -> Mapping[str, T]:
+        if not isinstance(value, dict):
+            raise TypeError("not a table")
+        return {name: _read_group(group, name, fields) for name, fields in value.items()}
+
+    keys = ", ".join(_keys(group))
+    return Kind(
+        expected=f"tables by name, each with any of {keys} (in the environment a JSON object)",
+        from_value=read,
+        from_text=lambda raw: read(json.loads(raw)),
+        secret=True,
+        takes_table=True,
+    )
+
+
 def _walk(
     struct: type[msgspec.Struct], path: tuple[str, ...], above: tuple[type[msgspec.Struct], ...], value: Any
 ) -> list[LeafField]:
@@ -68,3 +101,38 @@ def _walk(
         else:
             found.extend(_walk(hint, inner, owners, default))
     return found
+
+
+def _read_group(group: type[T], name: str, value: object) -> T:
+    if not isinstance(value, dict):
+        raise SettingsError(f"{name}: expected a table")
+    known = _keys(group)
+    built: dict[str, Any] = {}
+    for key, given in _flat(value, ()):
+        field = known.get(key)
+        if field is None:
+            raise SettingsError(f"{name}.{key}: no such setting (known: {', '.join(known)})")
+        inner: dict[str, Any] = built
+        for part in field.path[:-1]:
+            inner = inner.setdefault(part, {})
+        try:
+            inner[field.path[-1]] = field.kind.from_value(given)
+        except (ValueError, TypeError):
+            raise SettingsError(f"{name}.{key}: expected {field.kind.expected}") from None
+    return msgspec.convert(built, group)
+
+
+def _keys(group: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.key.removeprefix(f"{ROOT}."): field for field in leaf_fields(group)}
+
+
+def _flat(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, (*path, name))
+        else:
+            yield ".".join((*path, name)), value
+
+
+def _mask(secret: bool, value: object) -> str:
+    return "'***'" if secret and value not in (None, {}) else repr(value)

@@ -8,9 +8,9 @@ from typing import Annotated
 from urllib.parse import quote
 from uuid import UUID
 
-from floecat.settings.durations import Duration
-from floecat.settings.group import Group
+from floecat.settings.fields import Group, named_groups
 from floecat.settings.kinds import (
+    Duration,
     boolean,
     choice,
     duration,
@@ -22,7 +22,6 @@ from floecat.settings.kinds import (
     text_list,
 )
 from floecat.settings.limits import LimitSettings
-from floecat.settings.named_groups import named_groups
 
 __all__ = [
     "AwsSettings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.group import Group
+from floecat.settings.fields import Group
 from floecat.settings.kinds import integer, size
 
 __all__ = ["LimitSettings"]

@@ -1,8 +1,9 @@
-"""Reads settings from their sources and refuses what is unknown or of the wrong kind."""
+"""Reads settings from their sources; refuses what is unknown, of the wrong kind or contradictory."""
 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,12 +14,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from floecat.errors import SettingsError
-from floecat.settings.fields import ROOT, LeafField, leaf_fields
-from floecat.settings.group import Group
+from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
 from floecat.settings.groups import Settings
-from floecat.settings.rules import check_rules
 
-__all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "load_settings"]
+__all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "check_rules", "load_settings"]
 
 CONFIG_VARIABLE = "FLOECAT_CONFIG"
 """Environment variable that names the file."""
@@ -77,6 +76,37 @@ def load_settings(
         raise SettingsError("\n".join(problems))
     check_rules(settings)
     return settings
+
+
+def check_rules(settings: Settings) -> None:
+    """Refuse combinations that contradict themselves or are unsafe.
+
+    Raises:
+        SettingsError: a rule does not hold.
+    """
+    gateway, oidc = settings.gateway, settings.oidc
+    if gateway.auth_mode == "dev" and not gateway.dev_allow_remote and not _is_loopback(gateway.host):
+        raise SettingsError(
+            f"floecat.gateway.host is {gateway.host!r}, which other machines reach, and auth-mode=dev asks "
+            "for no login: set floecat.gateway.auth-mode=oidc, "
+            "or floecat.gateway.dev-allow-remote=true if that is meant"
+        )
+    if gateway.auth_mode == "oidc" and not (oidc.issuer or oidc.jwks_url or oidc.public_key):
+        raise SettingsError(
+            "floecat.gateway.auth-mode=oidc needs floecat.oidc.issuer, floecat.oidc.jwks-url "
+            "or floecat.oidc.public-key"
+        )
+    if gateway.default_page_size > gateway.max_page_size:
+        raise SettingsError("floecat.gateway.default-page-size is larger than floecat.gateway.max-page-size")
+    if settings.spark.master is not None and settings.spark.remote is not None:
+        raise SettingsError(
+            "floecat.spark.master and floecat.spark.remote are both set: Spark is in one place"
+        )
+    if not gateway.delta_compat.read_only:
+        raise SettingsError(
+            "floecat.gateway.delta-compat.read-only=false: Delta tables can only be read here, "
+            "write them with Delta and leave the setting out"
+        )
 
 
 def _config_file(config: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
@@ -204,3 +234,13 @@ def _shortened(shown: str) -> str:
 
 def _suggestion(near: list[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

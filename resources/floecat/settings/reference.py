@@ -11,10 +11,9 @@ from itertools import pairwise
 
 import msgspec
 
-from floecat.settings.durations import Duration
 from floecat.settings.fields import LeafField, leaf_fields
 from floecat.settings.groups import Settings
-from floecat.settings.kinds import format_size
+from floecat.settings.kinds import Duration, format_size
 
 __all__ = ["SettingDescription", "describe", "dump"]
 

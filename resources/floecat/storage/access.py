@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from floecat.fileio.base import Counters, FileIO
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 
 __all__ = ["StorageAccess", "s3_client_config", "s3_store"]

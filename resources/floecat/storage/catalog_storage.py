@@ -7,8 +7,8 @@ from typing import Final
 
 from floecat.errors import BadRequestError
 from floecat.fileio.base import DeleteFailure, DeleteOutcome, FileIO
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.storage.access import StorageAccess
 
 __all__ = ["CatalogStorage"]

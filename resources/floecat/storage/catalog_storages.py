@@ -7,8 +7,8 @@ from uuid import UUID
 
 from floecat.errors import SettingsError
 from floecat.fileio.base import FileIO
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations, normalize_location
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.settings import AwsSettings, Settings, StorageSettings
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storage import CatalogStorage

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection, Row
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.database.json_columns import (
+from floecat.store.database.statements import (
+    can_exist,
     decode_properties,
     decode_texts,
     encode_properties,
     encode_texts,
 )
-from floecat.store.database.storable_names import can_exist
 from floecat.store.schema import catalogs as _catalogs
 
 __all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "list_all_accounts", "next_commit_versions"]

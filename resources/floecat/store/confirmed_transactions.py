@@ -1,23 +1,50 @@
-"""Transactions whose outcome is found out when the store did not say."""
+"""Transactions whose outcome is found out when the store did not say.
+
+Each leaves a trace, its id, by which another connection tells whether it was committed. A change of tables or
+views leaves the id in the commit log, any other one in the table `transactions`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
+import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import CommitStateUnknownError, UnavailableError
-from floecat.store import commit_traces as transactions
+from floecat.store import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError
+from floecat.store.database.statements import LIMIT
+from floecat.store.schema import transactions as _transactions
 
-__all__ = ["Confirmation", "ConfirmedTransactions"]
+__all__ = [
+    "TRACES_KEPT_MS",
+    "Confirmation",
+    "ConfirmedTransactions",
+    "delete_traces",
+    "leave_trace",
+    "was_committed",
+]
 
 T = TypeVar("T")
+
+TRACES_KEPT_MS: Final = 60 * 60 * 1000
+"""How long a trace is kept; it is asked for within seconds."""
+
+_INSERT_TRACE: Final = sa.insert(_transactions)
+_FIND_TRACE: Final = sa.select(sa.literal(1)).where(_transactions.c.id == sa.bindparam("id"))
+_old_traces: Final = (
+    sa.select(_transactions.c.id)
+    .where(_transactions.c.committed_at_ms < sa.bindparam("before_ms"))
+    .order_by(_transactions.c.committed_at_ms)
+    .limit(LIMIT)
+)
+_DELETE_TRACES: Final = sa.delete(_transactions).where(_transactions.c.id.in_(_old_traces))
 
 
 class Confirmation(msgspec.Struct, frozen=True):
@@ -76,8 +103,33 @@ class ConfirmedTransactions:
             sleep_ms = min(sleep_ms * 2, poll.max_sleep_ms)
             try:
                 with self._store.read() as conn:
-                    if transactions.was_committed(conn, catalog_id, transaction_id):
+                    if was_committed(conn, catalog_id, transaction_id):
                         return True
             except UnavailableError:
                 continue
         return False
+
+
+def leave_trace(conn: Connection, transaction_id: UUID, now_ms: int) -> None:
+    """Leaves the trace of a transaction that writes nothing to the commit log.
+
+    Raises:
+        DuplicateKeyError: another transaction has this id.
+    """
+    conn.change(_INSERT_TRACE, {"id": transaction_id, "committed_at_ms": now_ms})
+
+
+def was_committed(conn: Connection, catalog_id: UUID, transaction_id: UUID) -> bool:
+    """Whether a transaction of some seconds ago left its trace, here or in the commit log of its catalog."""
+    if conn.first(_FIND_TRACE, {"id": transaction_id}) is not None:
+        return True
+    return commit_log.has_transaction(conn, catalog_id, transaction_id)
+
+
+def delete_traces(conn: Connection, before_ms: int, limit: int) -> int:
+    """Deletes traces that are older, oldest first.
+
+    Returns:
+        How many; fewer than `limit` when none are left.
+    """
+    return conn.change(_DELETE_TRACES, {"before_ms": before_ms, "limit": limit})

@@ -10,14 +10,15 @@ import sqlalchemy as sa
 
 from floecat.identifiers.namespace import Namespace
 from floecat.store.database.connections import Connection
-from floecat.store.database.json_columns import (
+from floecat.store.database.statements import (
+    LIMIT,
+    NO_LIMIT,
+    can_exist,
     decode_properties,
     decode_texts,
     encode_properties,
     encode_texts,
 )
-from floecat.store.database.statements import LIMIT, NO_LIMIT
-from floecat.store.database.storable_names import can_exist
 from floecat.store.schema import connectors as _connectors
 
 __all__ = [

@@ -23,7 +23,7 @@ from floecat.iceberg.normalization import read_foreign_table
 from floecat.iceberg.views.normalization import normalize_view
 from floecat.iceberg.views.view_integrity import check_view_integrity
 from floecat.iceberg.views.view_metadata import ViewMetadata
-from floecat.store import documents, snapshots, tables
+from floecat.store import documents, entry_changes, snapshots
 from floecat.store.database.connections import Connection, Parameters
 from floecat.store.database.engine import Store
 from floecat.store.database.statements import LIMIT
@@ -178,7 +178,7 @@ def _normalize(store: Store, entry_id: UUID) -> int | None:
 
 def _swap(conn: Connection, entry_id: UUID, stored: _Stored, made: bytes) -> bool:
     metadata = TableMetadata.parse(made) if stored.kind == "table" else None
-    swapped = tables.swap(
+    swapped = entry_changes.swap(
         conn,
         entry_id,
         stored.version,

@@ -14,12 +14,22 @@ import zstandard
 
 from floecat.compression.pieces import Piece, PieceCompressor
 
-__all__ = ["compress", "compress_pieces", "decompress", "is_compressed", "stored_frames"]
+__all__ = [
+    "compress",
+    "compress_pieces",
+    "decompress",
+    "has_metadata",
+    "is_compressed",
+    "no_metadata_location",
+    "stored_frames",
+]
 
 _LEVEL: Final = 1
 """On metadata documents level 3 takes twice the time and saves no bytes."""
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
+
+_NO_FILE: Final = "unread.metadata.json"
 
 
 class _Contexts(local):
@@ -76,3 +86,19 @@ def decompress(body: bytes) -> bytes:
 def is_compressed(body: bytes) -> bool:
     """Whether the bytes begin like a zstd frame."""
     return body[:4] == _MAGIC
+
+
+def no_metadata_location(folder: str) -> str:
+    """The metadata location of an entry without metadata, as of a Delta table whose log was never read.
+
+    There is no such file, and clients never see the location.
+
+    Args:
+        folder: where the metadata files of the table will be written.
+    """
+    return f"{folder}/{_NO_FILE}"
+
+
+def has_metadata(metadata_location: str) -> bool:
+    """Whether the entry with this metadata location has metadata."""
+    return not metadata_location.endswith(f"/{_NO_FILE}")

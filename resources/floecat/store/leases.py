@@ -1,20 +1,32 @@
 """Leases: a name that one owner holds for a time, so that one process at a time does a job.
 
 Times come from the callers' clocks, so a lease should be much longer than these may differ.
+
+`HeldLease` renews a lease in the background, of this table or of a job, and is asked before each step that
+cannot be undone. It ends by the clock of this machine: a worker that was stopped for longer than the lease,
+or whose store does not answer, gives up by itself.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
 from typing import Final
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from floecat.errors import FloecatError
 from floecat.store.database.connections import Connection, PerDialect
 from floecat.store.schema import leases as _leases
 
-__all__ = ["acquire", "release", "renew"]
+__all__ = ["HeldLease", "LeaseLostError", "acquire", "release", "renew"]
+
+_log = logging.getLogger(__name__)
 
 
 def _acquiring(statement: sqlite.Insert | postgresql.Insert) -> sa.Executable:
@@ -64,3 +76,64 @@ def release(conn: Connection, name: str, owner: UUID) -> bool:
         False if the owner did not hold it.
     """
     return conn.change(_RELEASE, {"lease": name, "holder": owner}) == 1
+
+
+class LeaseLostError(Exception):
+    """What the lease is about may be another worker's by now."""
+
+
+class HeldLease:
+    """A lease that was taken, as a context: it is renewed at a third of its duration until the end."""
+
+    def __init__(self, what: str, renew: Callable[[], bool], *, duration_ms: int, taken_at: float) -> None:
+        """Takes a lease that is held.
+
+        Args:
+            what: how the log calls it.
+            renew: extends it by `duration_ms` from now; False if it is somebody else's.
+            duration_ms: for how long it is held.
+            taken_at: when it was asked for, in seconds of `time.monotonic`.
+        """
+        self._what = what
+        self._renew_now = renew
+        self._duration_ms = duration_ms
+        self._ends_at = taken_at + duration_ms / 1000
+        self._lost = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True)
+
+    def check(self) -> None:
+        """Returns if the lease is surely still held.
+
+        Raises:
+            LeaseLostError: it may not be.
+        """
+        if self._lost or time.monotonic() >= self._ends_at:
+            raise LeaseLostError
+
+    def __enter__(self) -> HeldLease:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _renew_until_stopped(self) -> None:
+        while not self._stop.wait(self._duration_ms / 3000):
+            try:
+                self._renew()
+            except FloecatError as failure:
+                # the lease still stands; there is time for another two tries
+                _log.warning("the lease of %s was not renewed: %s", self._what, failure.message)
+            if self._lost:
+                return
+
+    def _renew(self) -> None:
+        started = time.monotonic()
+        if self._renew_now():
+            self._ends_at = started + self._duration_ms / 1000
+        else:
+            self._lost = True

@@ -16,13 +16,14 @@ import sqlalchemy as sa
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
 from floecat.store.database.connections import Connection, Row
-from floecat.store.database.json_columns import (
+from floecat.store.database.statements import (
+    LIMIT,
+    NO_LIMIT,
     decode_properties,
     decode_texts,
     encode_properties,
     encode_texts,
 )
-from floecat.store.database.statements import LIMIT, NO_LIMIT
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import namespaces as _namespaces
 

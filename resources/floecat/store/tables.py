@@ -1,7 +1,7 @@
 """Entries: tables, and views beside them, so that one constraint keeps names unique over both.
 
-The current metadata document is part of what a look-up by name answers, in one statement. A commit is a
-compare-and-set on `version`.
+The current metadata document is part of what a look-up by name answers, in one statement. `entry_changes`
+changes entries.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ import sqlalchemy as sa
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.connections import Connection, PerDialect
-from floecat.store.database.json_columns import encode_rows
-from floecat.store.database.statements import LIMIT, NO_LIMIT
-from floecat.store.database.storable_names import can_exist
-from floecat.store.documents import is_compressed
-from floecat.store.no_metadata import has_metadata
-from floecat.store.schema import DOCUMENT_FORM
+from floecat.store.database.statements import LIMIT, NO_LIMIT, can_exist, encode_rows
+from floecat.store.documents import has_metadata
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -29,20 +25,176 @@ from floecat.store.schema import namespaces as _namespaces
 __all__ = [
     "EntryRow",
     "EntryState",
-    "delete",
     "document",
     "find",
     "get",
-    "insert",
     "list_names",
     "load",
     "load_many",
-    "lock",
-    "rename",
     "scan",
     "state",
-    "swap",
 ]
+
+
+class EntryState(NamedTuple):
+    """Names one state of one entry; two states that have other documents differ in it.
+
+    The location alone does not: a table may be dropped and registered again from a file of the same name, or
+    an entry be registered over from a file that was changed since it was current. Nor does the version: a
+    database that is restored to an earlier time gives its numbers out again.
+    """
+
+    id: UUID
+    version: int
+    metadata_location: str
+
+
+class EntryRow(msgspec.Struct, frozen=True):
+    """A table or a view."""
+
+    id: UUID
+    catalog_id: UUID
+    namespace_id: UUID
+    name: str
+    kind: str
+    """`table` or `view`."""
+    object_uuid: str
+    """`table-uuid` or `view-uuid` of the metadata."""
+    location: str
+    metadata_location: str
+    version: int
+    """Counts changes of the row; what a compare-and-set compares."""
+    format_version: int
+    created_at_ms: int
+    updated_at_ms: int
+    format: str = "iceberg"
+    """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
+    size_bytes: int | None = None
+    """Size of the metadata document as JSON; `None` where documents were not looked at."""
+    document: bytes | None = None
+    """The metadata document as `floecat.store.documents` compressed it; `None` where it was not asked for."""
+
+    @property
+    def state(self) -> EntryState:
+        """The state that this row is of."""
+        return EntryState(self.id, self.version, self.metadata_location)
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether there is metadata to answer; a table of another format has none before it is first read."""
+        return has_metadata(self.metadata_location)
+
+
+def load(
+    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known: EntryState | None
+) -> EntryRow | None:
+    """The entry of this name, of either kind, with its document, in one statement.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        identifier: the name.
+        known: state of which the caller holds the document. While that is the current one, `document` is
+            `None`.
+    """
+    if not can_exist(identifier.name):
+        return None
+    parameters = _name_parameters(catalog_id, identifier)
+    known_id, known_version, known_location = known or _NOTHING_KNOWN
+    parameters |= {
+        "known_id": known_id,
+        "known_version": known_version,
+        "known_location": known_location,
+    }
+    row = conn.first(_LOAD, parameters)
+    return None if row is None else EntryRow(*row)
+
+
+def load_many(
+    conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, EntryState | None]]
+) -> dict[TableIdentifier, EntryRow]:
+    """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
+    asked = [each for each in wanted if can_exist(each[0].name)]
+    names = [
+        (
+            catalog_id.hex,
+            physical_name(identifier.namespace),
+            identifier.name,
+            *((known.id.hex, str(known.version), known.metadata_location) if known else _NOTHING_KNOWN),
+        )
+        for identifier, known in asked
+    ]
+    parameters = {"wanted": encode_rows(names)}
+    return {asked[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
+
+
+def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
+    """The entry of this name, of either kind, without its document."""
+    if not can_exist(identifier.name):
+        return None
+    row = conn.first(_FIND, _name_parameters(catalog_id, identifier))
+    return None if row is None else EntryRow(*row)
+
+
+def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
+    """The entry of this id, whatever its name is now, without its document."""
+    row = conn.first(_GET, {"id": entry_id})
+    return None if row is None else EntryRow(*row)
+
+
+def state(conn: Connection, entry_id: UUID) -> EntryState | None:
+    """The state of an entry, which tells whether the row is still as it was; `None` if there is none."""
+    row = conn.first(_STATE, {"id": entry_id})
+    return None if row is None else EntryState(entry_id, *row)
+
+
+def document(conn: Connection, entry_id: UUID) -> bytes | None:
+    """The current metadata document of an entry, compressed; `None` if there is no such entry."""
+    row = conn.first(_DOCUMENT, {"id": entry_id})
+    return None if row is None else row[0]
+
+
+def list_names(
+    conn: Connection, namespace_id: UUID, kind: str, after: str | None, limit: int | None
+) -> list[str]:
+    """Names of the entries of one kind in a namespace, ordered by code points.
+
+    Args:
+        conn: a connection.
+        namespace_id: the namespace.
+        kind: `table` or `view`.
+        after: last name of the page before.
+        limit: most names; `None` for all.
+    """
+    parameters = {
+        "namespace_id": namespace_id,
+        "kind": kind,
+        "after": after or "",
+        "limit": NO_LIMIT if limit is None else limit,
+    }
+    return [row[0] for row in conn.all(_LIST, parameters)]
+
+
+def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
+    """Entries of one kind over all catalogs, ordered by id, without their documents.
+
+    Args:
+        conn: a connection.
+        kind: `table` or `view`.
+        after: id of the last entry of the page before.
+        limit: most entries.
+    """
+    parameters = {"kind": kind, "after": after or _FIRST_ID, "limit": limit}
+    return [EntryRow(*row) for row in conn.all(_SCAN, parameters)]
+
+
+def _name_parameters(catalog_id: UUID, identifier: TableIdentifier) -> dict[str, Any]:
+    return {
+        "catalog_id": catalog_id,
+        "physical_name": physical_name(identifier.namespace),
+        "name": identifier.name,
+    }
+
 
 _ENTRY_COLUMNS: Final = (
     _entries.c.id,
@@ -96,8 +248,6 @@ _LOAD: Final = (
     .select_from(_documented)
     .where(*_NAMED)
 )
-
-
 _WANTED_FIELDS: Final = (
     "catalog_id",
     "physical_name",
@@ -193,346 +343,3 @@ _SCAN: Final = (
 )
 _FIRST_ID: Final = UUID(int=0)
 _NOTHING_KNOWN: Final = (None, None, None)
-_INSERT: Final = sa.insert(_entries)
-_INSERT_DOCUMENT: Final = sa.insert(_documents)
-_EXPECTED: Final = (
-    _entries.c.id == sa.bindparam("entry_id"),
-    _entries.c.version == sa.bindparam("expected_version"),
-)
-_SWAP: Final = (
-    sa.update(_entries)
-    .where(*_EXPECTED)
-    .values(
-        metadata_location=sa.bindparam("new_metadata_location"),
-        location=sa.bindparam("new_location"),
-        object_uuid=sa.bindparam("new_object_uuid"),
-        format_version=sa.bindparam("new_format_version"),
-        version=_entries.c.version + 1,
-        updated_at_ms=sa.bindparam("now_ms"),
-    )
-)
-_SWAP_DOCUMENT: Final = (
-    sa.update(_documents)
-    .where(_documents.c.entry_id == sa.bindparam("id"))
-    .values(
-        metadata_location=sa.bindparam("new_metadata_location"),
-        size_bytes=sa.bindparam("new_size_bytes"),
-        body=sa.bindparam("new_body"),
-    )
-)
-_LOCK: Final = sa.update(_entries).where(*_EXPECTED).values(version=_entries.c.version)
-_RENAME: Final = (
-    sa.update(_entries)
-    .where(*_EXPECTED)
-    .values(
-        namespace_id=sa.bindparam("new_namespace_id"),
-        name=sa.bindparam("new_name"),
-        version=_entries.c.version + 1,
-        updated_at_ms=sa.bindparam("now_ms"),
-    )
-)
-_DELETE: Final = sa.delete(_entries).where(_entries.c.id == sa.bindparam("entry_id"))
-_DELETE_EXPECTED: Final = sa.delete(_entries).where(*_EXPECTED)
-
-
-class EntryState(NamedTuple):
-    """Names one state of one entry; two states that have other documents differ in it.
-
-    The location alone does not: a table may be dropped and registered again from a file of the same name, or
-    an entry be registered over from a file that was changed since it was current. Nor does the version: a
-    database that is restored to an earlier time gives its numbers out again.
-    """
-
-    id: UUID
-    version: int
-    metadata_location: str
-
-
-class EntryRow(msgspec.Struct, frozen=True):
-    """A table or a view."""
-
-    id: UUID
-    catalog_id: UUID
-    namespace_id: UUID
-    name: str
-    kind: str
-    """`table` or `view`."""
-    object_uuid: str
-    """`table-uuid` or `view-uuid` of the metadata."""
-    location: str
-    metadata_location: str
-    version: int
-    """Counts changes of the row; what a compare-and-set compares."""
-    format_version: int
-    created_at_ms: int
-    updated_at_ms: int
-    format: str = "iceberg"
-    """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
-    size_bytes: int | None = None
-    """Size of the metadata document as JSON; `None` where documents were not looked at."""
-    document: bytes | None = None
-    """The metadata document as `floecat.store.documents` compressed it; `None` where it was not asked for."""
-
-    @property
-    def state(self) -> EntryState:
-        """The state that this row is of."""
-        return EntryState(self.id, self.version, self.metadata_location)
-
-    @property
-    def has_metadata(self) -> bool:
-        """Whether there is metadata to answer; a table of another format has none before it is first read."""
-        return has_metadata(self.metadata_location)
-
-
-def find(conn: Connection, catalog_id: UUID, identifier: TableIdentifier) -> EntryRow | None:
-    """The entry of this name, of either kind, without its document."""
-    if not can_exist(identifier.name):
-        return None
-    row = conn.first(_FIND, _name_parameters(catalog_id, identifier))
-    return None if row is None else EntryRow(*row)
-
-
-def load(
-    conn: Connection, catalog_id: UUID, identifier: TableIdentifier, known: EntryState | None
-) -> EntryRow | None:
-    """The entry of this name, of either kind, with its document, in one statement.
-
-    Args:
-        conn: a connection.
-        catalog_id: the catalog.
-        identifier: the name.
-        known: state of which the caller holds the document. While that is the current one, `document` is
-            `None`.
-    """
-    if not can_exist(identifier.name):
-        return None
-    parameters = _name_parameters(catalog_id, identifier)
-    known_id, known_version, known_location = known or _NOTHING_KNOWN
-    parameters |= {
-        "known_id": known_id,
-        "known_version": known_version,
-        "known_location": known_location,
-    }
-    row = conn.first(_LOAD, parameters)
-    return None if row is None else EntryRow(*row)
-
-
-def load_many(
-    conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, EntryState | None]]
-) -> dict[TableIdentifier, EntryRow]:
-    """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
-    asked = [each for each in wanted if can_exist(each[0].name)]
-    names = [
-        (
-            catalog_id.hex,
-            physical_name(identifier.namespace),
-            identifier.name,
-            *((known.id.hex, str(known.version), known.metadata_location) if known else _NOTHING_KNOWN),
-        )
-        for identifier, known in asked
-    ]
-    parameters = {"wanted": encode_rows(names)}
-    return {asked[row[-1]][0]: EntryRow(*row[:-1]) for row in conn.all(_LOAD_MANY, parameters)}
-
-
-def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
-    """The entry of this id, whatever its name is now, without its document."""
-    row = conn.first(_GET, {"id": entry_id})
-    return None if row is None else EntryRow(*row)
-
-
-def state(conn: Connection, entry_id: UUID) -> EntryState | None:
-    """The state of an entry, which tells whether the row is still as it was; `None` if there is none."""
-    row = conn.first(_STATE, {"id": entry_id})
-    return None if row is None else EntryState(entry_id, *row)
-
-
-def document(conn: Connection, entry_id: UUID) -> bytes | None:
-    """The current metadata document of an entry, compressed; `None` if there is no such entry."""
-    row = conn.first(_DOCUMENT, {"id": entry_id})
-    return None if row is None else row[0]
-
-
-def list_names(
-    conn: Connection, namespace_id: UUID, kind: str, after: str | None, limit: int | None
-) -> list[str]:
-    """Names of the entries of one kind in a namespace, ordered by code points.
-
-    Args:
-        conn: a connection.
-        namespace_id: the namespace.
-        kind: `table` or `view`.
-        after: last name of the page before.
-        limit: most names; `None` for all.
-    """
-    parameters = {
-        "namespace_id": namespace_id,
-        "kind": kind,
-        "after": after or "",
-        "limit": NO_LIMIT if limit is None else limit,
-    }
-    return [row[0] for row in conn.all(_LIST, parameters)]
-
-
-def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
-    """Entries of one kind over all catalogs, ordered by id, without their documents.
-
-    Args:
-        conn: a connection.
-        kind: `table` or `view`.
-        after: id of the last entry of the page before.
-        limit: most entries.
-    """
-    parameters = {"kind": kind, "after": after or _FIRST_ID, "limit": limit}
-    return [EntryRow(*row) for row in conn.all(_SCAN, parameters)]
-
-
-def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:
-    """Holds an entry as it is until the end of the transaction.
-
-    Returns:
-        False if it was changed or removed meanwhile.
-    """
-    return conn.change(_LOCK, {"entry_id": entry_id, "expected_version": expected_version}) == 1
-
-
-def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) -> None:
-    """Inserts an entry and its document.
-
-    Args:
-        conn: a transaction.
-        row: the entry; its own `document` and `size_bytes` are not looked at.
-        document: the metadata document, compressed by `floecat.store.documents`.
-        size_bytes: its size as JSON.
-
-    Raises:
-        DuplicateKeyError: a table or a view of the namespace has this name.
-        ForeignKeyError: the namespace does not exist, or no longer.
-        ValueError: the document is not compressed.
-    """
-    _check_compressed(document)
-    values = msgspec.structs.asdict(row)
-    del values["document"], values["size_bytes"]
-    values["document_form"] = DOCUMENT_FORM
-    conn.change(_INSERT, values)
-    conn.change(
-        _INSERT_DOCUMENT,
-        {
-            "entry_id": row.id,
-            "metadata_location": row.metadata_location,
-            "size_bytes": size_bytes,
-            "body": document,
-        },
-    )
-
-
-def swap(
-    conn: Connection,
-    entry_id: UUID,
-    expected_version: int,
-    *,
-    metadata_location: str,
-    document: bytes,
-    size_bytes: int,
-    location: str,
-    format_version: int,
-    object_uuid: str,
-    now_ms: int,
-) -> bool:
-    """Makes other metadata current, if the entry is as the caller saw it.
-
-    Args:
-        conn: a transaction.
-        entry_id: the entry.
-        expected_version: `version` of the row that the new metadata is based on.
-        metadata_location: file of the new metadata.
-        document: the new metadata, compressed by `floecat.store.documents`.
-        size_bytes: its size as JSON.
-        location: where the table lives now.
-        format_version: of the new metadata.
-        object_uuid: UUID of the table or view; a registration over an entry may bring another one.
-        now_ms: time of the commit.
-
-    Returns:
-        False if the entry was changed or removed meanwhile; nothing is changed then.
-
-    Raises:
-        ValueError: the document is not compressed.
-    """
-    _check_compressed(document)
-    swapped = conn.change(
-        _SWAP,
-        {
-            "entry_id": entry_id,
-            "expected_version": expected_version,
-            "new_metadata_location": metadata_location,
-            "new_location": location,
-            "new_object_uuid": object_uuid,
-            "new_format_version": format_version,
-            "now_ms": now_ms,
-        },
-    )
-    if swapped != 1:
-        return False
-    conn.change(
-        _SWAP_DOCUMENT,
-        {
-            "id": entry_id,
-            "new_metadata_location": metadata_location,
-            "new_size_bytes": size_bytes,
-            "new_body": document,
-        },
-    )
-    return True
-
-
-def rename(
-    conn: Connection, entry_id: UUID, expected_version: int, namespace_id: UUID, name: str, now_ms: int
-) -> bool:
-    """Gives an entry another name, in the same or another namespace of its catalog.
-
-    Returns:
-        False if the entry was changed or removed meanwhile.
-
-    Raises:
-        DuplicateKeyError: a table or a view has the new name.
-        ForeignKeyError: the namespace does not exist, or no longer.
-    """
-    parameters = {
-        "entry_id": entry_id,
-        "expected_version": expected_version,
-        "new_namespace_id": namespace_id,
-        "new_name": name,
-        "now_ms": now_ms,
-    }
-    return conn.change(_RENAME, parameters) == 1
-
-
-def delete(conn: Connection, entry_id: UUID, expected_version: int | None) -> bool:
-    """Deletes an entry with its document, snapshots and refs.
-
-    Args:
-        conn: a transaction.
-        entry_id: the entry.
-        expected_version: `version` that the row must have; `None` for any.
-
-    Returns:
-        False if the entry was changed or removed meanwhile.
-    """
-    if expected_version is None:
-        return conn.change(_DELETE, {"entry_id": entry_id}) == 1
-    parameters = {"entry_id": entry_id, "expected_version": expected_version}
-    return conn.change(_DELETE_EXPECTED, parameters) == 1
-
-
-def _name_parameters(catalog_id: UUID, identifier: TableIdentifier) -> dict[str, Any]:
-    return {
-        "catalog_id": catalog_id,
-        "physical_name": physical_name(identifier.namespace),
-        "name": identifier.name,
-    }
-
-
-def _check_compressed(document: bytes) -> None:
-    if not is_compressed(document):
-        raise ValueError("the document is not compressed")

@@ -13,7 +13,7 @@ from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import Call
 from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
-from floecat.store import tables
+from floecat.store import entry_changes, tables
 from floecat.store.database.engine import Connection
 from floecat.store.documents import compress
 from floecat.store.tables import EntryRow
@@ -63,7 +63,7 @@ class SetEngine:
         row = tables.get(conn, table.row.id)
         assert row is not None
         document = json.dumps(self._document(table)).encode()
-        assert tables.swap(
+        assert entry_changes.swap(
             conn,
             row.id,
             row.version,

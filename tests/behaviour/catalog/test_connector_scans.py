@@ -28,7 +28,7 @@ from floecat.errors import (
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
-from floecat.store import connectors, jobs
+from floecat.store import connectors, job_claims
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
@@ -287,9 +287,9 @@ class TestSchedule:
         assert list(kernel.connector_scans.scan_due()) == []
         # its lease and its back-off are over
         with kernel.store.write() as conn:
-            assert jobs.put_back(
+            assert job_claims.put_back(
                 conn,
-                jobs.Lease(job.id, job.lease_owner or "", job.lease_epoch),
+                job_claims.Lease(job.id, job.lease_owner or "", job.lease_epoch),
                 "{}",
                 0,
                 error="died",

@@ -36,7 +36,7 @@ from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import DeltaCompatSettings
 from floecat.store import tables
-from floecat.store.no_metadata import no_metadata_location
+from floecat.store.documents import no_metadata_location
 from floecat.store.tables import EntryRow
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key

@@ -8,7 +8,7 @@ import pytest
 from obstore.store import S3Store
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from tests.services.s3 import S3Server
 

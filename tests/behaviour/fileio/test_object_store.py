@@ -21,7 +21,7 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.object_store import ObjectStoreFileIO
 from tests.services.http_server import QuietHandler, serving
 from tests.services.s3 import S3Server

@@ -13,7 +13,7 @@ import uuid_utils.compat as uuids
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
-from floecat.store import accounts, catalogs, namespaces, schema, tables
+from floecat.store import accounts, catalogs, entry_changes, namespaces, schema, tables
 from floecat.store.commit_log import CommitLogEntry
 from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import compress
@@ -22,6 +22,7 @@ from floecat.store.snapshots import RefRow
 __all__ = [
     "JSON",
     "NOW_MS",
+    "account_ids",
     "add_catalog",
     "add_entry",
     "add_namespace",
@@ -36,6 +37,11 @@ T = TypeVar("T")
 
 NOW_MS = 1_790_000_000_000
 JSON = b'{"format-version":2,"location":"s3://lake/t"}'
+_ACCOUNT_IDS = sa.select(schema.accounts.c.id).order_by(schema.accounts.c.id)
+
+
+def account_ids(conn: Connection) -> list[UUID]:
+    return [row[0] for row in conn.all(_ACCOUNT_IDS)]
 
 
 def add_catalog(store: Store, name: str = "main") -> catalogs.CatalogRow:
@@ -100,14 +106,14 @@ def add_entry(
 ) -> tables.EntryRow:
     row = entry_of(namespace, name, kind)
     with store.write() as conn:
-        tables.insert(conn, row, compress(document), len(document))
+        entry_changes.insert(conn, row, compress(document), len(document))
     return row
 
 
 def swap(
     conn: Connection, row: tables.EntryRow, version: int, metadata_location: str, document: bytes = JSON
 ) -> bool:
-    return tables.swap(
+    return entry_changes.swap(
         conn,
         row.id,
         version,

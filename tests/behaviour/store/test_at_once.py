@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from floecat.errors import StoreUnavailableError
-from floecat.store import tables
+from floecat.store import entry_changes, tables
 from floecat.store.database.engine import Store
-from floecat.store.database.nonblocking_reads import AtOnceConnection
+from floecat.store.database.read_connections import AtOnceConnection
 from floecat.store.documents import compress
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.schema import accounts
@@ -34,7 +34,7 @@ def at_once(store: Store) -> AtOnceConnection:
 def insert(store: Store, namespace: NamespaceRow, name: str) -> tables.EntryRow:
     row = entry_of(namespace, name)
     with store.write() as conn:
-        tables.insert(conn, row, compress(b"{}"), 2)
+        entry_changes.insert(conn, row, compress(b"{}"), 2)
     return row
 
 
@@ -58,7 +58,7 @@ def test_a_commit_of_another_connection_is_seen_and_a_rollback_is_not(
         assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
     assert tables.state(at_once, row.id) == (row.id, row.version + 1, "s3://lake/t/metadata/1.json")
     with elsewhere.write() as conn:
-        assert tables.delete(conn, row.id, None)
+        assert entry_changes.delete(conn, row.id, None)
     assert tables.state(at_once, row.id) is None
     elsewhere.close()
 

@@ -12,7 +12,7 @@ from floecat.store import accounts, catalogs, commit_log
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once, log_entry
+from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, at_once, log_entry
 
 
 def test_accounts_and_catalogs(store: Store) -> None:
@@ -22,9 +22,7 @@ def test_accounts_and_catalogs(store: Store) -> None:
         twin = CatalogRow(uuids.uuid7(), first.account_id, "ä", "file:///x", (), {}, 0, 1, 2)
         catalogs.insert(conn, twin)
     with store.read() as conn:
-        rows = accounts.list_all(conn)
-        assert [row.id for row in rows] == sorted([first.account_id, second.account_id])
-        assert {row.created_at_ms for row in rows} == {NOW_MS}
+        assert account_ids(conn) == sorted([first.account_id, second.account_id])
         assert catalogs.by_name(conn, first.account_id, "b") == first
         assert catalogs.by_name(conn, first.account_id, "B") is None
         assert catalogs.by_name(conn, second.account_id, "b") is None

@@ -10,7 +10,7 @@ import uuid_utils.compat as uuids
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors, tables
+from floecat.store import connectors, entry_changes, tables
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError, StoreFaultError
 from floecat.store.documents import compress
@@ -25,7 +25,7 @@ def add_delta_table(
     row = msgspec.structs.replace(entry_of(namespace, name), format="delta")
     delta = DeltaTableRow(row.id, location, NOW_MS)
     with store.write() as conn:
-        tables.insert(conn, row, compress(b"{}"), 2)
+        entry_changes.insert(conn, row, compress(b"{}"), 2)
         delta_tables.insert(conn, delta)
     return delta
 
@@ -54,7 +54,7 @@ def test_entries_have_a_format(store: Store, namespace: NamespaceRow) -> None:
 def test_an_unknown_format_is_refused(store: Store, namespace: NamespaceRow) -> None:
     row = msgspec.structs.replace(entry_of(namespace, "h"), format="hudi")
     with pytest.raises(StoreFaultError), store.write() as conn:
-        tables.insert(conn, row, compress(b"{}"), 2)
+        entry_changes.insert(conn, row, compress(b"{}"), 2)
 
 
 def test_a_row_comes_back_as_it_went(store: Store, namespace: NamespaceRow) -> None:
@@ -75,7 +75,7 @@ def test_a_row_needs_its_entry(store: Store, namespace: NamespaceRow) -> None:
 def test_a_row_goes_with_its_entry(store: Store, namespace: NamespaceRow) -> None:
     delta = add_delta_table(store, namespace, "d")
     with store.write() as conn:
-        tables.delete(conn, delta.entry_id, 0)
+        entry_changes.delete(conn, delta.entry_id, 0)
     with store.read() as conn:
         assert delta_tables.get(conn, delta.entry_id) is None
         assert delta_tables.at_location(conn, delta.location) == []
@@ -156,7 +156,7 @@ def test_a_table_outlives_its_connector(store: Store, namespace: NamespaceRow) -
     row = msgspec.structs.replace(entry_of(namespace, "d"), format="delta")
     with store.write() as conn:
         connectors.insert(conn, connector)
-        tables.insert(conn, row, compress(b"{}"), 2)
+        entry_changes.insert(conn, row, compress(b"{}"), 2)
         delta_tables.insert(conn, DeltaTableRow(row.id, row.location, NOW_MS, connector_id=connector.id))
     with store.write() as conn:
         connectors.delete(conn, connector.id)

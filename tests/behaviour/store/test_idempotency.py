@@ -11,7 +11,7 @@ import uuid_utils.compat as uuids
 from floecat.store import accounts, idempotency, schema
 from floecat.store.database.engine import Connection, Store
 from floecat.store.idempotency import Claimed, ClaimResult, Finished, HashMismatch, InProgress, Scope
-from tests.behaviour.store.rows import NOW_MS, at_once
+from tests.behaviour.store.rows import NOW_MS, account_ids, at_once
 
 STALE_AFTER_MS = 60_000
 EXPIRES_MS = NOW_MS + 1_000_000
@@ -149,7 +149,7 @@ def test_finish_against_takeover(store: Store, scope: Scope) -> None:
         assert slow_won != fast_won
         effects.append(slow if slow_won else fast)
     with store.read() as conn:
-        assert {row.id for row in accounts.list_all(conn)} == set(effects)
+        assert set(account_ids(conn)) == set(effects)
 
 
 def test_expired_records_go_in_batches(store: Store, scope: Scope) -> None:

@@ -16,8 +16,7 @@ from floecat.store.database.connections import PerDialect
 from floecat.store.database.engine import Store
 
 READS_EVERYTHING = {
-    "accounts._LIST",  # few rows
-    "catalogs._LIST_ALL_ACCOUNTS",
+    "catalogs._LIST_ALL_ACCOUNTS",  # few rows
     "jobs._COUNT",
 }
 """Statements that are meant to."""
@@ -25,7 +24,7 @@ READS_EVERYTHING = {
 BEGINNINGS = {"catalogs._SELECT", "namespaces._SELECT", "namespaces._PAGE", "staged_tables._SELECT"}
 """Parts that others are made from."""
 
-SORTS = {"jobs._WITH_OPEN", "staged_tables._FIND", "snapshots._LIST", "tables._WITH_OBJECT_UUID"}
+SORTS = {"jobs._WITH_OPEN", "staged_tables._FIND", "snapshots._LIST"}
 """Statements that sort what they found; no page is cut from it."""
 
 

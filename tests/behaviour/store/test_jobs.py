@@ -7,11 +7,12 @@ from uuid import UUID
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import jobs
+from floecat.store import job_claims, jobs
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import JobRow, Lease
+from floecat.store.job_claims import Lease
+from floecat.store.jobs import JobRow
 from tests.behaviour.store.rows import NOW_MS, at_once
 
 LEASE_MS = 1000
@@ -56,7 +57,9 @@ def add_jobs(
 
 def claim(store: Store, owner: str, now_ms: int, kind: str = KIND) -> JobRow | None:
     return store.run(
-        lambda conn: jobs.claim(conn, kind, owner, now_ms, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
+        lambda conn: job_claims.claim(
+            conn, kind, owner, now_ms, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS
+        )
     )
 
 
@@ -90,9 +93,9 @@ def test_a_job_is_claimed_and_succeeds(store: Store, catalog: CatalogRow) -> Non
     assert claim(store, "bob", NOW_MS) is None
     other = Lease(job.id, "bob", 1)
     with store.write() as conn:
-        assert not jobs.finish(conn, other, "succeeded", "{}", NOW_MS)
-        assert jobs.finish(conn, lease(row), "succeeded", '{"deleted_files":12}', NOW_MS + 5)
-        assert not jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS + 6)
+        assert not job_claims.finish(conn, other, "succeeded", "{}", NOW_MS)
+        assert job_claims.finish(conn, lease(row), "succeeded", '{"deleted_files":12}', NOW_MS + 5)
+        assert not job_claims.finish(conn, lease(row), "succeeded", "{}", NOW_MS + 6)
     done = found(store, job.id)
     assert (done.state, done.progress, done.finished_at_ms) == (
         "succeeded",
@@ -112,15 +115,15 @@ def test_a_lease_that_ended_unreleased_waits_its_back_off(store: Store, catalog:
         assert claim(store, "next", now_ms + LEASE_MS + back_off - 1) is None
         now_ms += LEASE_MS + back_off
     with store.write() as conn:
-        assert jobs.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is False
+        assert job_claims.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is False
     # the renewal moved the end of the lease, and the back-off behind it stays
     assert claim(store, "next", now_ms + LEASE_MS + 299) is None
     taken = claimed(store, "next", now_ms + LEASE_MS + 300)
     with store.write() as conn:
-        assert jobs.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is None
-        assert not jobs.finish(conn, lease(row), "succeeded", "{}", now_ms)
-        assert not jobs.put_back(conn, lease(row), "{}", now_ms, error="late", retry_at_ms=0)
-        assert jobs.finish(conn, lease(taken), "succeeded", "{}", now_ms)
+        assert job_claims.renew(conn, lease(row), "{}", now_ms, LEASE_MS) is None
+        assert not job_claims.finish(conn, lease(row), "succeeded", "{}", now_ms)
+        assert not job_claims.put_back(conn, lease(row), "{}", now_ms, error="late", retry_at_ms=0)
+        assert job_claims.finish(conn, lease(taken), "succeeded", "{}", now_ms)
 
 
 def test_one_owner_that_claims_again_has_another_lease(store: Store, catalog: CatalogRow) -> None:
@@ -128,28 +131,30 @@ def test_one_owner_that_claims_again_has_another_lease(store: Store, catalog: Ca
     first = claimed(store, "anna", NOW_MS)
     second = claimed(store, "anna", NOW_MS + LEASE_MS + BASE_MS)
     with store.write() as conn:
-        assert jobs.renew(conn, lease(first), "{}", NOW_MS, LEASE_MS) is None
-        assert jobs.renew(conn, lease(second), "{}", NOW_MS, LEASE_MS) is False
+        assert job_claims.renew(conn, lease(first), "{}", NOW_MS, LEASE_MS) is None
+        assert job_claims.renew(conn, lease(second), "{}", NOW_MS, LEASE_MS) is False
 
 
 def test_failures_retry_and_the_dead_letter(store: Store, catalog: CatalogRow) -> None:
     (job,) = add_jobs(store, catalog, 1)
     row = claimed(store, "anna", NOW_MS)
     with store.write() as conn:
-        assert jobs.put_back(conn, lease(row), '{"n":3}', NOW_MS + 1, error="503", retry_at_ms=NOW_MS + 60)
+        assert job_claims.put_back(
+            conn, lease(row), '{"n":3}', NOW_MS + 1, error="503", retry_at_ms=NOW_MS + 60
+        )
     waiting = found(store, job.id)
     assert (waiting.state, waiting.attempts, waiting.progress) == ("waiting", 1, '{"n":3}')
     assert claim(store, "bob", NOW_MS + 59) is None
     row = claimed(store, "bob", NOW_MS + 60)
     assert (row.attempts, row.last_error) == (2, "503")
     with store.write() as conn:
-        assert jobs.put_back(
+        assert job_claims.put_back(
             conn, lease(row), "{}", NOW_MS, error="stopped", retry_at_ms=NOW_MS, counts=False
         )
     row = claimed(store, "bob", NOW_MS + 60)
     assert row.attempts == 2
     with store.write() as conn:
-        assert jobs.finish(conn, lease(row), "failed", "{}", NOW_MS + 70, "403")
+        assert job_claims.finish(conn, lease(row), "failed", "{}", NOW_MS + 70, "403")
     dead = found(store, job.id)
     assert (dead.state, dead.last_error, dead.finished_at_ms) == ("failed", "403", NOW_MS + 70)
     assert claim(store, "anna", NOW_MS + 10**9) is None
@@ -172,15 +177,15 @@ def test_cancellation(store: Store, catalog: CatalogRow) -> None:
     with store.write() as conn:
         for job_id in rows:
             assert jobs.cancel(conn, job_id, NOW_MS)
-        assert jobs.renew(conn, lease(rows[running]), "{}", NOW_MS, LEASE_MS) is True
-        assert jobs.finish(conn, lease(rows[running]), "cancelled", "{}", NOW_MS + 1)
+        assert job_claims.renew(conn, lease(rows[running]), "{}", NOW_MS, LEASE_MS) is True
+        assert job_claims.finish(conn, lease(rows[running]), "cancelled", "{}", NOW_MS + 1)
     assert found(store, abandoned).state == "cancelling"
     # its worker died: no other worker takes it up again, and a sweep ends it
     assert claim(store, "bob", NOW_MS + 10**9) is None
     with store.write() as conn:
-        assert jobs.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS - 1) == 0
-        assert jobs.end_abandoned_cancellations(conn, "scan", NOW_MS + LEASE_MS) == 0
-        assert jobs.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS) == 1
+        assert job_claims.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS - 1) == 0
+        assert job_claims.end_abandoned_cancellations(conn, "scan", NOW_MS + LEASE_MS) == 0
+        assert job_claims.end_abandoned_cancellations(conn, KIND, NOW_MS + LEASE_MS) == 1
     assert found(store, abandoned).state == "cancelled"
     with store.write() as conn:
         assert jobs.retry(conn, idle, NOW_MS)
@@ -212,7 +217,7 @@ def test_a_claim_does_not_wait_for_another_one(store: Store, catalog: CatalogRow
         return
     first, second = add_jobs(store, catalog, 2)
     with store.write() as conn:
-        row = jobs.claim(conn, KIND, "anna", NOW_MS, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
+        row = job_claims.claim(conn, KIND, "anna", NOW_MS, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
         assert row is not None
         assert row.id == first.id
         (got,) = at_once(1, lambda _: claim(store, "bob", NOW_MS))
@@ -225,7 +230,7 @@ def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
     add_jobs(store, catalog, 1, kind="scan")
     row = claimed(store, "anna", NOW_MS)
     with store.write() as conn:
-        jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
+        job_claims.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
         assert jobs.count_by_state(conn) == {
             (KIND, "queued"): 3,
             (KIND, "succeeded"): 1,
@@ -246,8 +251,10 @@ def test_finished_jobs_are_deleted_in_batches_and_failed_ones_stay(store: Store,
     for number, state in enumerate(states):
         row = claimed(store, "anna", NOW_MS)
         with store.write() as conn:
-            jobs.finish(conn, lease(row), state, "{}", NOW_MS + number)
-    deleted = [store.run(lambda conn: jobs.delete_finished(conn, KIND, NOW_MS + 9, 2)) for _ in range(3)]
+            job_claims.finish(conn, lease(row), state, "{}", NOW_MS + number)
+    deleted = [
+        store.run(lambda conn: job_claims.delete_finished(conn, KIND, NOW_MS + 9, 2)) for _ in range(3)
+    ]
     assert deleted == [2, 1, 0]
     with store.read() as conn:
         assert sorted(job.state for job in jobs.list_all(conn, catalog.id, [KIND])) == ["failed", "queued"]
@@ -270,7 +277,7 @@ def test_open_jobs_are_found_by_subject_and_by_resource(store: Store, catalog: C
     row = claimed(store, "anna", NOW_MS)
     assert is_open() == (True, True, False, False)
     with store.write() as conn:
-        jobs.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
+        job_claims.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
     assert is_open() == (False,) * 4
     with store.write() as conn:
         jobs.retry(conn, job.id, NOW_MS)
@@ -300,11 +307,11 @@ def test_a_job_keeps_its_attachment_until_it_succeeds(store: Store, catalog: Cat
     assert stored(uuids.uuid7()) is None
     row = claimed(store, "anna", NOW_MS)
     with store.write() as conn:
-        jobs.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
+        job_claims.finish(conn, lease(row), "failed", "{}", NOW_MS, "no")
     assert stored() == b"document"
     with store.write() as conn:
         jobs.retry(conn, job.id, NOW_MS)
     row = claimed(store, "anna", NOW_MS)
     with store.write() as conn:
-        jobs.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
+        job_claims.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
     assert stored() is None

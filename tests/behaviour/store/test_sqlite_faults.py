@@ -17,7 +17,7 @@ from floecat.store import accounts
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import StoreFaultError
 from floecat.store.documents import compress
-from floecat.store.tables import insert
+from floecat.store.entry_changes import insert
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace, entry_of
 
 
@@ -92,6 +92,7 @@ import uuid_utils.compat as uuids
 from floecat.store import accounts
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import CommitOutcomeUnknownError
+from floecat.store.schema import accounts as rows
 
 store = Store.open(sys.argv[1])
 kept, lost = uuids.uuid7(), uuids.uuid7()
@@ -105,7 +106,7 @@ except CommitOutcomeUnknownError as error:
 else:
     raise AssertionError("the commit went through")
 with store.read() as conn:
-    assert [row.id for row in accounts.list_all(conn)] == [kept]
+    assert [row[0] for row in conn.all(rows.select())] == [kept]
 assert store.run(lambda conn: accounts.ensure(conn, lost, 3))
 store.close()
 """

@@ -9,7 +9,7 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import snapshots, tables
+from floecat.store import entry_changes, snapshots, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
@@ -161,7 +161,7 @@ def test_no_commit_is_lost(store: Store, namespace: NamespaceRow) -> None:
 def test_a_document_must_be_compressed(store: Store, namespace: NamespaceRow) -> None:
     row = entry_of(namespace, "orders")
     with pytest.raises(ValueError, match="compressed"), store.write() as conn:
-        tables.insert(conn, row, JSON, len(JSON))
+        entry_changes.insert(conn, row, JSON, len(JSON))
     with store.read() as conn:
         assert tables.get(conn, row.id) is None
 
@@ -205,12 +205,12 @@ def test_rename(store: Store, namespace: NamespaceRow) -> None:
     add_entry(store, namespace, "taken", "view")
     other = add_namespace(store, namespace.catalog_id, "other")
     with pytest.raises(DuplicateKeyError), store.write() as conn:
-        tables.rename(conn, row.id, 0, namespace.id, "taken", NOW_MS)
+        entry_changes.rename(conn, row.id, 0, namespace.id, "taken", NOW_MS)
     with pytest.raises(ForeignKeyError), store.write() as conn:
-        tables.rename(conn, row.id, 0, uuids.uuid7(), "orders", NOW_MS)
+        entry_changes.rename(conn, row.id, 0, uuids.uuid7(), "orders", NOW_MS)
     with store.write() as conn:
-        assert not tables.rename(conn, row.id, 7, other.id, "moved", NOW_MS)
-        assert tables.rename(conn, row.id, 0, other.id, "moved", NOW_MS)
+        assert not entry_changes.rename(conn, row.id, 7, other.id, "moved", NOW_MS)
+        assert entry_changes.rename(conn, row.id, 0, other.id, "moved", NOW_MS)
     with store.read() as conn:
         assert tables.find(conn, row.catalog_id, TableIdentifier(("sales",), "orders")) is None
         moved = tables.find(conn, row.catalog_id, TableIdentifier(("other",), "moved"))
@@ -222,7 +222,7 @@ def test_rename(store: Store, namespace: NamespaceRow) -> None:
 def test_a_rename_beats_a_commit_that_did_not_see_it(store: Store, namespace: NamespaceRow) -> None:
     row = add_entry(store, namespace, "orders")
     with store.write() as conn:
-        tables.rename(conn, row.id, 0, namespace.id, "renamed", NOW_MS)
+        entry_changes.rename(conn, row.id, 0, namespace.id, "renamed", NOW_MS)
     with store.write() as conn:
         assert not swap(conn, row, 0, "s3://lake/1.json")
 
@@ -236,9 +236,9 @@ def test_delete_takes_everything_along(store: Store, namespace: NamespaceRow) ->
             )
             snapshots.replace_refs(conn, each.id, [snapshots.RefRow("main", "branch", 1)])
     with store.write() as conn:
-        assert not tables.delete(conn, row.id, 5)
-        assert tables.delete(conn, row.id, 0)
-        assert not tables.delete(conn, row.id, None)
+        assert not entry_changes.delete(conn, row.id, 5)
+        assert entry_changes.delete(conn, row.id, 0)
+        assert not entry_changes.delete(conn, row.id, None)
     with store.read() as conn:
         assert tables.document(conn, row.id) is None
         assert snapshots.list_all(conn, row.id) == []
@@ -273,7 +273,7 @@ def test_a_page_does_not_care_what_happens_before_it(store: Store, namespace: Na
     rows = [add_entry(store, namespace, name) for name in "bdfh"]
     with store.write() as conn:
         assert tables.list_names(conn, namespace.id, "table", None, 2) == ["b", "d"]
-        tables.delete(conn, rows[1].id, None)
+        entry_changes.delete(conn, rows[1].id, None)
     add_entry(store, namespace, "a")
     with store.read() as conn:
         assert tables.list_names(conn, namespace.id, "table", "d", 2) == ["f", "h"]

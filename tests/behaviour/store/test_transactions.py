@@ -26,7 +26,7 @@ from floecat.store.database.errors import (
 )
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.snapshots import SnapshotRow, insert_many
-from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, at_once
+from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, add_entry, add_namespace, at_once
 
 
 class Oops(Exception):
@@ -49,7 +49,7 @@ def test_a_block_that_raises_is_rolled_back(store: Store) -> None:
     with pytest.raises(Oops):
         store.run(work)
     with store.read() as conn:
-        assert accounts.list_all(conn) == []
+        assert account_ids(conn) == []
 
 
 def test_nothing_is_seen_before_the_commit(store: Store) -> None:
@@ -57,8 +57,8 @@ def test_nothing_is_seen_before_the_commit(store: Store) -> None:
     with store.write() as conn:
         accounts.ensure(conn, account_id, NOW_MS)
         with store.read() as other:
-            assert accounts.list_all(other) == []
-        assert [row.id for row in accounts.list_all(conn)] == [account_id]
+            assert account_ids(other) == []
+        assert account_ids(conn) == [account_id]
 
 
 def test_an_error_that_was_swallowed_rolls_back(store: Store, catalog: CatalogRow) -> None:
@@ -69,12 +69,12 @@ def test_an_error_that_was_swallowed_rolls_back(store: Store, catalog: CatalogRo
         with pytest.raises(DuplicateKeyError):
             catalogs.insert(conn, catalog)
         with pytest.raises(StoreFaultError):
-            accounts.list_all(conn)
+            account_ids(conn)
 
     with pytest.raises(StoreFaultError):
         store.run(work)
     with store.read() as conn:
-        assert account_id not in [row.id for row in accounts.list_all(conn)]
+        assert account_id not in account_ids(conn)
     with store.write() as conn:  # the connection is as good as new
         assert accounts.ensure(conn, account_id, NOW_MS)
 
@@ -87,7 +87,7 @@ def test_a_read_connection_takes_no_change(store: Store) -> None:
 def test_one_transaction_per_thread(store: Store) -> None:
     with store.write(), pytest.raises(RuntimeError, match="transaction open"), store.write():
         pass
-    store.run(accounts.list_all)
+    store.run(account_ids)
 
 
 def test_errors_name_the_table(store: Store, catalog: CatalogRow, backend: str) -> None:
@@ -132,16 +132,16 @@ def test_messages_hold_no_values(store: Store, catalog: CatalogRow) -> None:
 def test_all_connections_in_use(url: str) -> None:
     small = Store.open(url, pool_size=1, timeout_s=0.3)
     with small.read() as conn:
-        accounts.list_all(conn)
+        account_ids(conn)
         with ThreadPoolExecutor(1) as threads:
             refused = threads.submit(small.ping)
             with pytest.raises(StoreUnavailableError, match="in use"):
                 refused.result(timeout=30)
-            also_refused = threads.submit(lambda: small.run(accounts.list_all))
+            also_refused = threads.submit(lambda: small.run(account_ids))
             with pytest.raises(StoreUnavailableError):
                 also_refused.result(timeout=30)
     small.ping()
-    small.run(accounts.list_all)
+    small.run(account_ids)
     small.close()
 
 
@@ -282,6 +282,7 @@ import os, sys
 import uuid_utils.compat as uuids
 from floecat.store import accounts, tables
 from floecat.store.database.engine import Store
+from floecat.store.schema import accounts as rows
 
 def read_at_once():
     assert store.at_once is None or tables.state(store.at_once, ours) is None
@@ -304,7 +305,7 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 with store.read() as conn:
-    found = {row.id for row in accounts.list_all(conn)}
+    found = {row[0] for row in conn.all(rows.select())}
 assert {ours, theirs} <= found, found
 """
 
@@ -317,7 +318,7 @@ def test_a_store_without_tables(empty_url: str) -> None:
     bare = Store.open(empty_url)
     bare.ping()
     with bare.read() as conn, pytest.raises(StoreFaultError, match="floecat db upgrade"):
-        accounts.list_all(conn)
+        account_ids(conn)
     with pytest.raises(StoreFaultError, match="floecat db upgrade"), bare.write() as conn:
         accounts.ensure(conn, uuids.uuid7(), 1)
     bare.close()

@@ -18,11 +18,11 @@ from alembic.script import ScriptDirectory
 
 from floecat.errors import SettingsError
 from floecat.purge.purge_jobs import PurgePayload
-from floecat.store import accounts, jobs, tables
+from floecat.store import jobs, tables
 from floecat.store.database.engine import Store
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
 from floecat.store.schema import metadata
-from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace
+from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, add_namespace
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_an_empty_store_is_upgraded(empty_store: Store) -> None:
     catalog = add_catalog(empty_store)
     empty_store.upgrade()
     with empty_store.read() as conn:
-        assert [row.id for row in accounts.list_all(conn)] == [catalog.account_id]
+        assert account_ids(conn) == [catalog.account_id]
 
 
 def test_migrations_make_the_schema_of_the_code(store: Store) -> None:

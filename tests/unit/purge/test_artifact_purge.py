@@ -17,8 +17,7 @@ from floecat.fileio.locations import AllowedLocations
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError, all_folders
 from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
-from floecat.store.documents import compress
-from floecat.store.no_metadata import no_metadata_location
+from floecat.store.documents import compress, no_metadata_location
 from tests.services.faults import FaultyFileIO
 from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.purge.purger import Purger, PurgeTarget
 from tests.services.s3 import S3Server

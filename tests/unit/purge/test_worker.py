@@ -22,7 +22,7 @@ from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import SharedFiles, StoredTables
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.purger import Purger
-from floecat.store import accounts, catalogs, jobs, namespaces, tables
+from floecat.store import accounts, catalogs, entry_changes, job_claims, jobs, namespaces, tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
 from floecat.store.jobs import JobRow
@@ -88,7 +88,7 @@ class Catalog:
         )
         document = table.document()
         with self.store.write() as conn:
-            tables.insert(conn, row, compress(document), len(document))
+            entry_changes.insert(conn, row, compress(document), len(document))
         return row
 
     def drop(self, row: tables.EntryRow, now_ms: int = NOW_MS) -> JobRow:
@@ -96,7 +96,7 @@ class Catalog:
             document = tables.document(conn, row.id)
             identifier = TableIdentifier(("ns",), row.name)
             job = purge_job_for(new_kind(self.store), row, identifier, self.account_id, "anna", now_ms)
-            assert tables.delete(conn, row.id, row.version)
+            assert entry_changes.delete(conn, row.id, row.version)
             jobs.insert(conn, job, document)
         return job
 
@@ -164,7 +164,7 @@ def new_table(files: FileIO, location: str, count: int = 7) -> TableFiles:
 
 def claim(store: Store, owner: str, now_ms: int) -> JobRow | None:
     return store.run(
-        lambda conn: jobs.claim(conn, PURGE, owner, now_ms, LEASE_MS, base_ms=1000, longest_ms=5000)
+        lambda conn: job_claims.claim(conn, PURGE, owner, now_ms, LEASE_MS, base_ms=1000, longest_ms=5000)
     )
 
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.storage.access import StorageAccess, s3_client_config, s3_store
 
 

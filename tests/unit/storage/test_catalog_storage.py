@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from floecat.errors import LocationNotAllowedError
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations, normalize_location
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at

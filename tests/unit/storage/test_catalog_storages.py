@@ -9,7 +9,7 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.errors import SettingsError
-from floecat.fileio.object_options import ObjectStoreOptions
+from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 from floecat.settings import load_settings
 from floecat.storage.access import StorageAccess

@@ -9,7 +9,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floecat.store.documents import compress, compress_pieces, decompress, is_compressed
+from floecat.store.documents import (
+    compress,
+    compress_pieces,
+    decompress,
+    has_metadata,
+    is_compressed,
+    no_metadata_location,
+)
 
 LARGE = 100_000
 
@@ -76,3 +83,9 @@ def test_damaged_bodies() -> None:
 def test_what_is_not_compressed() -> None:
     assert not is_compressed(b'{"format-version":2}')
     assert not is_compressed(b"")
+
+
+def test_entries_without_metadata_are_told_by_their_metadata_location() -> None:
+    assert not has_metadata(no_metadata_location("s3://lake/d/metadata"))
+    assert has_metadata("s3://lake/d/metadata/3-compat-0011.metadata.json")
+    assert has_metadata("s3://lake/d/metadata/not-unread.metadata.json")

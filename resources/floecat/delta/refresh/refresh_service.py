@@ -37,7 +37,7 @@ from floecat.settings import DeltaCompatSettings
 from floecat.store import leases, tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
-from floecat.store.held_leases import HeldLease
+from floecat.store.leases import HeldLease
 from floecat.store.tables import EntryRow
 
 __all__ = ["DeltaRefreshService"]

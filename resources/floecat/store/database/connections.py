@@ -6,32 +6,59 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter, methodcaller
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from floecat.store.database.errors import StoreFaultError
-from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
-from floecat.store.database.prepared_queries import PreparedQueries
-from floecat.store.database.statement_counter import StatementCounter
+from floecat.store.database.faults import DATABASE_ERRORS, raise_fault
 
 __all__ = [
     "Connection",
     "Parameters",
     "PerDialect",
     "Query",
-    "ReadConnection",
     "Row",
     "Statement",
+    "StatementCounter",
     "TransactionConnection",
     "active_counter",
     "count_statement",
-    "needs_transaction",
-    "query_for",
+    "for_dialect",
 ]
 
 T = TypeVar("T")
+
+
+class StatementCounter:
+    """What was sent to the database while it was installed.
+
+    Attributes:
+        statements: statements, without those that open and end transactions.
+        transactions: transactions that were begun.
+    """
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.transactions = 0
+        self._lock = Lock()
+
+    @property
+    def total(self) -> int:
+        """Round trips: every statement, and two for each transaction."""
+        return self.statements + 2 * self.transactions
+
+    def count_statement(self) -> None:
+        """Counts one statement; `executemany` is one."""
+        with self._lock:
+            self.statements += 1
+
+    def count_transaction(self) -> None:
+        """Counts one BEGIN."""
+        with self._lock:
+            self.transactions += 1
+
 
 active_counter: ContextVar[StatementCounter | None] = ContextVar("floecat_statement_counter", default=None)
 """The counter of this context, in tests."""
@@ -85,78 +112,6 @@ class Connection(ABC):
     @abstractmethod
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
-
-
-class ReadConnection(Connection):
-    """Runs queries, each for itself; one that meets a dead connection is repeated on a new one."""
-
-    __slots__ = ("_engine", "_pooled", "_queries")
-
-    def __init__(self, engine: sa.Engine, queries: PreparedQueries) -> None:
-        """Takes a connection from the pool of an engine that works in autocommit."""
-        self._engine = engine
-        self._queries = queries
-        try:
-            self._pooled: sa.PoolProxiedConnection | None = engine.raw_connection()
-        except _driver_errors(engine) as error:
-            raise_fault(error)
-
-    def all(self, statement: Statement, parameters: Parameters = _NOTHING) -> Sequence[Row]:
-        """All rows of a query."""
-        query = query_for(statement, self._engine.dialect)
-        count_statement()
-        connection = None if self._pooled is None else self._pooled.dbapi_connection
-        prepared = self._queries.get(query)
-        if connection is None or prepared is None:
-            self.close()
-            return self._run_anew(query, parameters)
-        try:
-            return prepared.rows(connection, parameters)
-        except _driver_errors(self._engine) as error:
-            if not self._is_dead(error, connection):
-                raise_fault(error)
-        self._discard()
-        return self._run_anew(query, parameters)
-
-    def change(self, statement: Statement, parameters: Parameters = _NOTHING) -> int:  # noqa: ARG002
-        """Refuses: a change that is repeated might be made twice."""
-        raise needs_transaction()
-
-    def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:  # noqa: ARG002
-        """Refuses, as `change`."""
-        raise needs_transaction()
-
-    def close(self) -> None:
-        """Gives the connection back to the pool."""
-        if self._pooled is not None:
-            self._pooled.close()
-            self._pooled = None
-
-    def _is_dead(self, error: Exception, connection: DBAPIConnection) -> bool:
-        dialect = self._engine.dialect
-        return isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(
-            error, connection, None
-        )
-
-    def _discard(self) -> None:
-        if self._pooled is not None:
-            self._pooled.invalidate()
-            self._pooled = None
-
-    def _run_anew(self, query: Query, parameters: Parameters) -> Sequence[Row]:
-        """Runs a query on another connection of the pool, by SQLAlchemy alone.
-
-        That connection may be dead too, after a restart: then SQLAlchemy forgets all that are as old, and a
-        new one is made.
-        """
-        for last in (False, True):
-            try:
-                with self._engine.connect() as connection:
-                    return connection.execute(query, parameters).all()
-            except DATABASE_ERRORS as error:
-                if last or not connection_lost(error):
-                    raise_fault(error)
-        raise AssertionError("the last try returns or raises")
 
 
 class TransactionConnection(Connection):
@@ -214,22 +169,10 @@ class TransactionConnection(Connection):
             raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
         count_statement()
         try:
-            return fetch(self._sql.execute(_for_dialect(statement, self._sql.dialect), parameters))
+            return fetch(self._sql.execute(for_dialect(statement, self._sql.dialect), parameters))
         except DATABASE_ERRORS as error:
             self.failed = True
             raise_fault(error)
-
-
-def query_for(statement: Statement, dialect: sa.Dialect) -> Query:
-    """The query that a statement is in a database.
-
-    Raises:
-        RuntimeError: it is a change.
-    """
-    query = _for_dialect(statement, dialect)
-    if not isinstance(query, sa.Select):
-        raise needs_transaction()
-    return query
 
 
 def count_statement() -> None:
@@ -239,17 +182,8 @@ def count_statement() -> None:
         counter.count_statement()
 
 
-def needs_transaction() -> RuntimeError:
-    """What a connection for reads says to a change."""
-    return RuntimeError("a change needs a connection of Store.write() or Store.run()")
-
-
-def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
-    """What can be met past SQLAlchemy, which would wrap the errors of the driver."""
-    return (*DATABASE_ERRORS, engine.dialect.loaded_dbapi.Error)
-
-
-def _for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
+def for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
+    """The statement as a database writes it."""
     if isinstance(statement, PerDialect):
         return statement.sqlite if dialect.name == "sqlite" else statement.postgresql
     return statement

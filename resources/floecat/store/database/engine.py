@@ -26,7 +26,7 @@ from floecat.store.database import sqlite
 from floecat.store.database import upgrade as upgrades
 from floecat.store.database.connections import (
     Connection,
-    ReadConnection,
+    StatementCounter,
     TransactionConnection,
     active_counter,
 )
@@ -37,9 +37,7 @@ from floecat.store.database.errors import (
     TransactionConflictError,
 )
 from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
-from floecat.store.database.nonblocking_reads import AtOnceConnection
-from floecat.store.database.prepared_queries import PreparedQueries
-from floecat.store.database.statement_counter import StatementCounter
+from floecat.store.database.read_connections import AtOnceConnection, PreparedQueries, ReadConnection
 from floecat.store.migrations import HEAD_REVISION
 
 __all__ = ["Connection", "Store"]

@@ -79,7 +79,7 @@ def fault(error: Exception) -> Exception:
         return _sqlite_fault(driver)
     if hasattr(driver, "sqlstate"):
         # the driver is there if it raised; a process without PostgreSQL never loads it
-        from floecat.store.database.postgresql_faults import postgresql_fault
+        from floecat.store.database.postgresql import postgresql_fault
 
         return postgresql_fault(driver)
     if isinstance(driver, UnicodeError | OverflowError):

@@ -1,4 +1,6 @@
-"""How a PostgreSQL store is opened.
+"""How a PostgreSQL store is opened, and what its errors mean.
+
+Loads the driver, so only code that works with PostgreSQL imports this module.
 
 Three time-outs guard a statement: the server's own for statements and for locks, and a deadline in the client
 for a server that does not answer at all. The driver stays in autocommit: `engine` sends BEGIN and COMMIT.
@@ -13,14 +15,31 @@ import psycopg
 import sqlalchemy as sa
 from psycopg.abc import PQGen
 
-from floecat.store.schema import POSTGRESQL_SCHEMA
+from floecat.errors import BadRequestError
+from floecat.store.database.errors import (
+    DuplicateKeyError,
+    ForeignKeyError,
+    StoreFaultError,
+    StoreUnavailableError,
+    TransactionConflictError,
+)
+from floecat.store.schema import POSTGRESQL_SCHEMA, WRONG_SCHEMA
 
-__all__ = ["create_engine"]
+__all__ = ["create_engine", "postgresql_fault"]
 
 RV = TypeVar("RV")
 
 _MIN_CONNECT_TIMEOUT_S: Final = 2
 _GRACE_S: Final = 2.0
+_NOT_AVAILABLE: Final = "The store is not available"
+_UNAVAILABLE: Final = {
+    "53100": "The disk of the store is full",
+    "53300": "The store has no free connection",
+    "55P03": "The store did not get a lock in time",
+    "57014": "The store did not answer in time",
+}
+_UNAVAILABLE_CLASSES: Final = frozenset({"08", "25", "28", "3D", "53", "55", "57", "58"})
+_CONFLICTS: Final = frozenset({"40001", "40P01"})
 
 
 class _DeadlineConnection(psycopg.Connection[Any]):
@@ -67,6 +86,28 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
     return engine
 
 
+def postgresql_fault(error: BaseException | None) -> Exception:
+    """What an error of the driver means; see `faults.fault`."""
+    if not isinstance(error, psycopg.Error):
+        return StoreFaultError("The store was used in a wrong way")
+    state = error.sqlstate
+    if state is None:
+        return _stateless_fault(error)
+    if state == "23505":
+        return DuplicateKeyError(error.diag.table_name)
+    if state in {"23503", "23001"}:
+        return ForeignKeyError(error.diag.table_name)
+    if state in _CONFLICTS:
+        return TransactionConflictError("Another transaction was faster")
+    if state[:2] in _UNAVAILABLE_CLASSES:
+        return StoreUnavailableError(_UNAVAILABLE.get(state, _NOT_AVAILABLE))
+    if state[:2] in {"22", "54"}:
+        return BadRequestError("A value cannot be stored: it is out of range, too large or not valid text")
+    if state in {"42P01", "42703", "3F000"}:
+        return StoreFaultError(WRONG_SCHEMA)
+    return StoreFaultError("The store failed")
+
+
 def _connect_args(url: sa.URL, timeout_s: float | None) -> dict[str, Any]:
     timeout_ms = 0 if timeout_s is None else math.ceil(timeout_s * 1000)
     options = (
@@ -84,3 +125,12 @@ def _connect_args(url: sa.URL, timeout_s: float | None) -> dict[str, Any]:
         "keepalives_interval": 5,
         "keepalives_count": 3,
     }
+
+
+def _stateless_fault(error: psycopg.Error) -> Exception:
+    """Errors that the driver made itself: it could not connect, or not encode a value."""
+    if isinstance(error, psycopg.OperationalError):
+        return StoreUnavailableError(_NOT_AVAILABLE)
+    if isinstance(error, psycopg.DataError):
+        return BadRequestError("A value cannot be stored: it is out of range or not valid text")
+    return StoreFaultError("The store failed")

@@ -1,21 +1,38 @@
-"""Parts of statements that several kinds of rows need."""
+"""What the statements of several kinds of rows share: limits, INSERT if absent, JSON in text columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from floecat.errors import BadRequestError
 from floecat.store.database.connections import PerDialect
 
-__all__ = ["LIMIT", "NO_LIMIT", "insert_if_absent"]
+__all__ = [
+    "LIMIT",
+    "NO_LIMIT",
+    "can_exist",
+    "decode_properties",
+    "decode_texts",
+    "encode_properties",
+    "encode_rows",
+    "encode_texts",
+    "insert_if_absent",
+]
 
 NO_LIMIT: Final = 2**62
 """A limit that is none: one statement serves pages and whole listings."""
 
 LIMIT: Final[sa.BindParameter[int]] = sa.bindparam("limit", type_=sa.BigInteger())
 """The parameter of LIMIT, 64 bits wide."""
+
+_texts = msgspec.json.Decoder(tuple[str, ...])
+_properties = msgspec.json.Decoder(dict[str, str])
+_encoder = msgspec.json.Encoder()
 
 
 def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
@@ -30,3 +47,56 @@ def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
         .on_conflict_do_nothing(index_elements=key)
         .execution_options(preserve_rowcount=True),
     )
+
+
+def can_exist(name: str) -> bool:
+    """Whether a row could have this name.
+
+    No name has the character NUL. PostgreSQL refuses a parameter with one where SQLite finds nothing, so that
+    neither is asked, and both answer the same.
+    """
+    return "\0" not in name
+
+
+def encode_texts(texts: Sequence[str]) -> str:
+    """A list of texts as a JSON array.
+
+    Raises:
+        BadRequestError: a text is not valid Unicode.
+    """
+    return _encode(texts)
+
+
+def decode_texts(column: str) -> tuple[str, ...]:
+    """The list that `encode_texts` wrote."""
+    return _texts.decode(column)
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Properties as a JSON object, in their order.
+
+    Raises:
+        BadRequestError: a key or a value is not valid Unicode.
+    """
+    return _encode(properties)
+
+
+def decode_properties(column: str) -> dict[str, str]:
+    """The properties that `encode_properties` wrote."""
+    return _properties.decode(column)
+
+
+def encode_rows(rows: Sequence[Sequence[str | None]]) -> str:
+    """Rows of texts as a JSON array of arrays, for a statement that takes them as one parameter.
+
+    Raises:
+        BadRequestError: a text is not valid Unicode.
+    """
+    return _encode(rows)
+
+
+def _encode(value: object) -> str:
+    try:
+        return _encoder.encode(value).decode()
+    except UnicodeError:
+        raise BadRequestError("A value cannot be stored: it is not valid Unicode text") from None

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from floecat.errors import StoreUnavailableError
-from floecat.store.held_leases import HeldLease, LeaseLostError
+from floecat.store.leases import HeldLease, LeaseLostError
 
 
 class Renewals:

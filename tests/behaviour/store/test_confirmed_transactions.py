@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid_utils.compat as uuids
 
 from floecat.store import commit_log
-from floecat.store import commit_traces as transactions
+from floecat.store.confirmed_transactions import delete_traces, leave_trace, was_committed
 from floecat.store.database.engine import Store
 from tests.behaviour.store.rows import NOW_MS, add_catalog, log_entry
 
@@ -15,9 +15,9 @@ def test_a_transaction_is_found_by_its_trace_wherever_it_left_it(store: Store) -
     logged, unlogged, absent = uuids.uuid7(), uuids.uuid7(), uuids.uuid7()
     with store.write() as conn:
         commit_log.append(conn, catalog.id, [log_entry("t")], NOW_MS, transaction_id=logged)
-        transactions.insert(conn, unlogged, NOW_MS)
+        leave_trace(conn, unlogged, NOW_MS)
     with store.read() as conn:
-        found = [transactions.was_committed(conn, catalog.id, each) for each in (logged, unlogged, absent)]
+        found = [was_committed(conn, catalog.id, each) for each in (logged, unlogged, absent)]
     assert found == [True, True, False]
 
 
@@ -26,8 +26,8 @@ def test_old_traces_are_deleted_in_batches(store: Store) -> None:
     ids = [uuids.uuid7() for _ in range(5)]
     with store.write() as conn:
         for number, each in enumerate(ids):
-            transactions.insert(conn, each, NOW_MS + number)
+            leave_trace(conn, each, NOW_MS + number)
     with store.write() as conn:
-        assert transactions.delete_before(conn, NOW_MS + 4, 3) == 3
-        assert transactions.delete_before(conn, NOW_MS + 4, 3) == 1
-        assert [transactions.was_committed(conn, catalog.id, each) for each in ids[3:]] == [False, True]
+        assert delete_traces(conn, NOW_MS + 4, 3) == 3
+        assert delete_traces(conn, NOW_MS + 4, 3) == 1
+        assert [was_committed(conn, catalog.id, each) for each in ids[3:]] == [False, True]

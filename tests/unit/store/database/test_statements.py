@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floecat.store.database.json_columns import (
+from floecat.store.database.statements import (
     decode_properties,
     decode_texts,
     encode_properties,

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from floecat.errors import SettingsError, StorageUnavailableError
-from floecat.fileio.buckets import Buckets
+from floecat.fileio.buckets import Buckets, ObjectStoreOptions
 from floecat.fileio.locations import normalize_location
-from floecat.fileio.object_options import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
 
 SECRETS: dict[str, Any] = {

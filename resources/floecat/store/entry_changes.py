@@ -1,0 +1,209 @@
+"""Changes of entries, each inside a transaction. A commit is a compare-and-set on `version`."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.database.connections import Connection
+from floecat.store.documents import is_compressed
+from floecat.store.schema import DOCUMENT_FORM
+from floecat.store.schema import entries as _entries
+from floecat.store.schema import metadata_documents as _documents
+from floecat.store.tables import EntryRow
+
+__all__ = [
+    "delete",
+    "insert",
+    "lock",
+    "rename",
+    "swap",
+]
+
+
+def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) -> None:
+    """Inserts an entry and its document.
+
+    Args:
+        conn: a transaction.
+        row: the entry; its own `document` and `size_bytes` are not looked at.
+        document: the metadata document, compressed by `floecat.store.documents`.
+        size_bytes: its size as JSON.
+
+    Raises:
+        DuplicateKeyError: a table or a view of the namespace has this name.
+        ForeignKeyError: the namespace does not exist, or no longer.
+        ValueError: the document is not compressed.
+    """
+    _check_compressed(document)
+    values = msgspec.structs.asdict(row)
+    del values["document"], values["size_bytes"]
+    values["document_form"] = DOCUMENT_FORM
+    conn.change(_INSERT, values)
+    conn.change(
+        _INSERT_DOCUMENT,
+        {
+            "entry_id": row.id,
+            "metadata_location": row.metadata_location,
+            "size_bytes": size_bytes,
+            "body": document,
+        },
+    )
+
+
+def swap(
+    conn: Connection,
+    entry_id: UUID,
+    expected_version: int,
+    *,
+    metadata_location: str,
+    document: bytes,
+    size_bytes: int,
+    location: str,
+    format_version: int,
+    object_uuid: str,
+    now_ms: int,
+) -> bool:
+    """Makes other metadata current, if the entry is as the caller saw it.
+
+    Args:
+        conn: a transaction.
+        entry_id: the entry.
+        expected_version: `version` of the row that the new metadata is based on.
+        metadata_location: file of the new metadata.
+        document: the new metadata, compressed by `floecat.store.documents`.
+        size_bytes: its size as JSON.
+        location: where the table lives now.
+        format_version: of the new metadata.
+        object_uuid: UUID of the table or view; a registration over an entry may bring another one.
+        now_ms: time of the commit.
+
+    Returns:
+        False if the entry was changed or removed meanwhile; nothing is changed then.
+
+    Raises:
+        ValueError: the document is not compressed.
+    """
+    _check_compressed(document)
+    swapped = conn.change(
+        _SWAP,
+        {
+            "entry_id": entry_id,
+            "expected_version": expected_version,
+            "new_metadata_location": metadata_location,
+            "new_location": location,
+            "new_object_uuid": object_uuid,
+            "new_format_version": format_version,
+            "now_ms": now_ms,
+        },
+    )
+    if swapped != 1:
+        return False
+    conn.change(
+        _SWAP_DOCUMENT,
+        {
+            "id": entry_id,
+            "new_metadata_location": metadata_location,
+            "new_size_bytes": size_bytes,
+            "new_body": document,
+        },
+    )
+    return True
+
+
+def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:
+    """Holds an entry as it is until the end of the transaction.
+
+    Returns:
+        False if it was changed or removed meanwhile.
+    """
+    return conn.change(_LOCK, {"entry_id": entry_id, "expected_version": expected_version}) == 1
+
+
+def rename(
+    conn: Connection, entry_id: UUID, expected_version: int, namespace_id: UUID, name: str, now_ms: int
+) -> bool:
+    """Gives an entry another name, in the same or another namespace of its catalog.
+
+    Returns:
+        False if the entry was changed or removed meanwhile.
+
+    Raises:
+        DuplicateKeyError: a table or a view has the new name.
+        ForeignKeyError: the namespace does not exist, or no longer.
+    """
+    parameters = {
+        "entry_id": entry_id,
+        "expected_version": expected_version,
+        "new_namespace_id": namespace_id,
+        "new_name": name,
+        "now_ms": now_ms,
+    }
+    return conn.change(_RENAME, parameters) == 1
+
+
+def delete(conn: Connection, entry_id: UUID, expected_version: int | None) -> bool:
+    """Deletes an entry with its document, snapshots and refs.
+
+    Args:
+        conn: a transaction.
+        entry_id: the entry.
+        expected_version: `version` that the row must have; `None` for any.
+
+    Returns:
+        False if the entry was changed or removed meanwhile.
+    """
+    if expected_version is None:
+        return conn.change(_DELETE, {"entry_id": entry_id}) == 1
+    parameters = {"entry_id": entry_id, "expected_version": expected_version}
+    return conn.change(_DELETE_EXPECTED, parameters) == 1
+
+
+def _check_compressed(document: bytes) -> None:
+    if not is_compressed(document):
+        raise ValueError("the document is not compressed")
+
+
+_INSERT: Final = sa.insert(_entries)
+_INSERT_DOCUMENT: Final = sa.insert(_documents)
+_EXPECTED: Final = (
+    _entries.c.id == sa.bindparam("entry_id"),
+    _entries.c.version == sa.bindparam("expected_version"),
+)
+_SWAP: Final = (
+    sa.update(_entries)
+    .where(*_EXPECTED)
+    .values(
+        metadata_location=sa.bindparam("new_metadata_location"),
+        location=sa.bindparam("new_location"),
+        object_uuid=sa.bindparam("new_object_uuid"),
+        format_version=sa.bindparam("new_format_version"),
+        version=_entries.c.version + 1,
+        updated_at_ms=sa.bindparam("now_ms"),
+    )
+)
+_SWAP_DOCUMENT: Final = (
+    sa.update(_documents)
+    .where(_documents.c.entry_id == sa.bindparam("id"))
+    .values(
+        metadata_location=sa.bindparam("new_metadata_location"),
+        size_bytes=sa.bindparam("new_size_bytes"),
+        body=sa.bindparam("new_body"),
+    )
+)
+_LOCK: Final = sa.update(_entries).where(*_EXPECTED).values(version=_entries.c.version)
+_RENAME: Final = (
+    sa.update(_entries)
+    .where(*_EXPECTED)
+    .values(
+        namespace_id=sa.bindparam("new_namespace_id"),
+        name=sa.bindparam("new_name"),
+        version=_entries.c.version + 1,
+        updated_at_ms=sa.bindparam("now_ms"),
+    )
+)
+_DELETE: Final = sa.delete(_entries).where(_entries.c.id == sa.bindparam("entry_id"))
+_DELETE_EXPECTED: Final = sa.delete(_entries).where(*_EXPECTED)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.views.view_builder import apply_view_updates, new_view_metadata
@@ -174,29 +174,26 @@ def test_growth_would_be_found() -> None:
     assert growth(cost) > 1.5
 
 
-class CountingDict(dict[int, PartitionSpec]):
-    iterations = 0
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        CountingDict.iterations += 1
-        return super().__iter__()
-
-
-def test_the_next_id_is_not_looked_for_among_all() -> None:
-    specs = DefinitionList[PartitionSpec](
-        None, "partition-specs", lambda _: (), lambda spec: spec.spec_id, lambda spec: spec.content
+def test_the_next_id_is_one_more_than_the_highest_there_is() -> None:
+    kind = DefinitionKind[PartitionSpec](
+        array="partition-specs",
+        selector="default-spec-id",
+        noun="spec",
+        role="default partition spec",
+        read=lambda _: (),
+        id_of=lambda spec: spec.spec_id,
+        content_of=lambda spec: spec.content,
     )
-    specs._items = CountingDict()
-    for expected in range(50):
+    specs = DefinitionList(None, kind, selected_id=-2)
+    for expected in range(100):
         assert specs.next_id() == expected
-        specs.add(PartitionSpec(expected), b"{}")
-    assert CountingDict.iterations <= 1
-    specs.remove({49, 3})
-    assert specs.next_id() == 49
-    specs.remove({48, 47})
-    specs.add(PartitionSpec(7), b"{}")
-    assert specs.next_id() == 47
-    specs.remove(set(range(50)))
+        specs.insert(PartitionSpec(expected), b"{}")
+    specs.remove({99, 3})
+    assert specs.next_id() == 99
+    specs.remove({98, 97})
+    specs.insert(PartitionSpec(7), b"{}")
+    assert specs.next_id() == 97
+    specs.remove(set(range(100)))
     assert specs.next_id(1) == 1
 
 

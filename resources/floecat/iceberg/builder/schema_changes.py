@@ -10,12 +10,11 @@ from collections.abc import Container, Iterable
 from typing import Final, TypeAlias
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.new_columns import check_new_columns
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.types import PrimitiveType, Type
-from floecat.iceberg.updates import LAST_ADDED
 from floecat.iceberg.values.encoded_json import Fragment, RawJson, encode_json
 from floecat.iceberg.values.text_limits import check_numbers
 
@@ -26,49 +25,29 @@ __all__ = [
 ]
 
 
-class SchemaChanges:
+_SCHEMAS = DefinitionKind[Schema](
+    array="schemas",
+    selector="current-schema-id",
+    noun="schema",
+    role="current schema",
+    read=lambda metadata: metadata.schemas,
+    id_of=lambda schema: schema.schema_id,
+    content_of=lambda schema: schema.content,
+)
+
+
+class SchemaChanges(DefinitionList[Schema]):
     """Schemas, the current one, and the highest column id ever assigned."""
 
     def __init__(self, base: TableMetadata | None) -> None:
-        self._base = base
-        self.definitions = DefinitionList[Schema](
-            base,
-            "schemas",
-            lambda metadata: metadata.schemas,
-            lambda schema: schema.schema_id,
-            lambda schema: schema.content,
-        )
-        self.current_id = 0 if base is None else base.current_schema_id
+        super().__init__(base, _SCHEMAS, 0 if base is None else base.current_schema_id)
         self.last_column_id = 0 if base is None else base.last_column_id
-        self._last_added: int | None = None
         self._history: FieldHistory | None = None
-
-    @property
-    def current(self) -> Schema:
-        """The current schema.
-
-        Raises:
-            IllegalArgumentError: there is none yet.
-        """
-        schema = self.definitions.items.get(self.current_id)
-        if schema is None:
-            raise IllegalArgumentError(f"Cannot find current schema: {self.current_id}")
-        return schema
-
-    @property
-    def current_changed(self) -> bool:
-        """Whether another schema is current than in the base."""
-        return self._base is None or self.current_id != self._base.current_schema_id
 
     @property
     def changed(self) -> bool:
         """Whether anything is different from the base."""
-        return (
-            self._base is None
-            or self.definitions.changed
-            or self.current_changed
-            or self.last_column_id != self._base.last_column_id
-        )
+        return super().changed or self._base is None or self.last_column_id != self._base.last_column_id
 
     def add(self, raw: RawJson, format_version: int, *, keeps_rows: bool) -> None:
         """Adds a schema under the next id, or finds the one that says the same.
@@ -88,19 +67,18 @@ class SchemaChanges:
         schema = parse_schema(raw)
         schema.check_format_version(format_version)
         self.last_column_id = max(self.last_column_id, schema.highest_field_id)
-        existing = self.definitions.find(schema)
+        existing = self.find(schema)
         if existing is not None:
-            self._last_added = existing.schema_id
+            self.last_added_id = existing.schema_id
             return
         check_numbers(schema.raw, "schema")
-        current = self.definitions.items.get(self.current_id)
+        current = self.items.get(self.selected_id)
         check_new_columns(schema, current)
         free_ids: Container[int] = () if keeps_rows or current is None else current.fields_by_id
         self._fields.check(schema, format_version, free_ids)
-        added = schema.with_schema_id(self.definitions.next_id())
-        self.definitions.add(added, added.raw)
+        added = schema.with_schema_id(self.next_id())
+        self.insert(added, added.raw)
         self._fields.add(added)
-        self._last_added = added.schema_id
 
     @property
     def _fields(self) -> FieldHistory:
@@ -109,39 +87,13 @@ class SchemaChanges:
             self._history = FieldHistory(() if self._base is None else self._base.schemas)
         return self._history
 
-    def set_current(self, schema_id: int) -> None:
-        """Makes a schema current.
-
-        Raises:
-            IllegalArgumentError: no such schema, or none was added by this request.
-        """
-        if schema_id == LAST_ADDED:
-            if self._last_added is None:
-                raise IllegalArgumentError("Cannot set last added schema: no schema has been added")
-            schema_id = self._last_added
-        if schema_id != self.current_id and schema_id not in self.definitions.items:
-            raise IllegalArgumentError(f"Cannot set current schema to unknown schema: {schema_id}")
-        self.current_id = schema_id
-
-    def remove(self, schema_ids: frozenset[int]) -> None:
-        """Removes schemas; unknown ids do nothing.
-
-        Raises:
-            IllegalArgumentError: the current one is among them.
-        """
-        if self.current_id in schema_ids:
-            raise IllegalArgumentError("Cannot remove the current schema")
-        self.definitions.remove(schema_ids)
-
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
         """Puts what has changed into the fields of the next document."""
         fields["last-column-id"] = (encode_json(self.last_column_id),)
-        if format_version == 1 and (self.current_changed or "schema" not in fields):
+        if format_version == 1 and (self.selection_changed or "schema" not in fields):
             # Readers of version 1 that know no list of schemas.
-            fields["schema"] = (self.current.raw,)
-        fields["current-schema-id"] = (encode_json(self.current_id),)
-        if self.definitions.changed or "schemas" not in fields:
-            fields["schemas"] = self.definitions.array()
+            fields["schema"] = (self.selected.raw,)
+        super().write(fields, format_version)
 
 
 HIGHEST_FIELD_ID: Final = 2147483447

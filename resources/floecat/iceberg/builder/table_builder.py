@@ -9,10 +9,9 @@ from functools import singledispatchmethod
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg import updates as u
-from floecat.iceberg.builder.partition_specs import PartitionSpecChanges
 from floecat.iceberg.builder.schema_changes import SchemaChanges
 from floecat.iceberg.builder.snapshot_changes import RefChanges, SnapshotChanges
-from floecat.iceberg.builder.sort_orders import SortOrderChanges
+from floecat.iceberg.builder.specs_and_orders import PartitionSpecChanges, SortOrderChanges
 from floecat.iceberg.builder.statistics_and_keys import EncryptionKeyChanges, StatisticsChanges
 from floecat.iceberg.metadata.metadata_header import read_header
 from floecat.iceberg.metadata.properties import (
@@ -160,7 +159,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.SetCurrentSchema) -> None:
-        self._schemas.set_current(update.schema_id)
+        self._schemas.select(update.schema_id)
 
     @apply.register
     def _(self, update: u.RemoveSchemas) -> None:
@@ -170,11 +169,11 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddPartitionSpec) -> None:
-        self._specs.add(update.spec, self._schemas.current, self._format_version)
+        self._specs.add(update.spec, self._schemas.selected, self._format_version)
 
     @apply.register
     def _(self, update: u.SetDefaultSpec) -> None:
-        self._specs.set_default(update.spec_id)
+        self._specs.select(update.spec_id)
 
     @apply.register
     def _(self, update: u.RemovePartitionSpecs) -> None:
@@ -182,11 +181,11 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddSortOrder) -> None:
-        self._orders.add(update.sort_order, self._schemas.current)
+        self._orders.add(update.sort_order, self._schemas.selected)
 
     @apply.register
     def _(self, update: u.SetDefaultSortOrder) -> None:
-        self._orders.set_default(update.sort_order_id)
+        self._orders.select(update.sort_order_id)
 
     @apply.register
     def _(self, update: u.AddSnapshot) -> None:
@@ -195,11 +194,11 @@ class TableMetadataBuilder:
         self._snapshots.add(update.snapshot, self._format_version)
 
     def _check_complete(self) -> None:
-        if not self._schemas.definitions.items:
+        if not self._schemas.items:
             raise IllegalArgumentError("Attempting to add a snapshot before a schema is added")
-        if not self._specs.definitions.items:
+        if not self._specs.items:
             raise IllegalArgumentError("Attempting to add a snapshot before a partition spec is added")
-        if not self._orders.definitions.items:
+        if not self._orders.items:
             raise IllegalArgumentError("Attempting to add a snapshot before a sort order is added")
 
     @apply.register
@@ -288,7 +287,7 @@ class TableMetadataBuilder:
         self._write_scalars(fields)
         self._schemas.write(fields, self._format_version)
         self._specs.write(fields, self._format_version)
-        self._orders.write(fields)
+        self._orders.write(fields, self._format_version)
         index = self._snapshots.write(fields, self._format_version)
         self._refs.write(fields, self._format_version)
         self._statistics.write(fields)
@@ -340,29 +339,29 @@ class TableMetadataBuilder:
             raise IllegalArgumentError(f"UUID is required in format v{self._format_version}")
         if self._location is None:
             raise IllegalArgumentError(f"Table location is required in format v{self._format_version}")
-        if not self._specs.definitions.items:
-            self._specs.definitions.add(PartitionSpec(), encode_json(PartitionSpec()))
-        if not self._orders.definitions.items:
-            self._orders.definitions.add(UNSORTED, encode_json(UNSORTED))
+        if not self._specs.items:
+            self._specs.insert(PartitionSpec(), encode_json(PartitionSpec()))
+        if not self._orders.items:
+            self._orders.insert(UNSORTED, encode_json(UNSORTED))
 
     def _check_definitions(self) -> None:
-        if self._schemas.current_changed or self._specs.default_changed:
-            check_partition_spec(self._specs.default, self._schemas.current)
-        if self._schemas.current_changed or self._orders.default_changed:
-            check_sort_order(self._orders.default, self._schemas.current)
-        if self._schemas.current_changed:
-            for spec in self._specs.definitions.items.values():
-                check_historical_spec(spec, self._schemas.current)
+        if self._schemas.selection_changed or self._specs.selection_changed:
+            check_partition_spec(self._specs.selected, self._schemas.selected)
+        if self._schemas.selection_changed or self._orders.selection_changed:
+            check_sort_order(self._orders.selected, self._schemas.selected)
+        if self._schemas.selection_changed:
+            for spec in self._specs.items.values():
+                check_historical_spec(spec, self._schemas.selected)
         if self._removed_schema_ids:
-            missing = self._removed_schema_ids - self._schemas.definitions.items.keys()
+            missing = self._removed_schema_ids - self._schemas.items.keys()
             used = self._snapshots.references_schema(missing)
             if used is not None:
                 raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
 
     def _keep_source_ids(self) -> None:
         """No new column takes an id that a spec or an order names, though no schema has it."""
-        if self._specs.definitions.changed or self._orders.definitions.changed:
-            specs, orders = self._specs.definitions.items, self._orders.definitions.items
+        if self._specs.list_changed or self._orders.list_changed:
+            specs, orders = self._specs.items, self._orders.items
             sources = [source for spec in specs.values() for field in spec.fields for source in field.sources]
             sources += (
                 source for order in orders.values() for field in order.fields for source in field.sources

@@ -1,3 +1,5 @@
+"""Changes of partition specs and sort orders."""
+
 from __future__ import annotations
 
 import pytest
@@ -11,10 +13,12 @@ from tests.unit.iceberg.table_documents import (
     column,
     commit,
     document,
+    order,
     parse,
     partition_field,
     read,
     schema,
+    sort_field,
     spec,
     update,
 )
@@ -169,3 +173,54 @@ def test_fresh_ids_are_above_all_that_the_specs_have(table: TableMetadata) -> No
     written = read(commit(low, add(without_id(BUCKET), without_id(DAY))).metadata)
     assert written["partition-specs"][1]["fields"] == [BUCKET, DAY]
     assert written["last-partition-id"] == 1001
+
+
+DEFAULT_ORDER = update("set-default-sort-order", sort_order_id=-1)
+
+
+def add_order(*fields: dict, order_id: int = 0) -> dict:
+    return update("add-sort-order", sort_order=order(*fields, order_id=order_id))
+
+
+def test_orders_get_the_next_id_and_the_unsorted_one_is_0(table: TableMetadata) -> None:
+    written = read(
+        commit(table, add_order(sort_field(1), order_id=7), add_order(sort_field(2)), DEFAULT_ORDER).metadata
+    )
+    assert written["sort-orders"] == [
+        order(order_id=0),
+        order(sort_field(1)),
+        order(sort_field(2), order_id=2),
+    ]
+    assert written["default-sort-order-id"] == 2
+
+
+def test_an_order_that_sorts_alike_keeps_its_id(table: TableMetadata) -> None:
+    sorted_table = commit(table, add_order(sort_field(1)), DEFAULT_ORDER).metadata
+    back = commit(sorted_table, add_order(), DEFAULT_ORDER).metadata
+    assert (back.default_sort_order_id, len(back.sort_orders)) == (0, 2)
+
+    again = commit(back, add_order(sort_field(1), order_id=5), DEFAULT_ORDER).metadata
+    assert again.default_sort_order_id == 1
+    other = commit(again, add_order(sort_field(1) | {"direction": "desc"}), DEFAULT_ORDER).metadata
+    assert other.default_sort_order_id == 2
+
+
+def test_a_table_that_never_had_the_unsorted_order_gets_it_as_0() -> None:
+    table = parse(document(**{"sort-orders": [order(sort_field(1))], "default-sort-order-id": 1}))
+    metadata = commit(table, add_order(), DEFAULT_ORDER).metadata
+    assert metadata.default_sort_order_id == 0
+    assert [item.order_id for item in metadata.sort_orders] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("updates", "message"),
+    [
+        ([DEFAULT_ORDER], "Cannot set last added sort order: no sort order has been added"),
+        ([update("set-default-sort-order", sort_order_id=4)], "to unknown sort order: 4"),
+        ([add_order(sort_field(9))], "Cannot find source column for sort field"),
+        ([add_order(sort_field(2, "hour"))], "Invalid source type string for transform: hour"),
+    ],
+)
+def test_refuses_orders(table: TableMetadata, updates: list[dict], message: str) -> None:
+    with pytest.raises(IllegalArgumentError, match=message):
+        commit(table, *updates)

@@ -1,15 +1,15 @@
-"""Changes of the partition specs of a table."""
+"""Changes of the partition specs and sort orders of a table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TypeAlias
 
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.builder.definition_list import DefinitionList
+from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import (
     FIRST_PARTITION_FIELD_ID,
@@ -21,54 +21,40 @@ from floecat.iceberg.schemas.partitioning import (
     parse_partition_spec,
 )
 from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.sorting import (
+    FIRST_SORT_ORDER_ID,
+    UNSORTED,
+    SortOrder,
+    check_sort_order,
+    parse_sort_order,
+)
 from floecat.iceberg.schemas.transforms import VOID
-from floecat.iceberg.updates import LAST_ADDED
 from floecat.iceberg.values.encoded_json import MAX_INT32, Fragment, RawJson, encode_json
 
 __all__ = [
     "PartitionFieldIndex",
     "PartitionSpecChanges",
+    "SortOrderChanges",
 ]
 
+_SPECS = DefinitionKind[PartitionSpec](
+    array="partition-specs",
+    selector="default-spec-id",
+    noun="spec",
+    role="default partition spec",
+    read=lambda metadata: metadata.partition_specs,
+    id_of=lambda spec: spec.spec_id,
+    content_of=lambda spec: spec.content,
+)
 
-class PartitionSpecChanges:
+
+class PartitionSpecChanges(DefinitionList[PartitionSpec]):
     """Partition specs, the default one, and the highest partition field id ever assigned."""
 
     def __init__(self, base: TableMetadata | None) -> None:
-        self._base = base
-        self.definitions = DefinitionList[PartitionSpec](
-            base,
-            "partition-specs",
-            lambda metadata: metadata.partition_specs,
-            lambda spec: spec.spec_id,
-            lambda spec: spec.content,
-        )
+        super().__init__(base, _SPECS, 0 if base is None else base.default_spec_id)
         self._known: PartitionFieldIndex | None = None
-        self.default_id = 0 if base is None else base.default_spec_id
         self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
-        self._last_added: int | None = None
-
-    @property
-    def default(self) -> PartitionSpec:
-        """The default spec.
-
-        Raises:
-            IllegalArgumentError: there is none yet.
-        """
-        spec = self.definitions.items.get(self.default_id)
-        if spec is None:
-            raise IllegalArgumentError(f"Cannot find default partition spec: {self.default_id}")
-        return spec
-
-    @property
-    def default_changed(self) -> bool:
-        """Whether another spec is the default than in the base."""
-        return self._base is None or self.default_id != self._base.default_spec_id
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is different from the base."""
-        return self._base is None or self.definitions.changed or self.default_changed
 
     def add(self, raw: RawJson, schema: Schema, format_version: int) -> None:
         """Adds a spec under the next id, or finds the one that partitions alike.
@@ -82,19 +68,18 @@ class PartitionSpecChanges:
             IllegalArgumentError: not a spec, it does not fit the schema, or its field ids are taken.
         """
         spec = parse_partition_spec(raw).with_single_sources()
-        existing = self.definitions.find(spec)
+        existing = self.find(spec)
         if existing is not None:
-            self._last_added = existing.spec_id
+            self.last_added_id = existing.spec_id
             return
         check_new_names(spec, schema)
         check_partition_spec(spec, schema)
         fields = self._numbered(spec.fields, format_version)
-        added = PartitionSpec(self.definitions.next_id(), fields)
+        added = PartitionSpec(self.next_id(), fields)
         self._check_field_ids(added, format_version)
         self.last_field_id = max(self.last_field_id, added.last_field_id)
-        self.definitions.add(added, encode_json(added))
+        self.insert(added, encode_json(added))
         self._fields.add(added)
-        self._last_added = added.spec_id
 
     def _numbered(
         self, fields: tuple[PartitionField, ...], format_version: int
@@ -121,7 +106,7 @@ class PartitionSpecChanges:
     @property
     def _fields(self) -> PartitionFieldIndex:
         if self._known is None:
-            specs = self.definitions.items.values()
+            specs = self.items.values()
             self._known = PartitionFieldIndex(specs)
             # A registered document may say less than its specs do.
             self.last_field_id = max([self.last_field_id, *(spec.last_field_id for spec in specs)])
@@ -142,41 +127,25 @@ class PartitionSpecChanges:
                     " it belongs to another partition field"
                 )
 
-    def set_default(self, spec_id: int) -> None:
-        """Makes a spec the default one.
-
-        Raises:
-            IllegalArgumentError: no such spec, or none was added by this request.
-        """
-        if spec_id == LAST_ADDED:
-            if self._last_added is None:
-                raise IllegalArgumentError("Cannot set last added spec: no spec has been added")
-            spec_id = self._last_added
-        if spec_id != self.default_id and spec_id not in self.definitions.items:
-            raise IllegalArgumentError(f"Cannot set default partition spec to unknown spec: {spec_id}")
-        self.default_id = spec_id
-
-    def remove(self, spec_ids: frozenset[int]) -> None:
-        """Removes specs; unknown ids do nothing.
+    def remove(self, ids: Set[int]) -> list[PartitionSpec]:
+        """Removes specs and answers them; unknown ids do nothing.
 
         Raises:
             IllegalArgumentError: the default one is among them.
         """
-        if self.default_id in spec_ids:
-            raise IllegalArgumentError("Cannot remove the default partition spec")
-        for spec in self.definitions.remove(spec_ids):
-            if self._known is not None:
+        removed = super().remove(ids)
+        if self._known is not None:
+            for spec in removed:
                 self._known.remove(spec)
+        return removed
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
         """Puts what has changed into the fields of the next document."""
-        if format_version == 1 and (self.default_changed or "partition-spec" not in fields):
+        if format_version == 1 and (self.selection_changed or "partition-spec" not in fields):
             # Readers of version 1 that know no list of specs.
-            fields["partition-spec"] = (encode_json(self.default.fields),)
-        fields["default-spec-id"] = (encode_json(self.default_id),)
+            fields["partition-spec"] = (encode_json(self.selected.fields),)
         fields["last-partition-id"] = (encode_json(self.last_field_id),)
-        if self.definitions.changed or "partition-specs" not in fields:
-            fields["partition-specs"] = self.definitions.array()
+        super().write(fields, format_version)
 
 
 _Meaning: TypeAlias = tuple[tuple[int, ...], str]
@@ -227,3 +196,41 @@ class PartitionFieldIndex:
 
 def _meaning(field: PartitionField) -> _Meaning:
     return (field.sources, field.transform)
+
+
+_ORDERS = DefinitionKind[SortOrder](
+    array="sort-orders",
+    selector="default-sort-order-id",
+    noun="sort order",
+    role="default sort order",
+    read=lambda metadata: metadata.sort_orders,
+    id_of=lambda order: order.order_id,
+    content_of=lambda order: order.fields,
+)
+
+
+class SortOrderChanges(DefinitionList[SortOrder]):
+    """Sort orders and the default one."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        super().__init__(base, _ORDERS, UNSORTED.order_id if base is None else base.default_sort_order_id)
+
+    def add(self, raw: RawJson, schema: Schema) -> None:
+        """Adds an order under the next id, or finds the one that sorts alike. The unsorted order is always 0.
+
+        Args:
+            raw: the order.
+            schema: the current schema, which the order is bound to.
+
+        Raises:
+            IllegalArgumentError: not an order, or it does not fit the schema.
+        """
+        order = parse_sort_order(raw).with_single_sources()
+        existing = self.find(order)
+        if existing is not None:
+            self.last_added_id = existing.order_id
+            return
+        check_sort_order(order, schema)
+        order_id = UNSORTED.order_id if order.is_unsorted else self.next_id(FIRST_SORT_ORDER_ID)
+        added = SortOrder(order_id, order.fields)
+        self.insert(added, encode_json(added))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -101,273 +102,111 @@ def lake(kernel: Kernel, call: Call) -> Lake:
     return Lake(secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view))
 
 
-Work: TypeAlias = Callable[[Lake, Call], object]
-
-
 class Operation(NamedTuple):
     """One method of a service: what it needs, and what it only leaves out where the privilege is missing."""
 
     method: str
-    work: Work
+    args: tuple[Any, ...]
     needs: tuple[Check, ...]
     shows: tuple[Check, ...] = ()
+    keywords: dict[str, Any] = {}
+
+    def run(self, lake: Lake, call: Call) -> object:
+        service, _, method = self.method.partition(".")
+        args = [each(lake) if callable(each) else each for each in self.args]
+        result = getattr(getattr(lake.kernel, service), method)(call, *args, **self.keywords)
+        return list(result) if isinstance(result, Iterator) else result
 
 
-# in an order in which each finds what it needs
-OPERATIONS = [
-    Operation(
-        "namespaces.list",
-        lambda lake, call: lake.kernel.namespaces.list(call, None, PageRequest()),
-        (),
-        ((P.LIST_SCHEMA, ns("ns")),),
-    ),
-    Operation(
-        "namespaces.create",
-        lambda lake, call: lake.kernel.namespaces.create(call, ("a", "b"), {}),
-        ((P.CREATE_SCHEMA, ns("a")), (P.CREATE_SCHEMA, ns("a", "b"))),
-    ),
-    Operation(
-        "namespaces.list",
-        lambda lake, call: lake.kernel.namespaces.list(call, ("a",), PageRequest()),
-        ((P.USE_SCHEMA, ns("a")),),
-        ((P.LIST_SCHEMA, ns("a", "b")),),
-    ),
-    Operation(
-        "namespaces.load",
-        lambda lake, call: lake.kernel.namespaces.load(call, ("ns",)),
-        ((P.USE_SCHEMA, ns()),),
-    ),
-    Operation(
-        "namespaces.exists",
-        lambda lake, call: lake.kernel.namespaces.exists(call, ("ns",)),
-        ((P.USE_SCHEMA, ns()),),
-    ),
-    Operation(
-        "namespaces.ensure",
-        lambda lake, call: lake.kernel.namespaces.ensure(call, ("made",)),
-        ((P.USE_SCHEMA, ns("made")), (P.CREATE_SCHEMA, ns("made"))),
-    ),
-    Operation(
-        "namespaces.update_properties",
-        lambda lake, call: lake.kernel.namespaces.update_properties(call, ("a",), [], {"x": "y"}),
-        ((P.ALTER_SCHEMA, ns("a")),),
-    ),
-    Operation(
-        "namespaces.drop",
-        lambda lake, call: lake.kernel.namespaces.drop(call, ("a", "b")),
-        ((P.DROP_SCHEMA, ns("a", "b")),),
-    ),
-    Operation(
-        "tables.list",
-        lambda lake, call: lake.kernel.tables.list(call, ("ns",), PageRequest()),
-        ((P.USE_SCHEMA, ns()),),
-        tuple((P.LIST_TABLE, on(name)) for name in ("d", "t", "u")),
-    ),
-    Operation(
-        "tables.exists",
-        lambda lake, call: lake.kernel.tables.exists(call, table("t")),
-        ((P.READ_TABLE, on("t")),),
-    ),
-    Operation(
-        "tables.load",
-        lambda lake, call: lake.kernel.tables.load(call, table("t")),
-        ((P.READ_TABLE, on("t")),),
-    ),
-    Operation(
-        "tables.load",
-        lambda lake, call: lake.kernel.tables.load(call, table("d")),
-        ((P.READ_TABLE, on("d")),),
-    ),
-    Operation(
-        "loader.load",
-        lambda lake, call: lake.kernel.loader.load(call, table("t")),
-        ((P.READ_TABLE, on("t")),),
-    ),
-    Operation(
-        "metrics.report",
-        lambda lake, call: lake.kernel.metrics.report(call, table("t"), _report()),
-        ((P.READ_TABLE, on("t")),),
-    ),
-    Operation(
-        "commits.create_table",
-        lambda lake, call: create(lake.kernel, call, "new"),
-        ((P.CREATE_TABLE, on("new")),),
-    ),
-    Operation(
-        "commits.stage_table",
-        lambda lake, call: lake.kernel.commits.stage_table(
-            call, ("ns",), CreateTable(name="staged", schema=SCHEMA), "stage"
+NS = ("ns",)
+PAGE = PageRequest()
+
+
+def _operations() -> list[Operation]:
+    """In an order in which each finds what it needs."""
+    op = Operation
+    t, v, d = table("t"), table("v"), table("d")
+    transaction = [set_property("t", "x", "2"), set_property("u", "x", "2"), _creating("both")]
+    new_view = CreateView("w", SCHEMA, _view_version())
+    view_update = decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
+    lists = tuple((P.LIST_TABLE, on(name)) for name in ("d", "t", "u"))
+    return [
+        op("namespaces.list", (None, PAGE), (), ((P.LIST_SCHEMA, ns("ns")),)),
+        op(
+            "namespaces.create",
+            (("a", "b"), {}),
+            ((P.CREATE_SCHEMA, ns("a")), (P.CREATE_SCHEMA, ns("a", "b"))),
         ),
-        ((P.CREATE_TABLE, on("staged")),),
-    ),
-    Operation(
-        "commits.commit",
-        lambda lake, call: lake.kernel.commits.commit(call, _creating("staged"), "stage"),
-        ((P.CREATE_TABLE, on("staged")),),
-    ),
-    Operation(
-        "commits.commit",
-        lambda lake, call: lake.kernel.commits.commit(call, set_property("t", "x", "1")),
-        ((P.WRITE_TABLE, on("t")),),
-    ),
-    Operation(
-        "commits.commit_transaction",
-        lambda lake, call: lake.kernel.commits.commit_transaction(
-            call, [set_property("t", "x", "2"), set_property("u", "x", "2"), _creating("both")]
+        op("namespaces.list", (("a",), PAGE), ((P.USE_SCHEMA, ns("a")),), ((P.LIST_SCHEMA, ns("a", "b")),)),
+        op("namespaces.load", (NS,), ((P.USE_SCHEMA, ns()),)),
+        op("namespaces.exists", (NS,), ((P.USE_SCHEMA, ns()),)),
+        op("namespaces.ensure", (("made",),), ((P.USE_SCHEMA, ns("made")), (P.CREATE_SCHEMA, ns("made")))),
+        op("namespaces.update_properties", (("a",), [], {"x": "y"}), ((P.ALTER_SCHEMA, ns("a")),)),
+        op("namespaces.drop", (("a", "b"),), ((P.DROP_SCHEMA, ns("a", "b")),)),
+        op("tables.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), lists),
+        op("tables.exists", (t,), ((P.READ_TABLE, on("t")),)),
+        op("tables.load", (t,), ((P.READ_TABLE, on("t")),)),
+        op("tables.load", (d,), ((P.READ_TABLE, on("d")),)),
+        op("loader.load", (t,), ((P.READ_TABLE, on("t")),)),
+        op("metrics.report", (t, _report()), ((P.READ_TABLE, on("t")),)),
+        op("commits.create_table", (NS, CreateTable("new", SCHEMA)), ((P.CREATE_TABLE, on("new")),)),
+        op(
+            "commits.stage_table", (NS, CreateTable("staged", SCHEMA), "s"), ((P.CREATE_TABLE, on("staged")),)
         ),
-        ((P.WRITE_TABLE, on("t")), (P.WRITE_TABLE, on("u")), (P.CREATE_TABLE, on("both"))),
-    ),
-    Operation(
-        "registration.register_table",
-        lambda lake, call: lake.kernel.registration.register_table(call, ("ns",), "r", lake.files[0]),
-        ((P.REGISTER_TABLE, on("r")),),
-    ),
-    Operation(
-        "registration.register_table",
-        lambda lake, call: lake.kernel.registration.register_table(
-            call, ("ns",), "u", lake.files[0], overwrite=True
+        op("commits.commit", (_creating("staged"), "s"), ((P.CREATE_TABLE, on("staged")),)),
+        op("commits.commit", (set_property("t", "x", "1"),), ((P.WRITE_TABLE, on("t")),)),
+        op(
+            "commits.commit_transaction",
+            (transaction,),
+            ((P.WRITE_TABLE, on("t")), (P.WRITE_TABLE, on("u")), (P.CREATE_TABLE, on("both"))),
         ),
-        ((P.REGISTER_TABLE, on("u")), (P.WRITE_TABLE, on("u"))),
-    ),
-    Operation(
-        "tables.rename",
-        lambda lake, call: lake.kernel.tables.rename(call, table("r"), table("s")),
-        ((P.RENAME_TABLE, on("r")), (P.CREATE_TABLE, on("s"))),
-    ),
-    Operation(
-        "tables.unregister",
-        lambda lake, call: lake.kernel.tables.unregister(call, table("s")),
-        ((P.DROP_TABLE, on("s")), (P.READ_TABLE, on("s"))),
-    ),
-    Operation(
-        "tables.drop",
-        lambda lake, call: lake.kernel.tables.drop(call, table("both")),
-        ((P.DROP_TABLE, on("both")),),
-    ),
-    Operation(
-        "drops.drop",
-        lambda lake, call: lake.kernel.drops.drop(call, table("new"), purge=False),
-        ((P.DROP_TABLE, on("new")),),
-    ),
-    Operation(
-        "drops.drop",
-        lambda lake, call: lake.kernel.drops.drop(call, table("staged"), purge=True),
-        ((P.DROP_TABLE, on("staged")), (P.PURGE_TABLE, on("staged"))),
-    ),
-    Operation(
-        "views.list",
-        lambda lake, call: lake.kernel.views.list(call, ("ns",), PageRequest()),
-        ((P.USE_SCHEMA, ns()),),
-        ((P.LIST_VIEW, view("v")),),
-    ),
-    Operation(
-        "views.exists",
-        lambda lake, call: lake.kernel.views.exists(call, table("v")),
-        ((P.READ_VIEW, view("v")),),
-    ),
-    Operation(
-        "views.load",
-        lambda lake, call: lake.kernel.views.load(call, table("v")),
-        ((P.READ_VIEW, view("v")),),
-    ),
-    Operation(
-        "view_commits.create",
-        lambda lake, call: lake.kernel.view_commits.create(
-            call, ("ns",), CreateView("w", SCHEMA, _view_version())
+        op("registration.register_table", (NS, "r", _lost_table), ((P.REGISTER_TABLE, on("r")),)),
+        op(
+            "registration.register_table",
+            (NS, "u", _lost_table),
+            ((P.REGISTER_TABLE, on("u")), (P.WRITE_TABLE, on("u"))),
+            keywords={"overwrite": True},
         ),
-        ((P.CREATE_VIEW, view("w")),),
-    ),
-    Operation(
-        "view_commits.replace",
-        lambda lake, call: lake.kernel.view_commits.replace(
-            call,
-            table("v"),
-            [],
-            decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]'),
+        op(
+            "tables.rename",
+            (table("r"), table("s")),
+            ((P.RENAME_TABLE, on("r")), (P.CREATE_TABLE, on("s"))),
         ),
-        ((P.WRITE_VIEW, view("v")),),
-    ),
-    Operation(
-        "view_commits.register",
-        lambda lake, call: lake.kernel.view_commits.register(call, ("ns",), "x", lake.files[1]),
-        ((P.REGISTER_VIEW, view("x")),),
-    ),
-    Operation(
-        "views.rename",
-        lambda lake, call: lake.kernel.views.rename(call, table("w"), table("y")),
-        ((P.RENAME_VIEW, view("w")), (P.CREATE_VIEW, view("y"))),
-    ),
-    Operation(
-        "views.drop",
-        lambda lake, call: lake.kernel.views.drop(call, table("y")),
-        ((P.DROP_VIEW, view("y")),),
-    ),
-    Operation(
-        "delta_registration.register",
-        lambda lake, call: lake.kernel.delta_registration.register(call, ("ns",), "e", lake.delta),
-        ((P.REGISTER_TABLE, on("e")),),
-    ),
-    Operation(
-        "delta_tables.list",
-        lambda lake, call: list(lake.kernel.delta_tables.list(call)),
-        (),
-        ((P.LIST_TABLE, on("d")), (P.LIST_TABLE, on("e"))),
-    ),
-    Operation(
-        "delta_tables.materialise",
-        lambda lake, call: lake.kernel.delta_tables.materialise(call, table("d"), lambda *_: None),
-        ((P.READ_TABLE, on("d")),),
-    ),
-    Operation(
-        "connectors.create",
-        lambda lake, call: lake.kernel.connectors.create(call, NewConnector("k", "delta", lake.delta)),
-        ((P.MANAGE_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connectors.list",
-        lambda lake, call: lake.kernel.connectors.list(call),
-        ((P.READ_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connectors.load",
-        lambda lake, call: lake.kernel.connectors.load(call, "c"),
-        ((P.READ_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connectors.find",
-        lambda lake, call: lake.kernel.connectors.find(call, "c", P.READ_CONNECTORS),
-        ((P.READ_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connectors.check_root",
-        lambda lake, call: lake.kernel.connectors.check_root(call, "c"),
-        ((P.MANAGE_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connector_scans.scan",
-        lambda lake, call: lake.kernel.connector_scans.scan(call, "c"),
-        ((P.MANAGE_CONNECTORS, CATALOG),),
-    ),
-    Operation(
-        "connectors.drop",
-        lambda lake, call: lake.kernel.connectors.drop(call, "k"),
-        ((P.MANAGE_CONNECTORS, CATALOG),),
-    ),
-    Operation("jobs.list", lambda lake, call: lake.kernel.jobs.list(call), ((P.READ_JOBS, CATALOG),)),
-    Operation(
-        "jobs.get", lambda lake, call: lake.kernel.jobs.get(call, lake.job.id), ((P.READ_JOBS, CATALOG),)
-    ),
-    Operation(
-        "jobs.cancel",
-        lambda lake, call: lake.kernel.jobs.cancel(call, lake.job.id),
-        ((P.MANAGE_JOBS, CATALOG),),
-    ),
-    Operation(
-        "jobs.retry",
-        lambda lake, call: lake.kernel.jobs.retry(call, lake.job.id),
-        ((P.MANAGE_JOBS, CATALOG),),
-    ),
-]
+        op("tables.unregister", (table("s"),), ((P.DROP_TABLE, on("s")), (P.READ_TABLE, on("s")))),
+        op("tables.drop", (table("both"),), ((P.DROP_TABLE, on("both")),)),
+        op("drops.drop", (table("new"),), ((P.DROP_TABLE, on("new")),), keywords={"purge": False}),
+        op(
+            "drops.drop",
+            (table("staged"),),
+            ((P.DROP_TABLE, on("staged")), (P.PURGE_TABLE, on("staged"))),
+            keywords={"purge": True},
+        ),
+        op("views.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), ((P.LIST_VIEW, view("v")),)),
+        op("views.exists", (v,), ((P.READ_VIEW, view("v")),)),
+        op("views.load", (v,), ((P.READ_VIEW, view("v")),)),
+        op("view_commits.create", (NS, new_view), ((P.CREATE_VIEW, view("w")),)),
+        op("view_commits.replace", (v, [], view_update), ((P.WRITE_VIEW, view("v")),)),
+        op("view_commits.register", (NS, "x", _lost_view), ((P.REGISTER_VIEW, view("x")),)),
+        op(
+            "views.rename", (table("w"), table("y")), ((P.RENAME_VIEW, view("w")), (P.CREATE_VIEW, view("y")))
+        ),
+        op("views.drop", (table("y"),), ((P.DROP_VIEW, view("y")),)),
+        op("delta_registration.register", (NS, "e", _delta), ((P.REGISTER_TABLE, on("e")),)),
+        op("delta_tables.list", (), (), ((P.LIST_TABLE, on("d")), (P.LIST_TABLE, on("e")))),
+        op("delta_tables.materialise", (d, _no_report), ((P.READ_TABLE, on("d")),)),
+        op("connectors.create", (_connector,), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.list", (), ((P.READ_CONNECTORS, CATALOG),)),
+        op("connectors.load", ("c",), ((P.READ_CONNECTORS, CATALOG),)),
+        op("connectors.find", ("c", P.READ_CONNECTORS), ((P.READ_CONNECTORS, CATALOG),)),
+        op("connectors.check_root", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connector_scans.scan", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.drop", ("k",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("jobs.list", (), ((P.READ_JOBS, CATALOG),)),
+        op("jobs.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
+        op("jobs.cancel", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
+        op("jobs.retry", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
+    ]
+
 
 _ASK_NOTHING = {
     # about places in storage, not about names
@@ -404,27 +243,29 @@ def test_every_method_that_takes_a_call_is_here(kernel: Kernel) -> None:
         for name, method in inspect.getmembers(service, inspect.ismethod)
         if not name.startswith("_") and next(iter(inspect.signature(method).parameters), "") == "call"
     }
-    assert found == {each.method for each in OPERATIONS} | _ASK_NOTHING | _AS_ANOTHER
+    assert found == {each.method for each in _operations()} | _ASK_NOTHING | _AS_ANOTHER
 
 
 def test_every_operation_asks_and_a_refused_one_changes_nothing(lake: Lake) -> None:
-    for method, work, needs, shows in OPERATIONS:
-        for refused in needs:
+    for operation in _operations():
+        for refused in operation.needs:
             lake.grants.deny_only(refused)
             before = _state(lake.kernel)
             privilege, securable = refused
             with pytest.raises(ForbiddenError) as error:
-                work(lake, lake.ada)
+                operation.run(lake, lake.ada)
             assert error.value.message == f"ada does not have the privilege {privilege} on {securable}"
-            assert _state(lake.kernel) == before, (method, refused)
+            assert _state(lake.kernel) == before, (operation.method, refused)
         lake.grants.deny_only()
         lake.grants.asked.clear()
-        work(lake, lake.ada)
-        assert set(lake.grants.asked) == {*needs, *shows}, method
+        operation.run(lake, lake.ada)
+        assert set(lake.grants.asked) == {*operation.needs, *operation.shows}, operation.method
 
 
 def test_every_privilege_is_asked_for() -> None:
-    asked = {privilege for operation in OPERATIONS for privilege, _ in (*operation.needs, *operation.shows)}
+    asked = {
+        privilege for operation in _operations() for privilege, _ in (*operation.needs, *operation.shows)
+    }
     assert set(P) - asked == {P.USE_CATALOG, P.CREATE_CATALOG, P.MANAGE_CATALOG}
 
 
@@ -615,6 +456,30 @@ class TestKeys:
         lake.grants.grant("eve", P.CREATE_TABLE, "floecat", "ns")
         made = create(lake.kernel, keyed, "keyed")
         assert create(lake.kernel, keyed, "keyed").metadata == made.metadata
+
+
+def _lost_table(lake: Lake) -> str:
+    return lake.files[0]
+
+
+def _lost_view(lake: Lake) -> str:
+    return lake.files[1]
+
+
+def _delta(lake: Lake) -> str:
+    return lake.delta
+
+
+def _connector(lake: Lake) -> NewConnector:
+    return NewConnector("k", "delta", lake.delta)
+
+
+def _job_id(lake: Lake) -> UUID:
+    return lake.job.id
+
+
+def _no_report(_: Lake) -> Callable[..., None]:
+    return lambda *_: None
 
 
 def _state(kernel: Kernel) -> tuple[dict[str, list[str]], list[str]]:

@@ -26,6 +26,7 @@
     │   └── UnsupportedDeltaTableError  a Delta table that has no exact equal in Iceberg
     ├── CommitStateUnknownError         the commit may have been applied
     ├── UnavailableError                surely not applied; try again later
+    │   ├── LeftToPipelineError         too much work for a request
     │   ├── StoreUnavailableError
     │   └── StorageUnavailableError
     └── SettingsError                   a setting that stops the start

@@ -214,7 +214,7 @@ def open_kernel(
 
 
 def check_locations(settings: Settings) -> None:
-    """Refuses settings that name a location in a way that no storage could be found by.
+    """Refuses settings with a malformed location.
 
     Raises:
         SettingsError: such a setting; the message names it.
@@ -243,7 +243,7 @@ def _open_delta(parts: EntryParts, settings: Settings) -> DeltaServices | None:
 
 
 def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
-    """Tables that were dropped are purged also where Delta tables are turned off."""
+    """Dropped tables are purged where Delta tables are turned off, too."""
 
     def open_purge() -> FormatPurge:
         from floecat.delta.artifact_purge import ArtifactPurge

@@ -1,4 +1,4 @@
-"""Removes what has a time to live and is past it: idempotency records, staged tables and the like."""
+"""Removes expired rows: idempotency records, staged tables, metrics reports, traces of commits, jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Expired(msgspec.Struct, frozen=True):
 
 
 class Expiry:
-    """Sweeps the store now and then, in one process at a time."""
+    """Sweeps the store at intervals, in one process at a time."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class Expiry:
         self._thread: Thread | None = None
 
     def sweep(self) -> Expired:
-        """Removes what is past its time, unless another process is at it.
+        """Removes expired rows, unless another process is doing so.
 
         Raises:
-            StoreUnavailableError: the store is away.
+            StoreUnavailableError: the store does not answer.
         """
         now_ms = self._clock.now_ms()
         lease_ms = self._interval_ms

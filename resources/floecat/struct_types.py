@@ -1,7 +1,7 @@
-"""Struct classes made ready to be decoded, before several threads do.
+"""Struct classes, prepared for decoding before several threads decode them.
 
 msgspec works out what a class looks like when the class is first decoded. A second thread that decodes it at
-the same time, or a class that contains it, meets half of that and crashes the process (msgspec 0.22). So
+the same time, or a class that contains it, finds half of that and crashes the process (msgspec 0.22). So
 whoever imports modules after threads have started calls `prepare_struct_types` before it uses them.
 """
 
@@ -20,7 +20,7 @@ _prepared: WeakSet[type] = WeakSet()
 
 
 def prepare_struct_types() -> None:
-    """Works out all classes that are there and were not before. Thread-safe; cheap if none is new."""
+    """Prepares all classes that are new since the last call. Thread-safe; cheap if there are none."""
     with _lock:
         for kind in _subclasses(msgspec.Struct):
             if kind not in _prepared:

@@ -196,7 +196,7 @@ class CallContext:
         return None if found is None else Call(principal, found, self._authorizer)
 
     def open_as_operator(self, name: str, account_id: UUID, catalog: str) -> Call:
-        """A call of whoever works on the store directly, and so may do everything.
+        """A call of an operator, who works on the store directly and may do everything.
 
         Args:
             name: what the commit log calls the operator.

@@ -1,4 +1,4 @@
-"""Loading a table: one statement, and bytes that are not parsed to be sent.
+"""Loading a table: one statement, and bytes that are sent without being parsed.
 
 `FastLoads` answers tables whose document is in memory: one statement, no storage, and nothing to compute.
 Everything else is left to `TableLoader`, whose answer is the same.
@@ -55,7 +55,7 @@ class TableLoader:
         *,
         verify_metadata_file: bool,
     ) -> None:
-        """Takes where entries and files are.
+        """Wires the loader.
 
         Args:
             entries: look-ups by name.
@@ -87,7 +87,7 @@ class TableLoader:
             BadRequestError: `snapshots` has another value.
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table, or its namespace, does not exist.
-            FileMissingError: the metadata file is gone, and loads are set to look.
+            FileMissingError: the metadata file is gone, and `verify-metadata-file` is on.
             FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
         """
         mode = _mode(snapshots)

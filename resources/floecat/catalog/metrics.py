@@ -25,7 +25,6 @@ class MetricsService:
     """Takes metrics reports (Iceberg REST specification, `ReportMetricsRequest`)."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Takes the store and the clock."""
         self._store = store
         self._clock = clock
 

@@ -61,7 +61,7 @@ class NamespaceService:
         *,
         reserved: str,
     ) -> None:
-        """Takes the store and its company.
+        """Wires the service.
 
         Args:
             store: where namespaces are kept.

@@ -54,7 +54,6 @@ class TableAnswers:
     """Makes the codec of one call."""
 
     def __init__(self, entries: Entries, files: MetadataFiles, loader: TableLoader) -> None:
-        """Takes where documents are found again."""
         self._entries = entries
         self._files = files
         self._loader = loader
@@ -85,7 +84,6 @@ class TableAnswer:
     """Keeps a `LoadedTable`."""
 
     def __init__(self, answers: TableAnswers, call: Call, identifier: TableIdentifier) -> None:
-        """Takes whose answer it is."""
         self._answers = answers
         self._call = call
         self._identifier = identifier

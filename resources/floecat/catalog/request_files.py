@@ -1,7 +1,7 @@
 """Storage that a request brings its own access for.
 
 A registration may name the endpoint and keys that its metadata file is read with. They are used for that
-one read, and neither kept nor given to anybody. Locations stay inside the allowed ones whatever the request
+one read, and neither kept nor passed on. Locations stay inside the allowed ones whatever the request
 says.
 """
 
@@ -36,7 +36,6 @@ class RequestFiles:
     """Opens storage for one request."""
 
     def __init__(self, *, enabled: bool) -> None:
-        """Takes whether requests may bring their own access."""
         self._enabled = enabled
 
     def open(self, own: ObjectStoreOptions, properties: Mapping[str, str]) -> FileIO | None:

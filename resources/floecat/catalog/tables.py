@@ -33,7 +33,6 @@ class TableService:
         keys: IdempotencyKeys,
         answers: TableAnswers,
     ) -> None:
-        """Takes the parts that it puts together."""
         self._store = store
         self._listing = listing
         self._loader = loader

@@ -28,7 +28,6 @@ class ViewService:
         changes: EntryChanges,
         keys: IdempotencyKeys,
     ) -> None:
-        """Takes the parts that it puts together."""
         self._store = store
         self._entries = entries
         self._listing = listing

@@ -109,7 +109,7 @@ class CommitService:
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
             _, metadata = self._initial(call, identifier, request)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
-            # folders are no objects; DuckDB writes into them before it commits, and does not make them
+            # folders are not objects; DuckDB writes into them before it commits, and does not create them
             self._files.prepare_table_location(call.catalog.storage, metadata.location)
 
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:

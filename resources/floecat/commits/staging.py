@@ -36,7 +36,6 @@ class Staging:
     """Keeps staged tables and finds them again."""
 
     def __init__(self, store: Store, clock: Clock, *, ttl_ms: int) -> None:
-        """Takes the store, the clock and how long a staged table lives."""
         self._store = store
         self._clock = clock
         self._ttl_ms = ttl_ms
@@ -49,7 +48,7 @@ class Staging:
         metadata: TableMetadata,
         stage_id: str | None,
     ) -> TableMetadata:
-        """Keeps a staged table; the same stage id of the same caller again answers what was kept first.
+        """Keeps a staged table; the same stage id of the same caller returns what was kept first.
 
         Args:
             conn: a transaction.

@@ -1,7 +1,7 @@
-"""Documents in pieces, of which those that were seen before are not compressed again.
+"""Documents in pieces; a piece that was compressed before is not compressed again.
 
-A commit leaves most of a large document as it was, the very objects included. What a piece was compressed to
-is kept, so that the next document costs as much as its new pieces.
+A commit leaves most of a large document as it was, the very objects included. The compressed
+form of a piece is kept, so that the next document costs as much as its new pieces.
 
 A gzip file of such a document is one member, put together from deflated blocks (RFC 1951, RFC 1952). Each
 block is deflated by itself and ends on a byte, so that it fits between any others. All are in one member,
@@ -57,17 +57,17 @@ def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 class PieceCompressor(Generic[C]):
-    """Compresses documents piece by piece, and keeps what came of large pieces. Thread-safe."""
+    """Compresses documents piece by piece, and keeps the compressed form of large ones. Thread-safe."""
 
     def __init__(
         self, compress: Callable[[Piece], C], size_of: Callable[[C], int], *, budget_bytes: int
     ) -> None:
-        """Takes how a piece is compressed.
+        """Sets how a piece is compressed.
 
         Args:
-            compress: makes a part of the result that stands for itself.
+            compress: makes a part of the result that stands by itself.
             size_of: length of such a part, in bytes.
-            budget_bytes: of all pieces that are kept, together with what they were compressed to.
+            budget_bytes: of all pieces that are kept, with their compressed forms.
         """
         self._compress = compress
         self._size_of = size_of
@@ -76,7 +76,7 @@ class PieceCompressor(Generic[C]):
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes are kept, of pieces and what they were compressed to."""
+        """How many bytes are kept, of pieces and their compressed forms."""
         return self._kept.size
 
     def resize(self, budget_bytes: int) -> None:

@@ -143,7 +143,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """A table as a front end renders it."""
 
     pieces: Sequence[Piece]
-    """The metadata document, JSON, in pieces that need not be joined. None when `not_modified`."""
+    """The metadata document, JSON, in pieces that need not be joined; empty when `not_modified`."""
     metadata_location: str | None
     """`None` for a staged table: no file exists yet."""
     etag: str | None = None
@@ -152,11 +152,11 @@ class LoadedTable(msgspec.Struct, frozen=True):
     not_modified: bool = False
     """The caller's copy is current."""
     state: EntryState | None = None
-    """Of which state of the entry this is all of the metadata, or its refs; `None` where nobody knows."""
+    """The state of the entry that has this metadata; `None` where it is unknown."""
     is_derived: bool = False
-    """The metadata file is made from another log; it may be deleted and made again."""
+    """The metadata file is derived from another format's log: it can be deleted and rebuilt."""
     table_uuid: str | None = None
-    """UUID of the table, where it is known without a look at the document."""
+    """UUID of the table, where it is known without reading the document."""
     labels: Labels | None = None
 
     @property
@@ -177,7 +177,7 @@ class LoadedView(msgspec.Struct, frozen=True):
     metadata_location: str
     config: Mapping[str, str] = {}
     etag: str | None = None
-    """Names this state; the REST specification sends no tags of views."""
+    """Names this state; the REST specification defines no entity tags of views."""
     labels: Labels | None = None
 
 
@@ -211,7 +211,7 @@ def with_request_key(
 def canonical_json(body: bytes) -> bytes:
     """The body with sorted keys and no insignificant white space, so that equal requests are equal bytes.
 
-    A body that is not JSON is returned as it is; whoever decodes it refuses it.
+    A body that is not JSON is returned as it is; its decoder refuses it.
     """
     try:
         return msgspec.json.encode(msgspec.json.decode(body), order="sorted") if body else b""

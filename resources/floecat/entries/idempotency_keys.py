@@ -291,7 +291,7 @@ class IdempotencyKeys:
     def _try_claim(
         self, scope: idempotency.Scope, request_hash: str, owner: UUID, now_ms: int
     ) -> idempotency.ClaimResult | None:
-        """The result of one try; `None` if the store did not say, and another try will tell."""
+        """The result of one try; `None` if its outcome is unknown, which the next try finds out."""
         try:
             return self._store.run(
                 lambda conn: idempotency.claim(conn, scope, request_hash, owner, now_ms, self._stale_after_ms)

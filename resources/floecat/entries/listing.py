@@ -23,7 +23,12 @@ class Paging:
     """Page sizes and tokens."""
 
     def __init__(self, *, default_size: int, max_size: int) -> None:
-        """Takes the size of a page whose request names none, and the upper bound."""
+        """Sets the sizes of pages.
+
+        Args:
+            default_size: of a page whose request names none.
+            max_size: of any page.
+        """
         self._default_size = default_size
         self._max_size = max_size
 
@@ -72,7 +77,6 @@ class EntryListing:
     """Lists entries by name. A listing reads no metadata, so a broken table cannot fail it."""
 
     def __init__(self, store: Store, paging: Paging) -> None:
-        """Takes the store, page sizes and tokens."""
         self._store = store
         self._paging = paging
 

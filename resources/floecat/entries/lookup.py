@@ -38,12 +38,11 @@ _NAME_BYTES = 600
 
 
 class Document(Generic[V]):
-    """A metadata document, what it parses to once somebody asks, and the row that has it."""
+    """A metadata document, its parsed form once that is needed, and the row that has it."""
 
     __slots__ = ("_data", "_lock", "_named", "_parse", "_parsed")
 
     def __init__(self, data: bytes, parse: Callable[[bytes], V]) -> None:
-        """Takes the JSON bytes and how to parse them."""
         self._data = data
         self._parse = parse
         self._parsed: V | None = None
@@ -52,7 +51,7 @@ class Document(Generic[V]):
 
     @classmethod
     def of(cls, parsed: V) -> Document[V]:
-        """The document of metadata that was made here; it is not joined to one run of bytes."""
+        """The document of parsed metadata; its pieces are not joined."""
         document: Document[V] = cls(b"", cast("Callable[[bytes], V]", type(parsed).parse))
         document._parsed = parsed
         return document
@@ -76,7 +75,7 @@ class Document(Generic[V]):
         return row if name == identifier and row.catalog_id == catalog_id else None
 
     def seen(self, identifier: TableIdentifier, row: EntryRow) -> None:
-        """Remembers the row that has this document; one, as hardly a document has two names.
+        """Remembers the row that has this document; one, as a document rarely has two names.
 
         Args:
             identifier: its name.
@@ -85,7 +84,7 @@ class Document(Generic[V]):
         self._named = (identifier, row)
 
     def parsed_already(self) -> V | None:
-        """The parsed document, if somebody has asked for it before."""
+        """The parsed document, if it was parsed before."""
         return self._parsed
 
     def parsed(self) -> V:
@@ -134,9 +133,9 @@ class Entries:
         return self._find(call, identifier, privilege, "table", TableMetadata)
 
     def last_seen_table(self, catalog: Catalog, identifier: TableIdentifier) -> Entry[TableMetadata] | None:
-        """The table as it was when last seen, from memory alone, and not yet for the principal.
+        """The table as last seen, from memory alone, and without a check of privileges.
 
-        `confirm_table` checks that it still is so, and that the principal may have it.
+        `confirm_table` checks that it is current and that the principal has the privilege.
 
         Returns:
             `None` if its document or its row is not in memory.
@@ -168,7 +167,7 @@ class Entries:
         known, document = self._held(catalog, identifier)
         if document is None:
             return None
-        # at once, as the call of a fast load is made from memory, without a question
+        # in one question: the call of a fast load was made from memory, without one
         call.check(
             (Privilege.USE_CATALOG, call.on_catalog()), (privilege, call.on_entry("table", identifier))
         )

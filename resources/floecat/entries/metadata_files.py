@@ -71,7 +71,7 @@ class MetadataFiles:
     def next_location(
         self, metadata: TableMetadata, current: str | None, name_uuid: UUID | None = None
     ) -> str:
-        """Where the next metadata file of a table goes: one number up, under a name that nobody else picks.
+        """Where the next metadata file of a table goes: one number up, under a unique name.
 
         Args:
             metadata: what will be written.
@@ -79,7 +79,7 @@ class MetadataFiles:
             name_uuid: the UUID in the name; a random one by default.
 
         Raises:
-            IllegalArgumentError: the table names a codec that there is not.
+            IllegalArgumentError: the table names an unknown codec.
         """
         version = metadata_version(current) + 1
         return metadata_file_location(
@@ -129,14 +129,14 @@ class MetadataFiles:
         storage.files(location).delete(location)
 
     def delete_many(self, storage: CatalogStorage, locations: Sequence[str]) -> None:
-        """Deletes files as far as storage lets it; those outside the allowed locations are refused first."""
+        """Deletes files where storage allows it; a location outside the allowed ones is refused first."""
         for location in locations:
             storage.allowed.check(location)
         if locations:
             storage.delete_many(locations)
 
     def prepare_table_location(self, storage: CatalogStorage, location: str) -> None:
-        """Makes the folders that clients write to without making them, on local storage only."""
+        """Creates the folders that clients write to and do not create, on local storage only."""
         for folder in ("metadata", "data"):
             path = f"{location.rstrip('/')}/{folder}"
             storage.allowed.check(path)
@@ -172,7 +172,7 @@ def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:
 
 @contextmanager
 def _own_folders() -> Iterator[None]:
-    """What stands in the way where the catalog itself writes is a fault of storage, not of the request."""
+    """Where the catalog itself writes, a refusal is a fault of storage, not of the request."""
     try:
         yield
     except LocationNotAllowedError:

@@ -1,4 +1,4 @@
-"""What every service that reads or writes entries is made of."""
+"""The parts that all services of entries share."""
 
 from __future__ import annotations
 

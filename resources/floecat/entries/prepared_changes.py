@@ -102,11 +102,11 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     writes_file: bool = True
     """Whether the metadata file is ours to write; a registered one is there already."""
     completes_staged: bool = False
-    """Whether what is staged under the name is used up by this."""
+    """Whether this consumes the table that is staged under the name."""
     obsolete_files: Sequence[str] = ()
-    """Metadata files that fall out of the log, and go once the change is made."""
+    """Metadata files that drop out of the metadata log; deleted once the change is made."""
     format: str = "iceberg"
-    """Format of the table, of a new entry; an entry keeps its format."""
+    """Table format of a new entry; an existing one keeps its own."""
     new_id: UUID = msgspec.field(default_factory=uuids.uuid7)
     """Id of the entry, if it is a new one."""
 
@@ -146,8 +146,8 @@ def write_rows(
         conn: a transaction.
         catalog_id: the catalog of all the entries.
         principal: who commits, for the log.
-        changes: each with its document as `compressed` makes it; without one for an entry that stays as it
-            is, and must still be so: its requirements count as much as those of the others.
+        changes: each with its document as `compressed` makes it; `None` for an entry that does not change.
+            That one must still have the version on which its requirements were checked.
         now_ms: the time of the commit.
         transaction_id: names this try in the log.
 
@@ -156,7 +156,7 @@ def write_rows(
         DuplicateKeyError: a name is taken.
         ForeignKeyError: the namespace of a new entry was dropped.
     """
-    # one order over all transactions, so that they never wait for each other in a circle
+    # one lock order over all transactions, so that they never deadlock
     ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
     entries = []
     for change, body in ordered:

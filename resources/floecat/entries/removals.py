@@ -33,7 +33,6 @@ class EntryChanges:
     """Changes entries by compare-and-set, with a row in the commit log."""
 
     def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:
-        """Takes what runs the changes, and the clock."""
         self._transactions = transactions
         self._clock = clock
 
@@ -147,14 +146,14 @@ class EntryChanges:
         commit_log.append(conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id)
 
     def _retried(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
-        """Runs a transaction until its compare-and-set holds; a race on names is decided by another look."""
+        """Runs a transaction until its compare-and-set holds; the next attempt decides a race on names."""
         for _ in range(_ATTEMPTS):
             try:
                 self._transactions.run(call.catalog.id, work)
             except (_MovedError, DuplicateKeyError, ForeignKeyError):
                 continue
             return
-        raise UnavailableError("The entry is changed by others all the time; nothing was done")
+        raise UnavailableError("Too many concurrent changes of the entry; nothing was changed")
 
 
 def _taken(

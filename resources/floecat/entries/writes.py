@@ -58,7 +58,7 @@ class Retries(msgspec.Struct, frozen=True):
     max_sleep_ms: int
 
     def sleep(self, attempt: int) -> None:
-        """Sleeps before the next attempt: doubling, with jitter, so that writers do not march in step."""
+        """Sleeps before the next attempt: doubling, with jitter, so that writers do not retry in lockstep."""
         bound_ms = min(self.initial_sleep_ms * 2**attempt, self.max_sleep_ms)
         time.sleep(random.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: S311 - jitter
 
@@ -108,8 +108,8 @@ class EntryWrites:
 
         Raises:
             CommitStateUnknownError: the changes may have been made.
-            UnavailableError: store or storage is unavailable, or others change the entries all the time;
-                nothing was changed.
+            UnavailableError: store or storage is unavailable, or too many others change the
+                entries; nothing was changed.
             FloecatError: what `prepare` raises; nothing was changed.
         """
         while True:
@@ -121,21 +121,21 @@ class EntryWrites:
                     changes = prepare()
                     answer = render(changes)
                     changed = [change for change in changes if change.changed]
-                    if changed or call.request is not None:
-                        written = self._write_files(call, changed)
-                        if not self._commit(call, changes, written, claim, answer):
-                            self._retries.sleep(attempt)
-                            continue
-                    self._after_commit(call, changed)
-                    return answer
+                    if not changed and call.request is None:
+                        return answer
+                    written = self._write_files(call, changed)
+                    if self._commit(call, changes, written, claim, answer):
+                        self._after_commit(call, changed)
+                        return answer
+                    self._retries.sleep(attempt)
                 names = ", ".join(str(identifier) for identifier in identifiers[:3])
                 raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
 
     def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
         """Writes the metadata files, in parallel, and returns their locations; on a failure none stays.
 
-        Storage that took long to fail is away, and is not asked to delete: what it has written after all is
-        left for the orphan job.
+        Storage that took long to fail is not asked to delete: what it wrote after all is left for the orphan
+        job.
         """
         started_s = time.monotonic()
         writes = [change for change in changed if change.writes_file]

@@ -143,7 +143,7 @@ class NamespaceSeparator:
         self.config_value: Final = "".join(f"%{byte:02X}" for byte in separator.encode())
         """The value of ``namespace-separator``, URL-encoded as the specification wants."""
         self.reserved: Final = "".join(dict.fromkeys((separator, UNIT_SEPARATOR)))
-        """Characters that no level may hold, for it could not be addressed."""
+        """Characters that no level may hold, since it could not be addressed."""
         self._in_path = re.compile(f"{self.config_value}|{re.escape(separator)}", re.IGNORECASE)
 
     def split_levels(self, raw: str) -> list[str]:
@@ -179,7 +179,7 @@ class NamespaceSeparator:
 
         Returns:
             The levels; none if the value is empty, which is the same as no parameter. No namespace has an
-            empty level, and whoever looks for one does not find it.
+            empty level, so a look-up of one finds nothing.
 
         Raises:
             BadRequestError: the value is not valid percent-encoded UTF-8.

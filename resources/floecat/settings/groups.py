@@ -253,7 +253,7 @@ class StorageSettings(Group, frozen=True, kw_only=True):
     """Object storage and the local disk."""
 
     allowed_locations: Annotated[tuple[str, ...], text_list()] = ()
-    """Locations that the default catalog may use beside its own. Nothing outside is read or written."""
+    """Locations that every catalog may use beside its own. Nothing else is read or written."""
 
     aws: AwsSettings = AwsSettings()
     """S3."""

@@ -89,7 +89,7 @@ class TokenVerifier:
         """Check signature, issuer, audience and times of a token. May fetch the keys of the issuer.
 
         Raises:
-            NotAuthorizedError: the token is malformed, forged, expired, or meant for somebody else.
+            NotAuthorizedError: the token is malformed, forged, expired, or issued for another audience.
             UnavailableError: the keys of the issuer cannot be had now.
         """
         claims = self._decode(token)

@@ -23,8 +23,7 @@ from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.entries.calls import Call
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.jobs.backoff import Backoff
-from floecat.jobs.kinds import JobKind
+from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
 from floecat.store import connectors, jobs

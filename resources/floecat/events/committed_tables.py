@@ -91,7 +91,7 @@ class CommittedTables:
             deadline = time.monotonic() + self._time_budget_s
             return {index: self._answer(answer, deadline) for index, answer in started.items()}
         finally:
-            # a call to a storage that hangs ends by its own time-out; nobody waits for it
+            # a call to storage that hangs ends by its own time-out, and is not waited for
             readers.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, answer: Future[Answer], deadline: float) -> Answer:
@@ -126,6 +126,6 @@ def _described(location: str, document: Callable[[], bytes]) -> Answer:
         return describe(read_metadata_file(document()))
     except FloecatError as error:
         return error.message
-    except Exception:  # noqa: BLE001 - a document that nobody foresaw must not hold up the log of all tables
+    except Exception:  # noqa: BLE001 - an unexpected document must not hold up the log of all tables
         _log.exception("cannot describe the table of metadata file %s", location)
         return f"Cannot read metadata file {location}"

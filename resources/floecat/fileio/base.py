@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 LARGEST_GAP: Final = 1024 * 1024
-"""Bytes between two ranges that are rather read along than spared by another request."""
+"""Largest number of unwanted bytes read between two ranges to save a request."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -170,8 +170,8 @@ class FileIO(Protocol):
         Args:
             location: of the file.
             data: what it will hold.
-            unique_name: whether nobody else can pick this name, as it holds a random UUID. Object storage is
-                spared the look for a file of that name then: some lock the name for it.
+            unique_name: whether no other writer can pick this name, because it holds a random UUID. Object
+                storage then skips the check for a file of that name; some lock the name for it.
 
         Raises:
             AlreadyExistsError: there is such a file. It was not touched.
@@ -179,11 +179,11 @@ class FileIO(Protocol):
         ...
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file at the location. A folder is none."""
+        """Whether there is a file at the location. A folder does not count."""
         ...
 
     def delete(self, location: str) -> None:
-        """Makes sure that there is no such file. That it is missing already is fine."""
+        """Deletes a file; one that is missing is no error."""
         ...
 
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
@@ -194,7 +194,7 @@ class FileIO(Protocol):
         ...
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
-        """Every file below a folder, at any depth, in no particular order; none if there is no such folder.
+        """Every file below a folder, at any depth, in no particular order; none if it is missing.
 
         Args:
             prefix: the folder. ``s3://b/t`` and ``s3://b/t/`` are the same; neither covers ``s3://b/t2``.
@@ -205,9 +205,9 @@ class FileIO(Protocol):
         ...
 
     def list_folders(self, prefix: str) -> Sequence[str]:
-        """Normalized locations of the folders directly below a folder, in order; none if there is none such.
+        """Normalized locations of the folders directly below a folder, in order; empty if it is missing.
 
-        What lies in them, however much, costs nothing.
+        Their content is not listed.
 
         Args:
             prefix: the folder, as for `list`.
@@ -215,12 +215,12 @@ class FileIO(Protocol):
         ...
 
     def make_directory(self, location: str) -> None:
-        """Makes a folder and those above it, where folders exist; else does nothing."""
+        """Makes a folder and its parents where the storage has folders; otherwise does nothing."""
         ...
 
 
 def check_range(offset: int, length: int) -> None:
-    """Refuses what is no range of a file.
+    """Checks that a range of a file is valid.
 
     Raises:
         ValueError: offset or length is negative.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +24,8 @@ __all__ = ["Bucket", "Buckets", "ObjectStoreOptions"]
 
 Bucket: TypeAlias = S3Store | GCSStore | AzureStore
 
+_ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
 
 class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Access to object storage. Secrets never show in `repr`.
@@ -35,7 +38,7 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """S3 region. Default: ``AWS_REGION``, else ``us-east-1``."""
 
     endpoint: str | None = None
-    """URL of an S3-compatible service. Default: AWS."""
+    """URL of an S3-compatible service. Default: ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, else AWS."""
 
     path_style_access: bool = False
     """Bucket in the path instead of in the host name."""
@@ -75,6 +78,11 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         timeouts = (self.connect_timeout_s, self.answer_timeout_s, self.request_timeout_s)
         if min(timeouts) <= 0 or self.max_retries < 0:
             raise SettingsError("Time-outs of object storage must be positive, and retries not negative")
+
+    @property
+    def s3_endpoint(self) -> str | None:
+        """`endpoint`, otherwise that of the environment, which is checked with the first use of S3."""
+        return self.endpoint or next(filter(None, map(os.environ.get, _ENDPOINT_VARIABLES)), None)
 
     def __repr__(self) -> str:
         """The options without secrets."""
@@ -120,6 +128,11 @@ class Buckets:
                 return GCSStore(location.authority, client_options=client, retry_config=retries)
             if location.scheme == "abfss":
                 return _azure(location.authority, client, retries)
+        except SettingsError as error:
+            raise StorageUnavailableError(
+                f"Access to s3://{location.authority} is not configured right in the environment: "
+                f"{error.message}"
+            ) from None
         except OBJECT_STORE_ERRORS:
             # The text could quote a setting that is a secret.
             storage = f"{location.scheme}://{location.authority}"
@@ -133,7 +146,7 @@ class Buckets:
             "connect_timeout": timedelta(seconds=options.connect_timeout_s),
             "read_timeout": timedelta(seconds=silent_s),
             "timeout": timedelta(seconds=options.request_timeout_s),
-            "allow_http": (options.endpoint or "").startswith("http://"),
+            "allow_http": (options.s3_endpoint or "").startswith("http://"),
         }
 
     def _retry_config(self, max_retries: int) -> RetryConfig:
@@ -172,15 +185,17 @@ def _s3(bucket: str, options: ObjectStoreOptions, client: ClientConfig, retries:
     settings: dict[str, Any] = {"virtual_hosted_style_request": not options.path_style_access}
     if options.region is not None:
         settings["region"] = options.region
-    if options.endpoint is not None:
-        settings["endpoint"] = _s3_endpoint(options.endpoint, bucket, options.path_style_access)
+    endpoint = options.s3_endpoint
+    if endpoint is not None:
+        _check_endpoint(endpoint, path_style=options.path_style_access)
+        settings["endpoint"] = _bucket_endpoint(endpoint, bucket, options.path_style_access)
     if options.access_key_id is not None:
         # Keys given as plain settings would be mixed with a session token from the environment.
         settings["credential_provider"] = _static_credentials(options)
     return S3Store(bucket, client_options=client, retry_config=retries, **settings)
 
 
-def _s3_endpoint(endpoint: str, bucket: str, path_style: bool) -> str:
+def _bucket_endpoint(endpoint: str, bucket: str, path_style: bool) -> str:
     endpoint = endpoint.rstrip("/")
     if path_style:
         return endpoint

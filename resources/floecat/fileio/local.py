@@ -249,7 +249,7 @@ def _read_regular_file(path: str, max_bytes: int | None) -> bytes:
 def _read_parts(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
     descriptor = _open_regular_file(path)
     try:
-        # Memory for what is not there must not be asked for.
+        # never allocate more than the file holds
         size = os.fstat(descriptor).st_size
         return [
             os.pread(descriptor, max(0, min(length, size - offset)), min(offset, size))

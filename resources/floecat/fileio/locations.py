@@ -207,7 +207,7 @@ class AllowedLocations:
         return found
 
     def _holds_target(self, location: Location, target: Location) -> bool:
-        # without a link on its path there is none on that of the root above it, which need not be resolved
+        # a path without a link has none above it either, so the root need not be resolved
         return target == location or any(
             root.scheme == "file" and _resolved(root).contains(target) for root in self._roots
         )

@@ -1,7 +1,7 @@
 """What failures of object storage mean.
 
-The client library tells kinds of failure apart only for some operations; for the rest its text is read. That
-text can hold what the server sent, so nothing of it but the status and the error code goes into a message.
+The client library distinguishes kinds of failure for some operations only; for the others its text is parsed.
+The text can quote the server, so only its status and error code go into a message.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _kind_by_text(text: str) -> FailureKind:
 
 
 def object_failure(error: BaseException, location: Location, *, reading: bool = False) -> FloecatError:
-    """The error that tells the caller of a failed request.
+    """The error to raise for a failed request.
 
     Args:
         error: what the client library raised.

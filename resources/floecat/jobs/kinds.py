@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.jobs.backoff import Backoff
 from floecat.jobs.running import RunningJob
 from floecat.store.jobs import JobRow
 
-__all__ = ["JobKind", "Work"]
+__all__ = ["Backoff", "JobKind", "Work"]
+
+_MAX_DOUBLINGS = 40
 
 Work = Callable[[RunningJob], str | None]
 """Does a job. Returns a note for the log, if any; raises `FloecatError` for a failed attempt."""
+
+
+class Backoff:
+    """Delays that double from attempt to attempt up to a bound, each shortened at random by up to a half.
+
+    The randomness keeps jobs that failed together from coming back together.
+
+    Attributes:
+        base_ms: the delay after the first attempt.
+        max_ms: no delay is longer.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_ms: int = 30_000,
+        max_ms: int = 3_600_000,
+        random_fraction: Callable[[], float] = random.random,  # from 0 to below 1
+    ) -> None:
+        self.base_ms = base_ms
+        self.max_ms = max_ms
+        self._random_fraction = random_fraction
+
+    def delay_ms(self, attempts: int) -> int:
+        """How long to wait after a number of attempts, at least one."""
+        doublings = min(max(attempts, 1) - 1, _MAX_DOUBLINGS)
+        longest = min(self.max_ms, self.base_ms << doublings)
+        return int(longest * (1 - self._random_fraction() / 2))
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):

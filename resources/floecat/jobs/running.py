@@ -39,15 +39,6 @@ class RunningJob:
     def __init__(
         self, store: Store, clock: Clock, row: JobRow, lease_ms: int, stopped: Callable[[], bool]
     ) -> None:
-        """Takes over a job that has just been claimed.
-
-        Args:
-            store: holds the job.
-            clock: wall-clock time.
-            row: the job.
-            lease_ms: duration of the lease.
-            stopped: whether the worker is to stop.
-        """
         self.row = row
         self.lease = Lease(row.id, row.lease_owner or "", row.lease_epoch)
         self.progress: dict[str, Any] = msgspec.json.decode(row.progress)

@@ -18,8 +18,7 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import LocationNotAllowedError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.jobs.backoff import Backoff
-from floecat.jobs.kinds import JobKind
+from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.running import RunningJob
 from floecat.purge.deletions import PurgeCounts
 from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget

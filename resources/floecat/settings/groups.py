@@ -66,7 +66,7 @@ class CommitSettings(Group, frozen=True, kw_only=True):
     """Looks whether a commit of unknown outcome was applied, before the answer says so."""
 
     replan: BackoffSettings = BackoffSettings(max_attempts=40, initial_sleep_ms=5, max_sleep_ms=500)
-    """Starts again from the newest metadata when a table of the commit moved meanwhile."""
+    """Starts again from the newest metadata when another commit changed a table of this one."""
 
 
 class DeltaCompatSettings(Group, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class DeltaCompatSettings(Group, frozen=True, kw_only=True):
 
     location: Annotated[str | None, text()] = None
     """Where manifests and deletes that are made for Iceberg readers go, each table in a folder of its own, as
-    `s3://bucket/compat`. Nobody else may write there. Default: the folder `metadata` of each table."""
+    `s3://bucket/compat`. Nothing else may write there. Default: the folder `metadata` of each table."""
 
     position_delete_format: Annotated[str, choice("parquet", "avro")] = "parquet"
     """Format of position deletes (format version 2). Not every engine reads Avro ones."""

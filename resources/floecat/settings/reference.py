@@ -36,7 +36,7 @@ class SettingDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted values."""
 
     default: str
-    """Default as one would write it, empty if there is none."""
+    """Default as it would be written in a file; empty if the setting has none."""
 
     description: str
     """Docstring of the field."""

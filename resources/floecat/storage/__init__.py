@@ -1,1 +1,1 @@
-"""Storage of a catalog: its files, the locations it may use, and what clients are told of it."""
+"""Storage of a catalog: its files, the locations it may use, and the settings that clients get."""

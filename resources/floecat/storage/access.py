@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -18,7 +17,6 @@ __all__ = ["StorageAccess", "s3_client_config", "s3_store"]
 
 _AWS: Final = "aws"
 _AWS_DOMAINS: Final = (".amazonaws.com", ".amazonaws.com.cn")
-_ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_PORTS: Final = (None, 80, 443)
 
@@ -67,16 +65,19 @@ def s3_store(options: ObjectStoreOptions) -> str:
 
     Keys and region do not count, as different keys may reach the same bucket. All of AWS is one service.
     """
-    endpoint = options.endpoint or next(filter(None, map(os.environ.get, _ENDPOINT_VARIABLES)), None)
+    endpoint = options.s3_endpoint
     if endpoint is None:
         return _AWS
-    parts = urlsplit(endpoint)
-    host = parts.hostname or ""
+    try:
+        parts = urlsplit(endpoint)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return endpoint  # of the environment, and refused with the first use
     if host.endswith(_AWS_DOMAINS):
         return _AWS
     host = "localhost" if host in _LOOPBACK else host
-    port = "" if parts.port in _DEFAULT_PORTS else f":{parts.port}"
-    return f"{host}{port}{parts.path.rstrip('/')}"
+    suffix = "" if port in _DEFAULT_PORTS else f":{port}"
+    return f"{host}{suffix}{parts.path.rstrip('/')}"
 
 
 def s3_client_config(options: ObjectStoreOptions) -> dict[str, str]:

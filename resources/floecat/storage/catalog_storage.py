@@ -1,4 +1,4 @@
-"""Storage as one catalog uses it: whose files, where they may lie, and what clients are told."""
+"""Storage as one catalog uses it: its files, its allowed locations, and the settings for clients."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def append(
         catalog_id: whose log.
         entries: at least one.
         now_ms: time of the commit.
-        transaction_id: names this try of the transaction, for `has_transaction`; None for one that nobody
-            will ask for.
+        transaction_id: names this attempt of the transaction, for `has_transaction`; None if no one
+            will look it up.
 
     Returns:
         Their numbers.

@@ -48,7 +48,7 @@ _DELETE_TRACES: Final = sa.delete(_transactions).where(_transactions.c.id.in_(_o
 
 
 class Confirmation(msgspec.Struct, frozen=True):
-    """How long one looks for a transaction: sleeps double up to a bound, with a look after each."""
+    """How long a transaction is looked for: after each pause once; pauses double up to a bound."""
 
     max_attempts: int
     initial_sleep_ms: int
@@ -59,7 +59,7 @@ class ConfirmedTransactions:
     """Runs the transactions that change a catalog.
 
     A connection can die between COMMIT and its answer. Each transaction leaves its id behind, so that another
-    connection can tell whether it was made.
+    connection can find out whether it was committed.
     """
 
     def __init__(self, store: Store, confirmation: Confirmation) -> None:

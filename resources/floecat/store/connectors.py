@@ -118,7 +118,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     created_at_ms: int
     updated_at_ms: int
     last_scan_at_ms: int | None = None
-    """When the last scan ended, whoever asked for it."""
+    """When the last scan ended, scheduled or requested."""
     last_error: str | None = None
     """What went wrong in it, if anything."""
 
@@ -199,7 +199,7 @@ def update(conn: Connection, row: ConnectorRow, now_ms: int) -> bool:
 
 
 def claim(conn: Connection, row: ConnectorRow, next_scan_at_ms: int) -> bool:
-    """Takes a scheduled scan, so that nobody else does it.
+    """Claims a scheduled scan, so that one process does it.
 
     Args:
         conn: a transaction.
@@ -207,7 +207,7 @@ def claim(conn: Connection, row: ConnectorRow, next_scan_at_ms: int) -> bool:
         next_scan_at_ms: when the scan after this one is due; also if this one dies.
 
     Returns:
-        False if somebody else was faster.
+        False if another process was faster.
     """
     parameters = {
         "of_id": row.id,

@@ -110,7 +110,7 @@ class _Stored(NamedTuple):
 
 
 def normalize_documents(store: Store, report: Callable[[str], None] = _log.info) -> None:
-    """Brings every document of an older form into this one; costs one statement if there is none.
+    """Converts every document of an older form; costs one statement where there are none.
 
     A document that has no form which every reader reads is logged with its name, and stays as it is. So does
     one that is changed meanwhile; the next upgrade looks at both again.
@@ -150,7 +150,7 @@ def _normalize(store: Store, entry_id: UUID) -> int | None:
     """Brings the document of an entry into form.
 
     Returns:
-        The version of the row that has it; None if there is none.
+        The version of the row that has it; None if it is gone.
     """
     with store.read() as conn:
         row = conn.first(_FIND, {"id": entry_id})

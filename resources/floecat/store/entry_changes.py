@@ -82,7 +82,7 @@ def swap(
         now_ms: time of the commit.
 
     Returns:
-        False if the entry was changed or removed meanwhile; nothing is changed then.
+        False if the entry has been changed or removed since; nothing is changed then.
 
     Raises:
         ValueError: the document is not compressed.
@@ -118,7 +118,7 @@ def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:
     """Holds an entry as it is until the end of the transaction.
 
     Returns:
-        False if it was changed or removed meanwhile.
+        False if it has been changed or removed since.
     """
     return conn.change(_LOCK, {"entry_id": entry_id, "expected_version": expected_version}) == 1
 
@@ -129,7 +129,7 @@ def rename(
     """Gives an entry another name, in the same or another namespace of its catalog.
 
     Returns:
-        False if the entry was changed or removed meanwhile.
+        False if the entry has been changed or removed since.
 
     Raises:
         DuplicateKeyError: a table or a view has the new name.
@@ -154,7 +154,7 @@ def delete(conn: Connection, entry_id: UUID, expected_version: int | None) -> bo
         expected_version: `version` that the row must have; `None` for any.
 
     Returns:
-        False if the entry was changed or removed meanwhile.
+        False if the entry has been changed or removed since.
     """
     if expected_version is None:
         return conn.change(_DELETE, {"entry_id": entry_id}) == 1

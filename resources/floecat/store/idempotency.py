@@ -1,8 +1,8 @@
 """Idempotency records: one effect per key (Iceberg REST specification, `Idempotency-Key`).
 
 A request claims its key in a transaction of its own, and finishes it inside the transaction that makes its
-change. The claim has an owner; whoever takes over a stale claim becomes the owner, and the finish of the one
-before fails and rolls its change back. A finished record is replayed until it expires.
+change. The claim has an owner. A request that takes over a stale claim becomes the owner; the finish of
+the previous owner then fails, and its change is rolled back. A finished record is replayed until it expires.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 ABANDONED_AFTER_MS: Final = 24 * 60 * 60 * 1000
-"""How long a claim that nobody finishes or takes over is kept."""
+"""How long a claim is kept that is neither finished nor taken over."""
 
 _MAX_LOOKS: Final = 8
 _KEY: Final = (_records.c.account_id, _records.c.principal, _records.c.operation, _records.c.key)
@@ -131,7 +131,7 @@ def claim(
     Args:
         conn: a transaction of its own; the change comes in a later one.
         scope: the key and what it is unique in.
-        request_hash: tells a retry from another request.
+        request_hash: distinguishes a retry from another request.
         owner: an id for this try; the same one again finds the claim it already has.
         now_ms: the time.
         stale_after_ms: age at which a claim without an answer may be taken over.
@@ -176,7 +176,7 @@ def finish(conn: Connection, scope: Scope, owner: UUID, *, outcome: bytes, expir
 
 
 def release(conn: Connection, scope: Scope, owner: UUID) -> bool:
-    """Gives a claim back that was not finished, so that the key can be used again.
+    """Releases a claim that was not finished, so that the key can be used again.
 
     Returns:
         False if it was finished or taken over; nothing is changed then.

@@ -60,17 +60,17 @@ def acquire(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: 
 
 
 def renew(conn: Connection, name: str, owner: UUID, now_ms: int, duration_ms: int) -> bool:
-    """Extends a lease. One that expired is extended too, unless somebody took it meanwhile.
+    """Extends a lease; one that expired is extended too, unless another owner has taken it.
 
     Returns:
-        False if the owner does not hold it any more.
+        False if the owner no longer holds it.
     """
     parameters = {"lease": name, "holder": owner, "expires_at_ms": now_ms + duration_ms}
     return conn.change(_RENEW, parameters) == 1
 
 
 def release(conn: Connection, name: str, owner: UUID) -> bool:
-    """Gives a lease back.
+    """Releases a lease.
 
     Returns:
         False if the owner did not hold it.
@@ -79,19 +79,19 @@ def release(conn: Connection, name: str, owner: UUID) -> bool:
 
 
 class LeaseLostError(Exception):
-    """What the lease is about may be another worker's by now."""
+    """The lease may have passed to another worker."""
 
 
 class HeldLease:
-    """A lease that was taken, as a context: it is renewed at a third of its duration until the end."""
+    """A lease as a context: it is renewed every third of its duration until the context ends."""
 
     def __init__(self, what: str, renew: Callable[[], bool], *, duration_ms: int, taken_at: float) -> None:
         """Takes a lease that is held.
 
         Args:
-            what: how the log calls it.
-            renew: extends it by `duration_ms` from now; False if it is somebody else's.
-            duration_ms: for how long it is held.
+            what: its name in the log.
+            renew: extends it by `duration_ms` from now; False if another owner holds it.
+            duration_ms: how long it is held without renewal.
             taken_at: when it was asked for, in seconds of `time.monotonic`.
         """
         self._what = what

@@ -41,7 +41,7 @@ POSTGRESQL_SCHEMA: Final = "floecat"
 """Where all tables live on PostgreSQL."""
 
 WRONG_SCHEMA: Final = "The store lacks a table or a column: run `floecat db upgrade`"
-"""What an operator is told when the tables are not these."""
+"""The message for an operator whose store has other tables."""
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -203,14 +203,14 @@ commit_log: Final = sa.Table(
     _text("previous_metadata_location", nullable=True),
     _text("principal"),
     _integer("committed_at_ms"),
-    # tells who wrote a metadata file, and which entries it was ever current for
+    # finds who wrote a metadata file, and every entry that it was current for
     sa.Index(
         None,
         "metadata_location",
         sqlite_where=_HAS_INDEXED_LOCATION,
         postgresql_where=_HAS_INDEXED_LOCATION,
     ),
-    # tells since when an entry is the table that it is
+    # finds the commit since which an entry has been this table
     sa.Index(None, "entry_id", sqlite_where=_IS_REGISTRATION, postgresql_where=_IS_REGISTRATION),
 )
 

@@ -143,7 +143,7 @@ def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
 
 
 def state(conn: Connection, entry_id: UUID) -> EntryState | None:
-    """The state of an entry, which tells whether the row is still as it was; `None` if there is none."""
+    """The state of an entry, to check whether the row is unchanged; `None` if there is no such entry."""
     row = conn.first(_STATE, {"id": entry_id})
     return None if row is None else EntryState(entry_id, *row)
 

@@ -68,6 +68,30 @@ def test_the_bucket_is_in_the_path_or_in_the_host_name(options: dict[str, Any], 
     )
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "nonsense", "http://s3.example.org:port"])
+def test_an_endpoint_of_the_environment_that_cannot_work_is_refused_with_the_first_use(
+    monkeypatch: pytest.MonkeyPatch, variable: str, endpoint: str
+) -> None:
+    monkeypatch.setenv(variable, endpoint)
+    files = open_fileio()
+    with pytest.raises(StorageUnavailableError, match="in the environment: An S3 endpoint"):
+        files.read("s3://bucket/k")
+
+
+def test_an_endpoint_of_the_environment_is_used_as_one_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://s3.example.org:9")
+    location = normalize_location("s3://bucket/k")
+    assert (
+        dict(Buckets(ObjectStoreOptions()).get(location).config)["endpoint"]
+        == "http://bucket.s3.example.org:9"
+    )
+    by_path = Buckets(ObjectStoreOptions(path_style_access=True)).get(location)
+    assert dict(by_path.config)["endpoint"] == "http://s3.example.org:9"
+
+
 def test_a_client_is_made_once_for_each_bucket() -> None:
     buckets = Buckets(ObjectStoreOptions())
     one = buckets.get(normalize_location("s3://one/a"))

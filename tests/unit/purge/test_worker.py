@@ -15,8 +15,7 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.jobs.backoff import Backoff
-from floecat.jobs.kinds import JobKind
+from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import SharedFiles, StoredTables

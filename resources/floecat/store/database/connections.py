@@ -86,8 +86,8 @@ _rowcount: Callable[[_Result], int] = attrgetter("rowcount")
 class Connection(ABC):
     """A connection that the store lends out: for single reads, or for one transaction.
 
-    Every method that runs a statement raises what `store.database.faults` makes of the driver's error.
-    Statements are made once, when their module is imported.
+    Methods raise the errors of `store.database.errors` in place of the driver's. Statements are built once,
+    when their module is imported.
     """
 
     __slots__ = ()
@@ -176,7 +176,7 @@ class TransactionConnection(Connection):
 
 
 def count_statement() -> None:
-    """Tells the counter of this context about one statement."""
+    """Counts one statement in the counter of this context, if it has one."""
     counter = active_counter.get()
     if counter is not None:
         counter.count_statement()

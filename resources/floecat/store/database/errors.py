@@ -6,7 +6,7 @@
     ├── StoreFaultError                 a fault of the store or of this program
     ├── CommitStateUnknownError
     │   └── CommitOutcomeUnknownError   the connection was lost during COMMIT
-    └── StoreUnavailableError           surely not applied
+    └── StoreUnavailableError           certainly not applied
         ├── TransactionConflictError    lost against another transaction; may be run again at once
         └── ConnectionLostError         the connection was lost before COMMIT; may be run again at once
     DuplicateKeyError                   a unique constraint; services say what it means
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class StoreFaultError(FloecatError):
-    """The store cannot do what it was asked: a missing table, a damaged file, a wrong statement."""
+    """A fault of the store or this program: a missing table, a damaged file, a wrong statement."""
 
 
 class CommitOutcomeUnknownError(CommitStateUnknownError):
@@ -48,7 +48,7 @@ class DuplicateKeyError(Exception):
     """A row with this key exists.
 
     Attributes:
-        table: name of the table whose constraint refused the row, if the database told.
+        table: name of the table whose constraint refused the row, if the database names it.
     """
 
     def __init__(self, table: str | None = None) -> None:
@@ -60,7 +60,7 @@ class ForeignKeyError(Exception):
     """A row that this one points at does not exist, or rows still point at this one.
 
     Attributes:
-        table: name of the table that holds the reference, if the database told. SQLite does not.
+        table: name of the table that holds the reference, if the database names it. SQLite does not.
     """
 
     def __init__(self, table: str | None = None) -> None:

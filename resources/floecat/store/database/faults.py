@@ -103,8 +103,7 @@ def commit_fault(error: Exception) -> Exception:
 def raise_fault(error: Exception, *, committing: bool = False) -> NoReturn:
     """Raises what a failed statement or COMMIT means.
 
-    The driver's error stays as the cause where it tells an operator more; it is left out where it would quote
-    values.
+    The driver's error is kept as the cause where it helps an operator, and left out where it quotes values.
     """
     meaning = commit_fault(error) if committing else fault(error)
     if isinstance(meaning, DuplicateKeyError | ForeignKeyError | BadRequestError):

@@ -72,7 +72,7 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
         isolation_level="AUTOCOMMIT",
         use_native_hstore=False,
         hide_parameters=True,
-        # otherwise an INSERT with a conflict clause does not always tell what it did
+        # otherwise the row count of an INSERT with a conflict clause is not always kept
         execution_options={"preserve_rowcount": True},
         **pool,
     )

@@ -68,14 +68,14 @@ class ReadConnection(_QueriesOnly):
         prepared = self._queries.get(query)
         if connection is None or prepared is None:
             self.close()
-            return self._run_anew(query, parameters)
+            return self._run_on_another(query, parameters)
         try:
             return prepared.rows(connection, parameters)
         except _driver_errors(self._engine) as error:
             if not self._is_dead(error, connection):
                 raise_fault(error)
         self._discard()
-        return self._run_anew(query, parameters)
+        return self._run_on_another(query, parameters)
 
     def close(self) -> None:
         """Gives the connection back to the pool."""
@@ -94,7 +94,7 @@ class ReadConnection(_QueriesOnly):
             self._pooled.invalidate()
             self._pooled = None
 
-    def _run_anew(self, query: Query, parameters: Parameters) -> Sequence[Row]:
+    def _run_on_another(self, query: Query, parameters: Parameters) -> Sequence[Row]:
         """Runs a query on another connection of the pool, by SQLAlchemy alone.
 
         That connection may be dead too, after a restart: then SQLAlchemy forgets all that are as old, and a
@@ -158,7 +158,7 @@ class AtOnceConnection(_QueriesOnly):
         connection = lent.dbapi_connection
         if connection is None:
             raise StoreUnavailableError("The store gave no connection")
-        lent.detach()  # it is closed here, and not when nobody holds `lent` any more
+        lent.detach()  # it is closed here, not when `lent` is garbage-collected
         self._connection = connection
         return connection
 

@@ -29,9 +29,9 @@ _creating: Final = Lock()
 def create_file(url: sa.URL) -> None:
     """Creates the file of a URL, readable by its owner only, where it is missing.
 
-    One that exists is never opened here. Whoever closes a file gives up all POSIX locks that the process
-    holds on it, those of SQLite's own connections too. Another process would then take the store for unused,
-    and delete the WAL below them.
+    An existing file is never opened here: closing it would release every POSIX lock that the process holds on
+    it, including those of SQLite's own connections. Another process would then take the store for unused and
+    delete the WAL while it is in use.
 
     Raises:
         SettingsError: the URL names no file.
@@ -69,7 +69,7 @@ def create_engine(
             "cached_statements": _CACHED_STATEMENTS,
         },
         hide_parameters=True,
-        # otherwise an INSERT with a conflict clause does not always tell what it did
+        # otherwise the row count of an INSERT with a conflict clause is not always kept
         execution_options={"preserve_rowcount": True},
         **pool,
     )

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 NO_LIMIT: Final = 2**62
-"""A limit that is none: one statement serves pages and whole listings."""
+"""No limit in practice, so that one statement serves both pages and whole listings."""
 
 LIMIT: Final[sa.BindParameter[int]] = sa.bindparam("limit", type_=sa.BigInteger())
 """The parameter of LIMIT, 64 bits wide."""
@@ -38,7 +38,7 @@ _encoder = msgspec.json.Encoder()
 def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
     """An INSERT that changes no row where one with this key exists.
 
-    It waits for a transaction that is just inserting the same key, so its row count tells who was first.
+    It waits for a transaction that is inserting the same key, so its row count says which was first.
     """
     # SQLAlchemy keeps the row count of an INSERT only when asked to
     return PerDialect(

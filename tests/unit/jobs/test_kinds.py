@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from floecat.jobs.backoff import Backoff
+from floecat.jobs.kinds import Backoff
 
 
 def test_delays_double_up_to_the_bound() -> None:

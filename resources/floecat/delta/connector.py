@@ -12,7 +12,7 @@ from fnmatch import translate
 from typing import NamedTuple, TypeAlias
 
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
-from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
+from floecat.delta.log.log_files import LOG_FOLDER, has_delta_log
 from floecat.errors import BadRequestError, FileMissingError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import Namespace, check_name
 

@@ -16,7 +16,7 @@ from floecat.connectors.registrations import TableRegistration
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
-from floecat.delta.log.log_storage import LOG_FOLDER, has_delta_log
+from floecat.delta.log.log_files import LOG_FOLDER, has_delta_log
 from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for

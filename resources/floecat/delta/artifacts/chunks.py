@@ -36,7 +36,7 @@ from floecat.delta.artifacts.readded_files import split_readded
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.delta.translation.partitions import partition_values
-from floecat.delta.translation.statistics import file_metrics
+from floecat.delta.translation.statistics_metrics import file_metrics
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics

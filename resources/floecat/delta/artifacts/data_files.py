@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
-from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.errors import (
     BadRequestError,
     FileMissingError,

@@ -34,7 +34,7 @@ from floecat.delta.artifacts.data_files import (
 )
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.errors import (
     FileMissingError,
     InvalidDeltaTableError,

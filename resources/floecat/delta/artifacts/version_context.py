@@ -14,7 +14,7 @@ from itertools import count
 
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.data_files import KnownColumns
-from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import RequiredFieldIds
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from floecat.delta.log.damage import damage_of
 from floecat.delta.log.file_tables import (
     DESCRIPTOR,
     REMOVES_SCHEMA,
@@ -25,6 +24,7 @@ from floecat.delta.log.file_tables import (
     struct_array,
     vector_ids,
 )
+from floecat.delta.log.log_files import damage_of
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError
 

@@ -15,17 +15,29 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from floecat.delta.log.commit_files import FileActions, LogText, read_file_actions
-from floecat.delta.log.damage import DamagedFileError, DamagedFiles, LogFault, damage_of, still_there
 from floecat.delta.log.headers import Header, has_metadata, read_header
-from floecat.delta.log.log_files import LogFile, commit_name
+from floecat.delta.log.log_files import (
+    DamagedFileError,
+    DamagedFiles,
+    LogFault,
+    LogFile,
+    commit_name,
+    damage_of,
+)
 from floecat.delta.log.log_listing import LogListing, LogSegment
 from floecat.delta.log.log_reader import LogReader
-from floecat.delta.log.partition_columns import physical_partition_names
+from floecat.delta.log.partition_values import physical_partition_names
 from floecat.delta.log.reconciliation import live_files, newest_actions
-from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
+from floecat.delta.protocol.actions import (
+    Commit,
+    Metadata,
+    Protocol,
+    Snapshot,
+    check_readable,
+    commit_timestamp_ms,
+    has_in_commit_timestamps,
+)
 from floecat.delta.protocol.paths import PathReader
-from floecat.delta.protocol.table_features import check_readable
-from floecat.delta.protocol.version_timestamps import commit_timestamp_ms, has_in_commit_timestamps
 from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -45,7 +57,7 @@ class DeltaLog:
 
     - InvalidDeltaTableError: a file of the log is broken, or one that the log cannot do without is missing.
     - UnsupportedDeltaTableError: the table cannot be read exactly; see
-      `floecat.delta.protocol.table_features.check_readable`.
+      `floecat.delta.protocol.actions.check_readable`.
     - FileMissingError: a file is gone since the listing.
     - LocationNotAllowedError: the log is outside the allowed locations, or links lead there.
     - StorageUnavailableError: storage fails.
@@ -102,7 +114,7 @@ class DeltaLog:
             for entry in self._files.list(self._reader.folder, start_after=start_after)
         ]
         self._listed = LogListing(files, location=self.location, after=after)
-        for fault in self._damaged.known(self._reader.folder, self._listed):
+        for fault in self._listed.still_there(self._damaged.known(self._reader.folder)):
             self._leave_out(self._listed, fault)
         return self._listed
 
@@ -200,7 +212,7 @@ class DeltaLog:
             listing: the log. One after a version does not tell whether older files are still there.
         """
         faults = tuple(dict.fromkeys((*before, *self.faults)))
-        return (still_there(faults, listing) if listing.after is None else faults)[-_MOST_FAULTS:]
+        return (listing.still_there(faults) if listing.after is None else faults)[-_MOST_FAULTS:]
 
     def _rebuilt(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
         """What can be read of a state, in the first way that has no damaged file."""

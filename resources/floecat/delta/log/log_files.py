@@ -1,19 +1,43 @@
-"""Files of a log, told by their names (Delta protocol, "File Types").
+"""Files of a log: their kinds, told by their names (Delta protocol, "File Types"), and damage to them.
 
 Other files in the folder, such as version checksums, `_last_checkpoint` and what writers leave behind, are
-passed over: names are all that is trusted.
+ignored: only names are trusted. A state can often be rebuilt without a damaged file, for example from an
+older checkpoint.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-__all__ = ["Checkpoint", "LogFile", "LogFiles", "commit_name", "parse_log_files"]
+from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
+from floecat.fileio.base import FileIO
+from floecat.memory_budget import LruCache
+
+__all__ = [
+    "LOG_FOLDER",
+    "Checkpoint",
+    "DamagedFileError",
+    "DamagedFiles",
+    "LogFault",
+    "LogFile",
+    "LogFiles",
+    "commit_name",
+    "damage_of",
+    "has_delta_log",
+    "parse_log_files",
+]
+
+_log = logging.getLogger(__name__)
+
+LOG_FOLDER: Final = "_delta_log"
+"""Name of the folder of the log, directly below the root of a table."""
 
 _NAME = re.compile(r"([0-9]{20})\.(.+)", re.DOTALL)
 _COMPACTION = re.compile(r"([0-9]{20})\.compacted\.json")
@@ -23,6 +47,9 @@ _WHOLE = re.compile(
 )
 
 _LAST_VERSION: Final = 2**63 - 1
+
+_MOST_LOGS: Final = 10_000
+_MOST_OF_A_LOG: Final = 1_000
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -104,3 +131,79 @@ def _add_parts(found: LogFiles, version: int, count: int, parts: dict[int, LogFi
     elif count:
         ordered = tuple(parts[number] for number in range(1, count + 1))
         found.checkpoints.setdefault(version, Checkpoint(version, ordered))
+
+
+def has_delta_log(files: FileIO, location: str) -> bool:
+    """Whether a folder is the root of a Delta table: its log holds a commit or a checkpoint.
+
+    Args:
+        files: storage.
+        location: the folder, without a slash at the end.
+
+    Raises:
+        StorageUnavailableError: storage fails.
+    """
+    folder = f"{location}/{LOG_FOLDER}"
+    return any(
+        _NAME.fullmatch(entry.location.rpartition("/")[2]) is not None
+        and entry.location.rpartition("/")[0] == folder
+        for entry in files.list(folder)
+    )
+
+
+class DamagedFileError(InvalidDeltaTableError):
+    """A file of a log that cannot be read, as it is cut off, contradicts itself or is too large.
+
+    Attributes:
+        locations: the files that are of no use: it, and the others of a checkpoint in several files.
+    """
+
+    def __init__(self, message: str, locations: Sequence[str]) -> None:
+        super().__init__(message)
+        self.locations = tuple(locations)
+
+
+class LogFault(msgspec.Struct, frozen=True):
+    """Damaged files of a log, as they were when they were read."""
+
+    names: tuple[str, ...]
+    """Their paths below the folder of the log."""
+    fingerprint: str
+    """Another one once one of the files is replaced."""
+    message: str
+    """One sentence that names the file."""
+
+
+@contextmanager
+def damage_of(*locations: str) -> Iterator[None]:
+    """Says of an error which files of the log it is about. What storage fails with is no damage.
+
+    Raises:
+        DamagedFileError: the files break the protocol or are too large.
+    """
+    try:
+        yield
+    except DamagedFileError:
+        raise
+    except (InvalidDeltaTableError, PayloadTooLargeError) as error:
+        is_named = any(location in error.message for location in locations)
+        message = error.message if is_named else f"{locations[0]} is damaged: {error.message}"
+        raise DamagedFileError(message, locations) from None
+
+
+class DamagedFiles:
+    """Remembers damaged files of many logs, so that each is read and reported once. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._faults: LruCache[tuple[LogFault, ...]] = LruCache(_MOST_LOGS)
+
+    def note(self, folder: str, fault: LogFault) -> None:
+        """Remembers a fault of the log in a folder, and logs it if it is new."""
+        known = self._faults.get(folder) or ()
+        if fault not in known:
+            _log.warning("a file of a Delta log is damaged and is left out: %s", fault.message)
+            self._faults.put(folder, (*known, fault)[-_MOST_OF_A_LOG:])
+
+    def known(self, folder: str) -> tuple[LogFault, ...]:
+        """Faults of the log in a folder, those of files that were replaced since among them."""
+        return self._faults.get(folder) or ()

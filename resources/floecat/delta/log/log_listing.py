@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from floecat.delta.log.log_files import Checkpoint, LogFile, commit_name, parse_log_files
+from floecat.delta.log.log_files import Checkpoint, LogFault, LogFile, commit_name, parse_log_files
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["LogListing", "LogSegment"]
@@ -116,6 +116,10 @@ class LogListing:
         return "|".join(
             self._listed[name].fingerprint if name in self._listed else f"{name}:missing" for name in names
         )
+
+    def still_there(self, faults: Iterable[LogFault]) -> tuple[LogFault, ...]:
+        """The faults whose files are as they were when they were read."""
+        return tuple(one for one in faults if self.fingerprint_of_files(one.names) == one.fingerprint)
 
     def leave_out(self, names: Sequence[str], message: str) -> bool:
         """Rebuilds no state from these files any more, as they are damaged. They still count as versions.

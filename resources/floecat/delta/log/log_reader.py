@@ -11,10 +11,8 @@ import pyarrow as pa
 
 from floecat.delta.log.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.log.commit_files import LogText
-from floecat.delta.log.damage import damage_of
 from floecat.delta.log.headers import Header
-from floecat.delta.log.log_files import Checkpoint, LogFile
-from floecat.delta.log.log_storage import LOG_FOLDER
+from floecat.delta.log.log_files import LOG_FOLDER, Checkpoint, LogFile, damage_of
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError
 from floecat.fileio.base import FileIO

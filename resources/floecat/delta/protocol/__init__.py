@@ -1,1 +1,1 @@
-"""Terms of the Delta protocol: actions, table features, paths and times of versions."""
+"""Terms of the Delta protocol: actions, table features, schemas, paths and times of versions."""

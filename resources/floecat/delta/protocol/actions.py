@@ -1,21 +1,57 @@
-"""What a Delta log says (Delta transaction log protocol, "Actions"), and the state that follows from it.
+"""Actions of a Delta log (Delta transaction log protocol, "Actions"), and the state that follows from them.
 
-Single actions are structs. Those of files come by the hundred thousand and are Arrow tables, one row for each
-action; their columns are in `floecat.delta.log.file_tables`.
+Single actions are structs. Actions of files come by the hundred thousand and are Arrow tables, one row for
+each action; `floecat.delta.log.file_tables` describes their columns. Also here: when a version was made
+("In-Commit Timestamps") and whether the table can be read ("Table Features", "Requirements for Readers").
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Commit", "CommitInfo", "Metadata", "Protocol", "Snapshot"]
+__all__ = [
+    "READER_FEATURES",
+    "Commit",
+    "CommitInfo",
+    "Metadata",
+    "Protocol",
+    "Snapshot",
+    "check_readable",
+    "commit_timestamp_ms",
+    "has_in_commit_timestamps",
+]
+
+READER_FEATURES: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Features that readers must know and that are known. What a column cannot be is for the translation to say.
+
+Not among them: shredded variants, for engines would take the files as they are, and not all can read such.
+"""
+
+_LAST_READER_VERSION: Final = 3
+
+_OUTSIDE_THE_LOG: Final = frozenset({"catalogManaged", "catalogOwned-preview"})
+"""Newest versions are known to another catalog only; whether named for readers or for writers."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
@@ -62,7 +98,7 @@ class Commit:
 
     Attributes:
         version: the version.
-        timestamp_ms: when it was made; see `floecat.delta.protocol.version_timestamps.commit_timestamp_ms`.
+        timestamp_ms: when it was made; see `commit_timestamp_ms`.
         protocol: the protocol from this version on, if it changes.
         metadata: likewise.
         commit_info: what its writer tells about it.
@@ -100,3 +136,64 @@ class Snapshot:
     protocol: Protocol
     metadata: Metadata
     files: pa.Table
+
+
+def has_in_commit_timestamps(metadata: Metadata) -> bool:
+    """Whether commits under a metadata carry their time."""
+    return metadata.configuration.get("delta.enableInCommitTimestamps", "").strip().lower() == "true"
+
+
+def commit_timestamp_ms(
+    metadata: Metadata, commit_info: CommitInfo | None, written_at_ms: int, *, location: str
+) -> int:
+    """The time of a version.
+
+    Args:
+        metadata: in force at the version. In-commit timestamps are enabled by it from the version on that
+            it names, so what it says of its own version is all that matters.
+        commit_info: of the version.
+        written_at_ms: when the file of the version was written, later than that of the version before.
+        location: of the commit, for messages.
+
+    Raises:
+        InvalidDeltaTableError: the commit should carry its time and does not.
+    """
+    if not has_in_commit_timestamps(metadata):
+        return written_at_ms
+    if commit_info is None or commit_info.in_commit_timestamp_ms is None:
+        raise InvalidDeltaTableError(
+            f"Commit {location} lacks the in-commit timestamp that the table demands"
+        )
+    return commit_info.in_commit_timestamp_ms
+
+
+def check_readable(protocol: Protocol, metadata: Metadata) -> None:
+    """Refuses tables that could not be read exactly.
+
+    Args:
+        protocol: the protocol in force.
+        metadata: the metadata in force.
+
+    Raises:
+        UnsupportedDeltaTableError: the table needs a reader version or features that are not known, which the
+            message names, or its files are not in Parquet.
+        InvalidDeltaTableError: the table has no schema (yet), or a reader version that does not exist.
+    """
+    version = protocol.min_reader_version
+    if version < 1:
+        raise InvalidDeltaTableError(f"There is no Delta reader version {version}")
+    unknown = set(protocol.reader_features) - READER_FEATURES
+    unknown |= _OUTSIDE_THE_LOG.intersection(protocol.writer_features)
+    reasons = []
+    if version > _LAST_READER_VERSION:
+        reasons.append(f"Delta reader version {version}")
+    if unknown:
+        reasons.append("table features that are not supported: " + ", ".join(sorted(unknown)))
+    if reasons:
+        raise UnsupportedDeltaTableError(f"Reading the table needs {' and '.join(reasons)}")
+    if not metadata.schema_string:
+        raise InvalidDeltaTableError("The metadata of the table has no schema")
+    if metadata.format_provider.lower() != "parquet":
+        raise UnsupportedDeltaTableError(
+            f"Files of the table are in the format {metadata.format_provider!r}, not in Parquet"
+        )

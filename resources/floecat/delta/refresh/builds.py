@@ -10,14 +10,14 @@ from typing import cast
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.version_manifests import TableManifests
-from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History
 from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder, build_versions
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import translate_schema
+from floecat.delta.translation.translated_schema import translate_schema
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.settings import DeltaCompatSettings

@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.delta_rows import DeltaTableRow
-from floecat.delta.log.damage import LogFault
+from floecat.delta.log.log_files import LogFault
 from floecat.delta.protocol.actions import Metadata, Protocol
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.errors import NoSuchTableError

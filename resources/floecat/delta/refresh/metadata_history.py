@@ -10,7 +10,7 @@ import msgspec
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.name_mapping import name_mapping, resolved_schemas
-from floecat.delta.translation.schema import LeafColumn, TranslatedSchema, translate_schema
+from floecat.delta.translation.translated_schema import LeafColumn, TranslatedSchema, translate_schema
 from floecat.errors import UnsupportedDeltaTableError
 
 __all__ = ["History", "merged", "misread", "table_properties", "translatable", "within"]

@@ -18,7 +18,7 @@ from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner, local_chunks
-from floecat.delta.log.damage import DamagedFiles
+from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.builds import Backfill, Progress
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.delta.refresh.publication import StaleTableError

@@ -13,8 +13,8 @@ from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostEr
 from floecat.delta.artifacts.artifact_paths import generation_of
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.version_context import spec_names
-from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.artifact_check import missing_artifacts
 from floecat.delta.refresh.builds import Backfill, Builds, Progress
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable, read_known_table
@@ -23,7 +23,7 @@ from floecat.delta.refresh.metadata_history import merged, misread, translatable
 from floecat.delta.refresh.publication import Publication
 from floecat.delta.refresh.version_builder import FormatVersionError, build_versions
 from floecat.delta.translation.column_ids import assign_history
-from floecat.delta.translation.schema import translate_schema
+from floecat.delta.translation.translated_schema import translate_schema
 from floecat.errors import FileMissingError, InvalidDeltaTableError, InvalidMetadataError, UnavailableError
 from floecat.fileio.base import FileIO
 from floecat.settings import DeltaCompatSettings

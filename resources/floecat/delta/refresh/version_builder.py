@@ -16,14 +16,19 @@ from floecat.delta.artifacts.data_files import known_columns
 from floecat.delta.artifacts.field_id_copies import required_field_ids
 from floecat.delta.artifacts.version_context import VersionContext, partition_fields
 from floecat.delta.artifacts.version_manifests import TableManifests, VersionManifests
-from floecat.delta.log.damage import DamagedFileError
 from floecat.delta.log.delta_log import DeltaLog, LogListing
-from floecat.delta.protocol.actions import Commit, Metadata, Protocol, Snapshot
-from floecat.delta.protocol.table_features import check_readable
-from floecat.delta.protocol.version_timestamps import has_in_commit_timestamps
+from floecat.delta.log.log_files import DamagedFileError
+from floecat.delta.protocol.actions import (
+    Commit,
+    Metadata,
+    Protocol,
+    Snapshot,
+    check_readable,
+    has_in_commit_timestamps,
+)
 from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument, snapshot_summary
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.delta.translation.translated_schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening
 from floecat.errors import (
     FileMissingError,

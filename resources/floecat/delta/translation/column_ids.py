@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from floecat.delta.log.action_schemas import (
+from floecat.delta.protocol.delta_schema import (
     DeltaArray,
     DeltaMap,
     DeltaStruct,

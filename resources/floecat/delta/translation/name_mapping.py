@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from floecat.delta.translation.column_ids import PhysicalPath
-from floecat.delta.translation.schema import TranslatedSchema
+from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 from floecat.iceberg.values.encoded_json import JsonObject, encode_json

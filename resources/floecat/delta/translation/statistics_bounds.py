@@ -11,7 +11,7 @@ Statistics"):
   pairs in two, of which `?` was left; others append nothing. So a maximum that may be cut is replaced by its
   successor, an old one by that of the prefix.
 - Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is no bound.
-- Decimals may have lost digits, see `floecat.delta.translation.statistics_decimals`.
+- Decimals may have lost digits, see `floecat.delta.translation.statistics_numbers`.
 - Values that were written while the column was a `float` are the shortest texts of floats, and a float as a
   double is another number than the text as a double.
 
@@ -28,10 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.translation.statistics_decimals import decimals_from_tokens, decimals_from_values
-from floecat.delta.translation.statistics_longs import as_longs
+from floecat.delta.translation.statistics_layout import is_quoted
+from floecat.delta.translation.statistics_numbers import as_longs, decimals_from_tokens, decimals_from_values
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
-from floecat.delta.translation.statistics_tokens import is_quoted
 from floecat.iceberg.parquet.column_statistics import successors
 from floecat.iceberg.schemas.types import PrimitiveType
 

@@ -27,9 +27,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from floecat.delta.translation.statistics_layout import Layout, Match, Path, TextBatch, learn_layout
-from floecat.delta.translation.statistics_longs import parse_longs
-from floecat.delta.translation.statistics_tokens import TokenCollector
+from floecat.delta.translation.statistics_layout import (
+    Layout,
+    Match,
+    Path,
+    TextBatch,
+    TokenCollector,
+    learn_layout,
+)
+from floecat.delta.translation.statistics_numbers import parse_longs
 
 __all__ = ["DocumentReader", "DocumentValues"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from floecat.delta.log.action_schemas import (
+from floecat.delta.protocol.delta_schema import (
     DeltaArray,
     DeltaMap,
     DeltaStruct,
@@ -22,7 +22,7 @@ from floecat.errors import UnsupportedDeltaTableError
 
 if TYPE_CHECKING:
     from floecat.delta.protocol.actions import Metadata
-    from floecat.delta.translation.schema import TranslatedSchema
+    from floecat.delta.translation.translated_schema import TranslatedSchema
 
 __all__ = ["check_type_changes", "check_widening"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from floecat.delta.artifacts.version_context import partition_names
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FieldIds, assign_history
-from floecat.delta.translation.schema import translate_schema
+from floecat.delta.translation.translated_schema import translate_schema
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec, check_new_names
 from tests.unit.delta.delta_metadata import field, mapped, metadata
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from floecat.delta.log import log_reader as delta_log_reader
-from floecat.delta.log.damage import DamagedFiles
 from floecat.delta.log.delta_log import DeltaLog
+from floecat.delta.log.log_files import DamagedFiles
 from floecat.errors import (
     ForbiddenError,
     InvalidDeltaTableError,

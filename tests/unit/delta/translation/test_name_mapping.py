@@ -10,7 +10,7 @@ from pyiceberg.table.name_mapping import parse_mapping_from_json
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FIRST_HIGH_ID, FieldIds, assign_history
 from floecat.delta.translation.name_mapping import name_mapping, resolved_schemas
-from floecat.delta.translation.schema import TranslatedSchema, translate_schema
+from floecat.delta.translation.translated_schema import TranslatedSchema, translate_schema
 from floecat.iceberg.parquet.field_ids import FIRST_HIDDEN_ID
 from tests.unit.delta.delta_metadata import TRAP, array, field, map_of, mapped, metadata, struct
 

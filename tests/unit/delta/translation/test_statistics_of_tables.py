@@ -16,8 +16,8 @@ import pytest
 from floecat.delta.log.checkpoints import open_checkpoint_file
 from floecat.delta.protocol.paths import PathReader
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import LeafColumn, TranslatedSchema, translate_schema
-from floecat.delta.translation.statistics import file_metrics
+from floecat.delta.translation.statistics_metrics import file_metrics
+from floecat.delta.translation.translated_schema import LeafColumn, TranslatedSchema, translate_schema
 from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.schemas.single_values import encode_one
 from tests.delta_tables import delta_table

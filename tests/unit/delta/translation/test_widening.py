@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import translate_schema
+from floecat.delta.translation.translated_schema import translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening
 from floecat.errors import UnsupportedDeltaTableError
 from tests.delta_tables import delta_table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from floecat.delta.artifacts.field_id_copies import required_field_ids
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import translate_schema
+from floecat.delta.translation.translated_schema import translate_schema
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations

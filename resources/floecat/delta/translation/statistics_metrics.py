@@ -14,15 +14,15 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.delta.translation.schema import LeafColumn, TranslatedSchema
 from floecat.delta.translation.statistics_bounds import (
+    Bounds,
     bounds_from_tokens,
     bounds_from_values,
     bounds_of_longs,
@@ -30,14 +30,11 @@ from floecat.delta.translation.statistics_bounds import (
     is_long,
 )
 from floecat.delta.translation.statistics_layout import Path
-from floecat.delta.translation.statistics_longs import as_longs, longs_array
+from floecat.delta.translation.statistics_numbers import as_longs, longs_array
 from floecat.delta.translation.statistics_text import DocumentReader
+from floecat.delta.translation.translated_schema import LeafColumn, TranslatedSchema
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics, join_metrics
 from floecat.iceberg.schemas.single_values import encode
-
-if TYPE_CHECKING:
-    from floecat.delta.translation.schema import LeafColumn
-    from floecat.delta.translation.statistics_bounds import Bounds
 
 __all__ = ["file_metrics"]
 

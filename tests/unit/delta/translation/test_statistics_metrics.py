@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.delta.translation import statistics
 from floecat.delta.translation.column_ids import FieldIds
-from floecat.delta.translation.schema import TranslatedSchema, translate_schema
-from floecat.delta.translation.statistics import file_metrics
+from floecat.delta.translation.statistics_metrics import file_metrics
+from floecat.delta.translation.translated_schema import TranslatedSchema, translate_schema
 from floecat.iceberg.file_metrics import FileMetrics
 from tests.unit.delta.delta_metadata import array, field, mapped, metadata
 from tests.unit.delta.delta_metadata import struct as struct_type
@@ -304,14 +303,15 @@ def test_numbers_without_sign_that_are_too_large_are_unknown() -> None:
     assert rows(metrics, 1) == [(None,) * 4, (7, 3, long(3), long(3))]
 
 
-def test_many_files_are_read_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_read_a_part_at_a_time() -> None:
     schema = schema_of(field("a", "long"), field("b", "string"))
     texts: list[dict[str, Any] | None] = [stats(number, 0, number, number) for number in range(1, 40)]
     texts[7] = None
     texts[25] = {"numRecords": 26, "minValues": {"b": "x"}}
-    whole = file_metrics(files(texts), schema)
-    monkeypatch.setattr(statistics, "_CHUNK_ROWS", 10)
-    parts = file_metrics(pa.concat_tables([files(texts[:13]), files(texts[13:])]), schema)
-    assert parts.record_counts.to_pylist() == whole.record_counts.to_pylist()
-    assert rows(parts, 1) == rows(whole, 1)
-    assert rows(parts, 2) == rows(whole, 2)
+    few = files(texts)
+    whole = file_metrics(few, schema)
+    repeats = 20_000 // len(few)
+    many = file_metrics(pa.concat_tables([few] * repeats), schema)
+    assert many.record_counts.to_pylist() == whole.record_counts.to_pylist() * repeats
+    for field_id in (1, 2):
+        assert rows(many, field_id) == rows(whole, field_id) * repeats

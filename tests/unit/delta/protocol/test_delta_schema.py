@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from floecat.delta.log.action_schemas import (
+from floecat.delta.protocol.delta_schema import (
     DeltaArray,
     DeltaField,
     DeltaMap,

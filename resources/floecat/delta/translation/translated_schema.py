@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from floecat.delta.log.action_schemas import (
+from floecat.delta.protocol.delta_schema import (
     DeltaArray,
     DeltaField,
     DeltaMap,

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from floecat.delta.protocol.actions import Metadata
 from floecat.delta.translation.column_ids import FIRST_HIGH_ID, FieldIds, assign_history
-from floecat.delta.translation.schema import LeafColumn, PartitionColumn, TranslatedSchema, translate_schema
+from floecat.delta.translation.translated_schema import (
+    LeafColumn,
+    PartitionColumn,
+    TranslatedSchema,
+    translate_schema,
+)
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec, check_partition_spec
 from floecat.iceberg.schemas.schema import parse_schema

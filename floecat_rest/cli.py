@@ -6,9 +6,10 @@ import sys
 
 import typer
 
+import floecat
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import catalog, connector, db, demo, docs, job, serve, table, up, version
-from floecat_rest.commands.console import print_error
+from floecat_rest.commands import catalog, connector, db, demo, docs, job, serve, table, up
+from floecat_rest.commands.console import out, print_error
 
 __all__ = ["app", "main"]
 
@@ -24,10 +25,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (up.up, serve.serve, demo.demo, version.version):
+for command in (up.up, serve.serve, demo.demo):
     app.command()(command)
 for group in (db.app, catalog.app, table.app, connector.app, job.app, docs.app):
     app.add_typer(group)
+
+
+@app.command()
+def version() -> None:
+    """Show the version."""
+    out.print(f"floecat {floecat.__version__}")
 
 
 def main() -> None:

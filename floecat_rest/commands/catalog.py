@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from floecat_rest.commands.calls import AccountOption
-from floecat_rest.commands.console import print_plain, print_table
-from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+from floecat_rest.commands.console import print_plain, print_rows
+from floecat_rest.commands.options import AccountOption, ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app"]
 
@@ -61,7 +59,4 @@ def list_catalogs(
 
     with kernel(settings) as opened:
         catalogs = opened.catalogs.list(account or settings.gateway.default_account_id)
-    table = Table("name", "location", box=None, pad_edge=False)
-    for catalog in catalogs:
-        table.add_row(catalog.name, catalog.storage_location)
-    print_table(table)
+    print_rows(("name", "location"), ((catalog.name, catalog.storage_location) for catalog in catalogs))

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
-from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
-from floecat_rest.commands.console import err, print_plain, print_table
+from floecat_rest.commands.console import err, print_plain, print_rows, written_time
 from floecat_rest.commands.names import parse_namespace, written
-from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
-from floecat_rest.commands.times import written_time
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
 
 if TYPE_CHECKING:
     from floecat.connectors.scans import ScanReport
@@ -98,15 +101,19 @@ def list_connectors(
     """List the connectors of a catalog, and how their last scans went."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         connectors = kernel.connectors.list(call)
-    headings = ("name", "kind", "location", "namespace", "enabled", "last scan", "problem")
-    table = Table(*headings, box=None, pad_edge=False)
-    for row in connectors:
-        enabled = "yes" if row.enabled else "no"
-        last_scan = written_time(row.last_scan_at_ms)
-        namespace, problem = written(row.namespace), row.last_error or ""
-        cells = (row.name, row.kind, row.location, namespace, enabled, last_scan, problem)
-        table.add_row(*map(Text, cells))
-    print_table(table)
+    rows = (
+        (
+            row.name,
+            row.kind,
+            row.location,
+            written(row.namespace),
+            "yes" if row.enabled else "no",
+            written_time(row.last_scan_at_ms),
+            row.last_error or "",
+        )
+        for row in connectors
+    )
+    print_rows(("name", "kind", "location", "namespace", "enabled", "last scan", "problem"), rows)
 
 
 @app.command()

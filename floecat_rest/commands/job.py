@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
-from floecat_rest.commands.console import print_plain, print_table
-from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
-from floecat_rest.commands.times import written_time
+from floecat_rest.commands.console import print_plain, print_rows, written_time
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
 
 __all__ = ["app"]
 
@@ -42,19 +46,26 @@ def list_jobs(
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.jobs.list(call, kinds=kind)
+        _require_known("--kind", kind, kernel.jobs.kinds)
+        _require_known("--state", state, kernel.jobs.words())
+        found = [(row, kernel.jobs.word(row)) for row in kernel.jobs.list(call, kinds=kind)]
+    rows = (
+        (
+            str(row.id),
+            row.kind,
+            row.title,
+            word,
+            f"{row.attempts}/{row.max_attempts}",
+            written_time(row.created_at_ms),
+            written_time(row.not_before_ms if row.state in ("queued", "waiting") else None),
+            row.lease_owner or "-",
+            row.last_error or "",
+        )
+        for row, word in found
+        if not state or word in state
+    )
     headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "problem")
-    table = Table(*headings, box=None, pad_edge=False)
-    for row in found:
-        word = kernel.jobs.word(row)
-        if state is not None and word not in state:
-            continue
-        due = written_time(row.not_before_ms) if row.state in ("queued", "waiting") else "-"
-        attempts = f"{row.attempts}/{row.max_attempts}"
-        created, worker = written_time(row.created_at_ms), row.lease_owner or "-"
-        cells = (str(row.id), row.kind, row.title, word, attempts, created, due, worker, row.last_error or "")
-        table.add_row(*map(Text, cells))
-    print_table(table)
+    print_rows(headings, rows)
 
 
 @app.command()
@@ -85,3 +96,10 @@ def cancel(
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         row = kernel.jobs.cancel(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")
+
+
+def _require_known(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:
+    words = sorted(known)
+    for word in given or ():
+        if word not in words:
+            raise typer.BadParameter(f"{word!r} is not one of {', '.join(words)}", param_hint=option)

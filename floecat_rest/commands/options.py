@@ -1,16 +1,32 @@
-"""Options that several commands share, and the settings that they lead to."""
+"""Options that several commands share, the settings and the call on a catalog that they lead to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
 from floecat.settings import Settings, load_settings
 
-__all__ = ["ConfigOption", "DataDirOption", "HostOption", "RestPortOption", "WorkersOption", "settings_from"]
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
+
+__all__ = [
+    "AccountOption",
+    "CatalogOption",
+    "ConfigOption",
+    "DataDirOption",
+    "HostOption",
+    "RestPortOption",
+    "WorkersOption",
+    "open_call",
+    "settings_from",
+]
 
 ConfigOption = Annotated[
     Path | None,
@@ -26,6 +42,18 @@ RestPortOption = Annotated[
     int | None, typer.Option("--rest-port", help="Port of the REST service. Default: 9200")
 ]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="REST worker processes. Default: 1")]
+AccountOption = Annotated[
+    UUID | None,
+    typer.Option(
+        "--account",
+        help="Account of the catalogs, as in the tokens of its users. Default: that of auth-mode=dev.",
+    ),
+]
+CatalogOption = Annotated[
+    str | None, typer.Option("--catalog", help="Name of the catalog. Default: the default catalog.")
+]
+
+_PRINCIPAL = "command-line"
 
 
 def settings_from(
@@ -50,3 +78,22 @@ def settings_from(
     return load_settings(
         config=config, overrides={key: value for key, value in given.items() if value is not None}
     )
+
+
+@contextmanager
+def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> Iterator[tuple[Kernel, Call]]:
+    """An open kernel, and a call on a catalog, for a block of code.
+
+    Raises:
+        NoSuchWarehouseError: there is no such catalog.
+    """
+    from floecat.runtime import kernel
+
+    gateway = settings.gateway
+    with kernel(settings) as opened:
+        yield (
+            opened,
+            opened.calls.open_as_operator(
+                _PRINCIPAL, account or gateway.default_account_id, catalog or gateway.default_prefix
+            ),
+        )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+import socket
 from types import FrameType
 
+from floecat.errors import SettingsError
+from floecat_rest.commands.db import has_no_store_yet, prepare_store
 from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
@@ -13,10 +17,8 @@ from floecat_rest.commands.options import (
     WorkersOption,
     settings_from,
 )
-from floecat_rest.commands.ports import require_free_port
-from floecat_rest.commands.stores import has_no_store_yet, prepare_store
 
-__all__ = ["serve"]
+__all__ = ["free_port", "require_free_port", "serve"]
 
 
 def serve(
@@ -40,5 +42,42 @@ def serve(
     run(settings)
 
 
+def require_free_port(host: str, port: int, option: str) -> None:
+    """Tell in time, and in one line, that a service could not listen.
+
+    Args:
+        host: address to listen on.
+        port: port to listen on; 0 is always free.
+        option: the option that chooses another port.
+
+    Raises:
+        SettingsError: the port is taken, not permitted, or the address is not one of this machine.
+    """
+    try:
+        _bind(host, port).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(f"port {port} of {host} is in use; choose another with {option}") from None
+        raise SettingsError(f"cannot listen on port {port} of {host}: {error.strerror}") from None
+
+
+def free_port(host: str) -> int:
+    """A port that nothing listens on at the moment."""
+    with _bind(host, 0) as bound:
+        return int(bound.getsockname()[1])
+
+
 def _exit(_number: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    bound = socket.socket(address[0], address[1])
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address[4])
+    except OSError:
+        bound.close()
+        raise
+    return bound

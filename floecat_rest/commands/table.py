@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from floecat.errors import NoSuchNamespaceError
-from floecat_rest.commands.calls import AccountOption, CatalogOption, open_call
-from floecat_rest.commands.console import err, print_plain, print_table
+from floecat_rest.commands.console import err, print_plain, print_rows
 from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
@@ -95,13 +99,19 @@ def list_tables(
 
     The id is the partition of the table in Dagster.
     """
-    table = Table("name", "version", "id", "location", "problem", box=None, pad_edge=False)
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        for row in kernel.delta_tables.list(call):
-            version = "-" if row.version is None else str(row.version)
-            name = written((*row.namespace, row.name))
-            table.add_row(*map(Text, (name, version, str(row.entry_id), row.location, row.problem or "")))
-    print_table(table)
+        found = kernel.delta_tables.list(call)
+    rows = (
+        (
+            written((*row.namespace, row.name)),
+            "-" if row.version is None else str(row.version),
+            str(row.entry_id),
+            row.location,
+            row.problem or "",
+        )
+        for row in found
+    )
+    print_rows(("name", "version", "id", "location", "problem"), rows)
 
 
 @app.command()

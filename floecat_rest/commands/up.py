@@ -15,6 +15,7 @@ from floecat.settings import Settings
 from floecat.settings.loading import CONFIG_VARIABLE
 from floecat_rest.commands import dagster
 from floecat_rest.commands.console import err, out
+from floecat_rest.commands.db import prepare_store
 from floecat_rest.commands.demo import load_once
 from floecat_rest.commands.options import (
     ConfigOption,
@@ -24,9 +25,8 @@ from floecat_rest.commands.options import (
     WorkersOption,
     settings_from,
 )
-from floecat_rest.commands.ports import free_port, require_free_port
 from floecat_rest.commands.processes import Processes, Service, StopRequestedError
-from floecat_rest.commands.stores import prepare_store
+from floecat_rest.commands.serve import free_port, require_free_port
 
 __all__ = ["up"]
 

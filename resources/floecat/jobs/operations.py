@@ -77,6 +77,11 @@ class JobOperations:
         kind = self.kinds.get(row.kind)
         return row.state if kind is None else kind.word(row.state)
 
+    def words(self) -> frozenset[str]:
+        """What the states of jobs are called, over all kinds."""
+        states = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES)
+        return frozenset(kind.word(state) for kind in self.kinds.values() for state in states)
+
     def retry(self, call: Call, job_id: UUID) -> JobRow:
         """Makes a failed or cancelled job due now.
 

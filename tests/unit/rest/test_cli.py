@@ -469,6 +469,13 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
 
     assert listed() == [[str(job.id), "purge", "ns.orders", "pending", "0/10"]]
     assert listed("--kind", "connector-scan") == listed("--state", "dead") == []
+    for option, known in (
+        ("--kind", "connector-scan, purge"),
+        ("--state", "cancelled, cancelling, dead, done, "),
+    ):
+        unknown = run("job", "list", option, "purged")
+        assert unknown.returncode == 2
+        assert f"Invalid value for {option}: 'purged' is not one of {known}" in unknown.stderr
     assert "cannot be retried: it is pending" in one_error(run("job", "retry", str(job.id)), 1)
     assert run("job", "cancel", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is cancelled\n"
     assert "cannot be cancelled: it is cancelled" in one_error(run("job", "cancel", str(job.id)), 1)

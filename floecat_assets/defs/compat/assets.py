@@ -4,9 +4,11 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from floecat.delta.refresh.pipeline_results import Materialised
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -16,11 +18,15 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.compat.check_results import ARTIFACTS, check_results, check_specs, nothing_to_check
-from floecat_assets.defs.compat.runners import ChunkRunners
-from floecat_assets.defs.compat.table_metadata import table_metadata
+from floecat_assets.defs.compat.checks import ARTIFACTS, check_results, check_specs, nothing_to_check
 from floecat_assets.defs.partitions import TABLES, require_table_id
 from floecat_assets.defs.resources import KernelResource, SparkResource
+
+if TYPE_CHECKING:
+    from floecat.delta.artifacts.chunks import ChunkRunner
+    from floecat.delta.refresh.delta_table import DeltaTableEntry
+    from floecat.delta.refresh.verification import TableCounts
+    from floecat_assets.spark.chosen_chunks import ChosenChunks
 
 __all__ = ["ARTIFACTS", "artifacts"]
 
@@ -51,7 +57,7 @@ def artifacts(
     """Brings a Delta table up to its log, and counts what came out against the log."""
     entry_id = require_table_id(context.partition_key)
     pipeline = kernel.delta_pipeline()
-    runners = ChunkRunners(kernel, spark)
+    runners = _ChunkRunners(kernel, spark)
     started = time.monotonic()
     try:
         made = pipeline.materialise(entry_id, _told(context), runners.runner)
@@ -65,7 +71,7 @@ def artifacts(
     except _LASTING as error:
         raise _failure(error) from error
     yield dg.MaterializeResult(
-        metadata=table_metadata(made, numbers, seconds=seconds, runners=runners),
+        metadata=_table_metadata(made, numbers, seconds=seconds, runners=runners),
         check_results=check_results(numbers),
         data_version=dg.DataVersion(str(made.version)),
     )
@@ -86,3 +92,71 @@ def _told(context: dg.AssetExecutionContext) -> Callable[[int, int], None]:
             context.log.info("%d of %d older versions are made", done, wanted)
 
     return tell
+
+
+class _ChunkRunners:
+    """Runners of one run, and what they did.
+
+    Spark takes versions for which more files have to be opened than `delta-compat.max-files-in-request` lets
+    a load open; starting it for less costs more than it saves.
+    """
+
+    def __init__(self, kernel: KernelResource, spark: SparkResource) -> None:
+        """Takes both resources; Spark is opened when it is needed."""
+        self._kernel = kernel
+        self._spark = spark
+        self._made: list[ChosenChunks] = []
+
+    @property
+    def in_process(self) -> int:
+        """How many chunks this process built."""
+        return sum(runner.in_process for runner in self._made)
+
+    @property
+    def on_spark(self) -> int:
+        """How many chunks Spark built."""
+        return sum(runner.on_spark for runner in self._made)
+
+    def runner(self, table: "DeltaTableEntry") -> "ChunkRunner":
+        """What builds the chunks of a table."""
+        from floecat_assets.spark.chosen_chunks import ChosenChunks
+        from floecat_assets.spark.compat_chunks import spark_chunks
+
+        kernel = self._kernel.open()
+
+        def on_spark() -> "ChunkRunner":
+            return spark_chunks(self._spark.open(), table.storage.opener(table.row.location), table.allowed)
+
+        chosen = ChosenChunks(
+            self._kernel.delta_pipeline().local_chunks(table),
+            on_spark,
+            most_opened_files=kernel.settings.gateway.delta_compat.max_files_in_request,
+        )
+        self._made.append(chosen)
+        return chosen
+
+
+def _table_metadata(
+    made: Materialised, numbers: "TableCounts", *, seconds: float, runners: _ChunkRunners
+) -> dict[str, dg.MetadataValue]:
+    """What the UI shows of a table that was made readable."""
+    counted = numbers.iceberg
+    return {
+        "dagster/table_name": dg.MetadataValue.text(made.name),
+        "dagster/uri": dg.MetadataValue.text(made.location),
+        "dagster/storage_kind": dg.MetadataValue.text("iceberg"),
+        "dagster/row_count": dg.MetadataValue.int(counted.rows - counted.deleted_rows),
+        "floecat/snapshot_id": dg.MetadataValue.text(str(made.version)),
+        "floecat/metadata_location": dg.MetadataValue.path(made.metadata_location),
+        "floecat/format_version": dg.MetadataValue.int(made.format_version),
+        "floecat/changed": dg.MetadataValue.bool(made.changed),
+        "delta/version": dg.MetadataValue.int(made.version),
+        "delta/versions": dg.MetadataValue.int(made.versions),
+        "delta/live_files": dg.MetadataValue.int(counted.files),
+        "delta/rows": dg.MetadataValue.int(counted.rows),
+        "delta/deleted_rows": dg.MetadataValue.int(counted.deleted_rows),
+        "delta/files_with_deletes": dg.MetadataValue.int(counted.files_with_deletes),
+        "floecat/seconds": dg.MetadataValue.float(round(seconds, 3)),
+        "floecat/chunks_in_process": dg.MetadataValue.int(runners.in_process),
+        "floecat/chunks_on_spark": dg.MetadataValue.int(runners.on_spark),
+    }

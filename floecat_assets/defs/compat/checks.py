@@ -1,17 +1,80 @@
-"""Checks of all Delta tables."""
+"""Checks of Delta tables: those that come with the asset, and one over all tables."""
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
 from floecat.errors import FloecatError, NoSuchTableError
-from floecat_assets.defs.compat.assets import ARTIFACTS
-from floecat_assets.defs.partitions import require_table_id
+from floecat_assets.defs.partitions import TABLES, require_table_id
 from floecat_assets.defs.resources import KernelResource
 
-__all__ = ["artifacts_present"]
+if TYPE_CHECKING:
+    from floecat.delta.refresh.verification import FileCounts, TableCounts
 
-_SHOWN = 50
+__all__ = ["ARTIFACTS", "artifacts_present", "check_results", "check_specs", "nothing_to_check"]
+
+ARTIFACTS: Final = dg.AssetKey(["compat", "artifacts"])
+"""The asset that is checked."""
+
+_CHECKS: Final[Mapping[str, str]] = {
+    "live_files_match": "The manifests list the files that are live in Delta's log, each of them once.",
+    "rows_match": "The files hold as many rows by the manifests as by the statistics of Delta's log.",
+    "deleted_rows_match": "Delete files delete as many rows as the deletion vectors of Delta's log.",
+}
+
+_SHOWN_LOCATIONS = 20
+_SHOWN_TABLES = 50
+
+
+def check_specs() -> Sequence[dg.AssetCheckSpec]:
+    """The checks that are made with the asset; each table has a state of its own."""
+    with warnings.catch_warnings():
+        # a check without partitions would only show the table that came last
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return [
+            dg.AssetCheckSpec(name, asset=ARTIFACTS, description=description, partitions_def=TABLES)
+            for name, description in _CHECKS.items()
+        ]
+
+
+def nothing_to_check() -> Iterator[dg.AssetCheckResult]:
+    """Results for a partition that is no Delta table: Dagster wants some."""
+    for name in _CHECKS:
+        yield dg.AssetCheckResult(check_name=name, passed=True, description="There is no Delta table")
+
+
+def check_results(numbers: "TableCounts") -> Sequence[dg.AssetCheckResult]:
+    """A result for each of `check_specs`."""
+    delta, iceberg = numbers.delta, numbers.iceberg
+    return [
+        dg.AssetCheckResult(
+            check_name="live_files_match",
+            passed=not numbers.missing and not numbers.unexpected,
+            description=f"{delta.files} live files in the log, {iceberg.files} in the manifests",
+            metadata={
+                **_both("files", delta.files, iceberg.files),
+                **_locations("missing", numbers.missing),
+                **_locations("unexpected", numbers.unexpected),
+            },
+        ),
+        _rows(delta, iceberg),
+        dg.AssetCheckResult(
+            check_name="deleted_rows_match",
+            passed=delta.deleted_rows == iceberg.deleted_rows and not numbers.stray_deletes,
+            description=(
+                f"{delta.deleted_rows} rows deleted by the log, {iceberg.deleted_rows} by delete files"
+            ),
+            metadata={
+                **_both("deleted_rows", delta.deleted_rows, iceberg.deleted_rows),
+                **_both("files_with_deletes", delta.files_with_deletes, iceberg.files_with_deletes),
+                **_locations("stray_deletes", numbers.stray_deletes),
+            },
+        ),
+    ]
 
 
 @dg.asset_check(asset=ARTIFACTS, pool="delta")
@@ -56,8 +119,43 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
             "floecat/repaired": repaired,
             "floecat/failed": failed,
             "floecat/outcomes": dg.MetadataValue.table(
-                records=records[:_SHOWN],
+                records=records[:_SHOWN_TABLES],
                 schema=dg.TableSchema([dg.TableColumn("table"), dg.TableColumn("outcome")]),
             ),
         },
     )
+
+
+def _rows(delta: "FileCounts", iceberg: "FileCounts") -> dg.AssetCheckResult:
+    description = f"{delta.rows} rows by the log, {iceberg.rows} by the manifests"
+    if delta.files_without_rows:
+        # then the manifests may know more, by the footers of the files, and never less
+        passed = iceberg.rows >= delta.rows and iceberg.files_without_rows <= delta.files_without_rows
+        description += f"; the log does not tell how many rows {delta.files_without_rows} of its files have"
+    else:
+        passed = iceberg.rows == delta.rows and not iceberg.files_without_rows
+    return dg.AssetCheckResult(
+        check_name="rows_match",
+        passed=passed,
+        description=description,
+        metadata={
+            **_both("rows", delta.rows, iceberg.rows),
+            **_both("files_without_rows", delta.files_without_rows, iceberg.files_without_rows),
+        },
+    )
+
+
+def _both(what: str, delta: int, iceberg: int) -> dict[str, dg.MetadataValue]:
+    return {
+        f"delta/{what}": dg.MetadataValue.int(delta),
+        f"iceberg/{what}": dg.MetadataValue.int(iceberg),
+    }
+
+
+def _locations(what: str, locations: Iterable[str]) -> dict[str, dg.MetadataValue]:
+    found = list(locations)
+    if not found:
+        return {}
+    return {
+        f"floecat/{what}": dg.MetadataValue.json({"count": len(found), "first": found[:_SHOWN_LOCATIONS]})
+    }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from floecat.errors import UnavailableError, UnsupportedOperationError
-from floecat_assets.defs.compat.jobs import connector_scan, delta_repair
-from floecat_assets.defs.compat.runs import UNFINISHED
+from floecat_assets.defs.compat.jobs import UNFINISHED, connector_scan, delta_repair
 from floecat_assets.defs.resources import KernelResource
 
 __all__ = ["connector_scan_schedule", "delta_repair_schedule"]

@@ -10,8 +10,7 @@ import msgspec
 from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosition
 from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
 from floecat_assets.defs.compat.assets import ARTIFACTS
-from floecat_assets.defs.compat.jobs import delta_artifacts
-from floecat_assets.defs.compat.runs import UNFINISHED
+from floecat_assets.defs.compat.jobs import UNFINISHED, delta_artifacts
 from floecat_assets.defs.partitions import TABLES
 from floecat_assets.defs.resources import KernelResource
 

@@ -109,10 +109,9 @@ def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
     """Runs on an executor."""
     prepare_struct_types()
     files, is_added = _unpacked(chunk)
-    storage = shared.open_files()
-    artifacts = ArtifactFiles(storage, MemoryBudget())
+    artifacts = ArtifactFiles(shared.open_files(), shared.allowed, MemoryBudget())
     try:
-        return build_chunk(shared.context, number, files, is_added, storage, artifacts, shared.allowed)
+        return build_chunk(shared.context, number, files, is_added, artifacts)
     except (FloecatError, NameTakenError, ArtifactLostError) as error:
         # callers act on these, so they come back as what they are; anything else fails the task
         return error.with_traceback(None)

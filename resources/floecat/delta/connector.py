@@ -19,14 +19,30 @@ from floecat.identifiers.namespace import Namespace, check_name
 __all__ = ["DeltaConnector", "Exclusions"]
 
 _NAMESPACES = "namespaces"
+
 _NAME = "name"
+
 _MAX_DEPTH = "max-depth"
+
 _EXCLUDE = "exclude"
+
 _DEFAULTS: Mapping[str, str] = {_NAMESPACES: "nested", _NAME: "", _MAX_DEPTH: "8", _EXCLUDE: ""}
+
 _NUMBER = re.compile("[0-9]{1,9}")
+
 _DEEPEST = 32
+
 _PATIENCE = 3
 """Folders in a row that storage may fail for before the search is given up."""
+
+_MOST_PATTERNS = 100
+
+_ANY_FOLDERS = "**"
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+_Level: TypeAlias = re.Pattern[str] | None
+"""What the name of a folder must match; `None` stands for any number of folders."""
 
 
 class _Folder(NamedTuple):
@@ -122,29 +138,6 @@ class DeltaConnector:
         return DiscoveredTable(folder.levels[-1], folder.location, folder.levels[:-1])
 
 
-def _checked(given: Mapping[str, str]) -> Mapping[str, str]:
-    unknown = sorted(given.keys() - _DEFAULTS.keys())
-    if unknown:
-        raise BadRequestError(f"Unknown option: {unknown[0][:80]!r} (known: {', '.join(_DEFAULTS)})")
-    options = {**_DEFAULTS, **given}
-    if options[_NAMESPACES] not in ("nested", "flat"):
-        raise BadRequestError(f"Invalid option {_NAMESPACES}: must be nested or flat")
-    if options[_NAME]:
-        check_name(options[_NAME], f"option {_NAME}")
-    depth = options[_MAX_DEPTH]
-    if not (_NUMBER.fullmatch(depth) and 1 <= int(depth) <= _DEEPEST):
-        raise BadRequestError(f"Invalid option {_MAX_DEPTH}: must be a number from 1 to {_DEEPEST}")
-    return options
-
-
-_MOST_PATTERNS = 100
-_ANY_FOLDERS = "**"
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-
-_Level: TypeAlias = re.Pattern[str] | None
-"""What the name of a folder must match; `None` stands for any number of folders."""
-
-
 class Exclusions:
     """Patterns of paths below the root of a search.
 
@@ -170,6 +163,21 @@ class Exclusions:
             path: names of the folders from the root to this one, itself included.
         """
         return any(_matches(pattern, path) for pattern in self._patterns)
+
+
+def _checked(given: Mapping[str, str]) -> Mapping[str, str]:
+    unknown = sorted(given.keys() - _DEFAULTS.keys())
+    if unknown:
+        raise BadRequestError(f"Unknown option: {unknown[0][:80]!r} (known: {', '.join(_DEFAULTS)})")
+    options = {**_DEFAULTS, **given}
+    if options[_NAMESPACES] not in ("nested", "flat"):
+        raise BadRequestError(f"Invalid option {_NAMESPACES}: must be nested or flat")
+    if options[_NAME]:
+        check_name(options[_NAME], f"option {_NAME}")
+    depth = options[_MAX_DEPTH]
+    if not (_NUMBER.fullmatch(depth) and 1 <= int(depth) <= _DEEPEST):
+        raise BadRequestError(f"Invalid option {_MAX_DEPTH}: must be a number from 1 to {_DEEPEST}")
+    return options
 
 
 def _levels(pattern: str) -> list[_Level]:

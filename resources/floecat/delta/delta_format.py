@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import compress
-from typing import Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
@@ -25,27 +25,12 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow
 
-__all__ = ["DeltaEngine", "DeltaLoads", "DeltaTableService"]
+if TYPE_CHECKING:
+    from floecat.delta.refresh.refresh_service import DeltaRefreshService
 
+__all__ = ["DeltaLoads", "DeltaTableService"]
 
-class DeltaEngine(Protocol):
-    """Brings tables up to date; see `floecat.delta.refresh.refresh_service.DeltaRefreshService`."""
-
-    def due(self, row: EntryRow, /) -> bool:
-        """Whether a load has to call `refresh` before it answers an entry."""
-        ...
-
-    def refresh(self, table: DeltaTableEntry, /) -> bool:
-        """Looks for newer versions; returns whether the entry may be another one."""
-        ...
-
-    def await_pipeline(self, table: DeltaTableEntry, /) -> bool:
-        """Waits until the pipeline has changed the entry."""
-        ...
-
-    def materialise(self, table: DeltaTableEntry, progress: Callable[[int, int], None], /) -> bool:
-        """Brings in every version that the log has; returns whether the entry changed."""
-        ...
+_PAGE = 500
 
 
 class DeltaLoads:
@@ -53,7 +38,7 @@ class DeltaLoads:
 
     derives_metadata = True
 
-    def __init__(self, entries: Entries, open_engine: Callable[[], DeltaEngine]) -> None:
+    def __init__(self, entries: Entries, open_engine: Callable[[], DeltaRefreshService]) -> None:
         """Opens no engine: the first table that has to be looked at does.
 
         Args:
@@ -62,7 +47,7 @@ class DeltaLoads:
         """
         self._entries = entries
         self._open_engine = open_engine
-        self._engine: DeltaEngine | None = None
+        self._engine: DeltaRefreshService | None = None
 
     def is_current(self, row: EntryRow) -> bool:
         """Whether the entry of a Delta table can be answered as it is."""
@@ -128,13 +113,10 @@ class DeltaLoads:
         """The table as the engine wants it: it alone may write where artifacts go."""
         return DeltaTableEntry(row, identifier, catalog.storage.with_artifacts, principal)
 
-    def _opened(self) -> DeltaEngine:
+    def _opened(self) -> DeltaRefreshService:
         if self._engine is None:
             self._engine = self._open_engine()
         return self._engine
-
-
-_PAGE = 500
 
 
 class DeltaTableService:

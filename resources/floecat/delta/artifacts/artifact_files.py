@@ -38,185 +38,6 @@ class ArtifactLostError(Exception):
     """An artifact that a snapshot needs is missing, as after `VACUUM`, or damaged."""
 
 
-class ArtifactFiles:
-    """The artifacts of a table in storage, and the bytes of those that were used last.
-
-    A table writes each location once. Another table of the catalog, dropped or not, may have other bytes at
-    the same location: what stays in memory is told apart by whose it is.
-
-    Attributes:
-        owner: the table; None where only one is worked on.
-        indexes: of manifests, by owner and location.
-        listed: what manifest lists and manifests name, by owner and location.
-        copies: bytes of data files that are held while they are copied.
-    """
-
-    def __init__(self, files: FileIO, memory: MemoryBudget) -> None:
-        self.owner: UUID | None = None
-        self._files = files
-        self._cache: LruCache[bytes] = memory.cache("delta-artifacts", largest_part=_LARGEST_PART)
-        self.indexes: LruCache[ManifestIndex] = memory.cache("delta-indexes")
-        self.listed: LruCache[Any] = memory.cache("delta-listed")
-        self.copies = ByteBudget(memory.share("delta-copies"))
-        self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
-
-    def of(self, owner: UUID) -> ArtifactFiles:
-        """Those of a table, with the memory and the threads of this one, which closes them for all."""
-        view = copy(self)
-        view.owner = owner
-        return view
-
-    def at(self, files: FileIO) -> ArtifactFiles:
-        """Those in another storage, as `of` gives those of a table."""
-        view = copy(self)
-        view._files = files
-        return view
-
-    def write(self, allowed: AllowedLocations, location: str, data: bytes, *, keep: bool = False) -> bytes:
-        """Writes an artifact, or finds that it is there already.
-
-        One that is there may be compressed in another way, if it was made on another processor.
-
-        Args:
-            allowed: the allowed locations of the catalog.
-            location: where.
-            data: the whole file.
-            keep: whether the bytes will be wanted again soon.
-
-        Returns:
-            The bytes that are there.
-
-        Raises:
-            NameTakenError: the file exists with other content.
-            LocationNotAllowedError: the location is outside the allowed ones.
-            ForbiddenError: storage lets nobody write there.
-            StorageUnavailableError: storage fails.
-        """
-        allowed.check(location)
-        try:
-            self._files.write_new(location, data)
-        except AlreadyExistsError:
-            data = self._same(location, data)
-        except ForbiddenError:
-            raise _cannot_write(location) from None
-        if keep:
-            self._cache.put((self.owner, location), data, len(data))
-        return data
-
-    def _same(self, location: str, data: bytes) -> bytes:
-        """The bytes that are there, if they say what these do."""
-        try:
-            found = self._files.read(location, max_bytes=_MOST_LARGER * len(data))
-        except PayloadTooLargeError:
-            raise NameTakenError(location) from None
-        # what is no container has to be the same to the byte
-        if found != data and not (location.endswith(".avro") and same_records(found, data)):
-            raise NameTakenError(location)
-        return found
-
-    def write_large(
-        self,
-        allowed: AllowedLocations,
-        location: str,
-        make: Callable[[], bytes],
-        *,
-        offset: int,
-        tail: bytes,
-    ) -> None:
-        """Writes an artifact that is too large to be compared whole: its end tells whether it is there.
-
-        Args:
-            allowed: the allowed locations of the catalog.
-            location: where.
-            make: makes the whole file, if it is not there.
-            offset: where its end begins, in bytes.
-            tail: its end.
-
-        Raises:
-            NameTakenError: the file exists and ends otherwise.
-            LocationNotAllowedError: the location is outside the allowed ones.
-            StorageUnavailableError: storage fails.
-        """
-        allowed.check(location)
-        if self._ends_with(location, offset, tail):
-            return
-        try:
-            self._files.write_new(location, make())
-        except AlreadyExistsError:
-            self._ends_with(location, offset, tail)
-        except ForbiddenError:
-            raise _cannot_write(location) from None
-
-    def _ends_with(self, location: str, offset: int, tail: bytes) -> bool:
-        try:
-            # a byte more, to see that there is none
-            found = self._files.read_range(location, offset, len(tail) + 1)
-        except FileMissingError:
-            return False
-        if found != tail:
-            raise NameTakenError(location)
-        return True
-
-    def read(self, allowed: AllowedLocations, location: str) -> bytes:
-        """The bytes of an artifact, from memory if it was used lately.
-
-        Raises:
-            ArtifactLostError: it is gone.
-            LocationNotAllowedError: the location is outside the allowed ones.
-        """
-        data = self._cache.get((self.owner, location))
-        if data is not None:
-            return data
-        allowed.check(location)
-        try:
-            data = self._files.read(location)
-        except FileMissingError:
-            raise ArtifactLostError(location) from None
-        self._cache.put((self.owner, location), data, len(data))
-        return data
-
-    def sizes(
-        self, allowed: AllowedLocations, folder: str, *, most: int | None = None
-    ) -> Mapping[str, int] | None:
-        """Locations and sizes in bytes of all files in a folder; one request for a thousand of them.
-
-        Args:
-            allowed: the allowed locations of the catalog.
-            folder: the folder.
-            most: how many files are listed at most.
-
-        Returns:
-            None if there are more.
-
-        Raises:
-            LocationNotAllowedError: the folder is outside the allowed locations.
-        """
-        allowed.check(folder)
-        found = {entry.location: entry.size_bytes for entry in islice(self._files.list(folder), most)}
-        return found if most is None or len(found) < most else None
-
-    def exist(self, locations: Sequence[str]) -> list[tuple[str, bool]]:
-        """Which of some locations have a file; a request for each, several at a time."""
-        return list(zip(locations, self.each(self._files.exists, locations), strict=True))
-
-    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Calls `work` on every item, several at a time, for what mostly waits for storage."""
-        if len(items) <= 1:
-            return [work(item) for item in items]
-        return list(self._threads.map(work, items))
-
-    def close(self) -> None:
-        """Ends the threads."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
-
-
-def _cannot_write(location: str) -> ForbiddenError:
-    return ForbiddenError(
-        f"Storage refuses to write {location}; what is made of Delta tables can lie elsewhere:"
-        " floecat.gateway.delta-compat.location"
-    )
-
-
 class ByteBudget:
     """Keeps threads from holding more bytes at once than there is room for. What is larger is held alone."""
 
@@ -238,3 +59,175 @@ class ByteBudget:
             with self._changed:
                 self._free += taken
                 self._changed.notify_all()
+
+
+class ArtifactFiles:
+    """The artifacts of a table in storage, and the bytes of those that were used last.
+
+    A table writes each location once. Another table of the catalog, dropped or not, may have other bytes at
+    the same location: what stays in memory is told apart by whose it is.
+
+    Attributes:
+        storage: where artifacts, data files and deletion vectors are.
+        allowed: the allowed locations of the catalog.
+        owner: the table; None where only one is worked on.
+        indexes: of manifests, by owner and location.
+        listed: what manifest lists and manifests name, by owner and location.
+        copies: bytes of data files that are held while they are copied.
+    """
+
+    def __init__(
+        self, storage: FileIO, allowed: AllowedLocations, memory: MemoryBudget, owner: UUID | None = None
+    ) -> None:
+        self.storage = storage
+        self.allowed = allowed
+        self.owner = owner
+        self._cache: LruCache[bytes] = memory.cache("delta-artifacts", largest_part=_LARGEST_PART)
+        self.indexes: LruCache[ManifestIndex] = memory.cache("delta-indexes")
+        self.listed: LruCache[Any] = memory.cache("delta-listed")
+        self.copies = ByteBudget(memory.share("delta-copies"))
+        self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
+
+    def of(self, storage: FileIO, allowed: AllowedLocations, owner: UUID) -> ArtifactFiles:
+        """Those of another table, with the memory and the threads of this one, which closes them for all."""
+        view = copy(self)
+        view.storage, view.allowed, view.owner = storage, allowed, owner
+        return view
+
+    def write(self, location: str, data: bytes, *, keep: bool = False) -> bytes:
+        """Writes an artifact, or finds that it is there already.
+
+        One that is there may be compressed in another way, if it was made on another processor.
+
+        Args:
+            location: where.
+            data: the whole file.
+            keep: whether the bytes will be wanted again soon.
+
+        Returns:
+            The bytes that are there.
+
+        Raises:
+            NameTakenError: the file exists with other content.
+            LocationNotAllowedError: the location is outside the allowed ones.
+            ForbiddenError: storage lets nobody write there.
+            StorageUnavailableError: storage fails.
+        """
+        self.allowed.check(location)
+        try:
+            self.storage.write_new(location, data)
+        except AlreadyExistsError:
+            data = self._same(location, data)
+        except ForbiddenError:
+            raise _cannot_write(location) from None
+        if keep:
+            self._cache.put((self.owner, location), data, len(data))
+        return data
+
+    def _same(self, location: str, data: bytes) -> bytes:
+        """The bytes that are there, if they say what these do."""
+        try:
+            found = self.storage.read(location, max_bytes=_MOST_LARGER * len(data))
+        except PayloadTooLargeError:
+            raise NameTakenError(location) from None
+        # what is no container has to be the same to the byte
+        if found != data and not (location.endswith(".avro") and same_records(found, data)):
+            raise NameTakenError(location)
+        return found
+
+    def write_large(
+        self,
+        location: str,
+        make: Callable[[], bytes],
+        *,
+        offset: int,
+        tail: bytes,
+    ) -> None:
+        """Writes an artifact that is too large to be compared whole: its end tells whether it is there.
+
+        Args:
+            location: where.
+            make: makes the whole file, if it is not there.
+            offset: where its end begins, in bytes.
+            tail: its end.
+
+        Raises:
+            NameTakenError: the file exists and ends otherwise.
+            LocationNotAllowedError: the location is outside the allowed ones.
+            StorageUnavailableError: storage fails.
+        """
+        self.allowed.check(location)
+        if self._ends_with(location, offset, tail):
+            return
+        try:
+            self.storage.write_new(location, make())
+        except AlreadyExistsError:
+            self._ends_with(location, offset, tail)
+        except ForbiddenError:
+            raise _cannot_write(location) from None
+
+    def _ends_with(self, location: str, offset: int, tail: bytes) -> bool:
+        try:
+            # a byte more, to see that there is none
+            found = self.storage.read_range(location, offset, len(tail) + 1)
+        except FileMissingError:
+            return False
+        if found != tail:
+            raise NameTakenError(location)
+        return True
+
+    def read(self, location: str) -> bytes:
+        """The bytes of an artifact, from memory if it was used lately.
+
+        Raises:
+            ArtifactLostError: it is gone.
+            LocationNotAllowedError: the location is outside the allowed ones.
+        """
+        data = self._cache.get((self.owner, location))
+        if data is not None:
+            return data
+        self.allowed.check(location)
+        try:
+            data = self.storage.read(location)
+        except FileMissingError:
+            raise ArtifactLostError(location) from None
+        self._cache.put((self.owner, location), data, len(data))
+        return data
+
+    def sizes(self, folder: str, *, most: int | None = None) -> Mapping[str, int] | None:
+        """Locations and sizes in bytes of all files in a folder; one request for a thousand of them.
+
+        Args:
+            folder: the folder.
+            most: how many files are listed at most.
+
+        Returns:
+            None if there are more.
+
+        Raises:
+            LocationNotAllowedError: the folder is outside the allowed locations.
+        """
+        self.allowed.check(folder)
+        found = {entry.location: entry.size_bytes for entry in islice(self.storage.list(folder), most)}
+        return found if most is None or len(found) < most else None
+
+    def exist(self, locations: Sequence[str]) -> list[tuple[str, bool]]:
+        """Which of some locations have a file; a request for each, several at a time."""
+        return list(zip(locations, self.each(self.storage.exists, locations), strict=True))
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Calls `work` on every item, several at a time, for what mostly waits for storage."""
+        if len(items) <= 1:
+            return [work(item) for item in items]
+        return list(self._threads.map(work, items))
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _cannot_write(location: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"Storage refuses to write {location}; what is made of Delta tables can lie elsewhere:"
+        " floecat.gateway.delta-compat.location"
+    )

@@ -37,8 +37,6 @@ from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
 from floecat.delta.translation.partitions import partition_values
 from floecat.delta.translation.statistics_metrics import file_metrics
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus
@@ -48,6 +46,40 @@ __all__ = ["CHUNK_FILES", "ChunkManifests", "ChunkRunner", "FileChunks", "build_
 
 UNKNOWN_RECORD_COUNT = -1
 """What readers of Iceberg take as "not known": nothing is pruned or counted by it."""
+
+CHUNK_FILES = 5_000
+"""Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
+
+_MOST_THREADS = 4
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class FileChunks:
+    """Files in the order of their partitions, `CHUNK_FILES` at a time.
+
+    Attributes:
+        files: all of them, in no order; columns of `floecat.delta.log.file_tables.files_schema`.
+    """
+
+    def __init__(self, files: pa.Table, is_added: Mask) -> None:
+        """Takes files, and for each whether the version brought it."""
+        self.files = files
+        self._is_added = is_added
+        self._order = _in_partition_order(files)
+
+    def __len__(self) -> int:
+        return math.ceil(len(self._order) / CHUNK_FILES)
+
+    def __getitem__(self, number: int) -> tuple[pa.Table, Mask]:
+        """A chunk: its files, copied, and which of them the version brought."""
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        rows = self._order[number * CHUNK_FILES : (number + 1) * CHUNK_FILES]
+        return take_rows(self.files, rows), self._is_added[rows]
+
+    def __iter__(self) -> Iterator[tuple[pa.Table, Mask]]:
+        return (self[number] for number in range(len(self)))
 
 
 @dataclass(frozen=True)
@@ -71,14 +103,34 @@ class ChunkManifests:
     vectorized: bool = True
 
 
+ChunkRunner = Callable[[VersionContext, FileChunks], Sequence[ChunkManifests]]
+"""Builds all chunks; a chunk's number is part of the names of its artifacts."""
+
+
+def local_chunks(artifacts: ArtifactFiles) -> ChunkRunner:
+    """Builds the chunks of a table on threads of this process."""
+
+    def run(context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
+        def build(number: int) -> ChunkManifests:
+            rows, is_added = chunks[number]
+            return build_chunk(context, number, rows, is_added, artifacts)
+
+        numbers = range(len(chunks))
+        if len(numbers) <= 1:
+            return [build(number) for number in numbers]
+        threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        with ThreadPoolExecutor(threads, thread_name_prefix="delta-chunk") as pool:
+            return list(pool.map(build, numbers))
+
+    return run
+
+
 def build_chunk(
     context: VersionContext,
     number: int,
     files: pa.Table,
     is_added: np.ndarray,
-    storage: FileIO,
     artifacts: ArtifactFiles,
-    allowed: AllowedLocations,
 ) -> ChunkManifests:
     """Writes the manifests, the delete files, and the copies of data files of a chunk.
 
@@ -88,9 +140,7 @@ def build_chunk(
         files: its files; columns of `floecat.delta.log.file_tables.files_schema`, and of `with_readded` where
             entries of some are carried over.
         is_added: booleans, for each file whether this version brought it.
-        storage: reads footers and deletion vectors.
-        artifacts: writes what is made.
-        allowed: the allowed locations of the catalog.
+        artifacts: of the table.
 
     Raises:
         InvalidDeltaTableError: a deletion vector or a footer is broken.
@@ -106,23 +156,23 @@ def build_chunk(
     record_counts = pa.array([], pa.int64())
     data, files_size_bytes = None, 0
     columns = FileColumns(context.columns)
-    copies = FieldIdCopies(context, storage, artifacts, allowed, columns=columns)
+    copies = FieldIdCopies(context, artifacts, columns=columns)
     if len(split.own):
         rows = _data_rows(
-            context, split.own, split.of_own(partitions), split.of_own(statuses), copies, artifacts, allowed
+            context, split.own, split.of_own(partitions), split.of_own(statuses), copies, artifacts
         )
         locations, record_counts = rows.file_paths, rows.metrics.record_counts
         name = context.paths.data_manifest(context.version, number)
-        data, files_size_bytes = _write(context, rows, name, artifacts, allowed), int(rows.file_sizes.sum())
+        data, files_size_bytes = _write(context, rows, name, artifacts), int(rows.file_sizes.sum())
     deletes = None
     if files["deletion_vector"].null_count < len(files):
-        made = DeleteFiles(context, storage, artifacts, allowed).write(
+        made = DeleteFiles(context, artifacts).write(
             files["deletion_vector"], *split.joined(locations, record_counts)
         )
         if len(made.rows):
             delete_rows = _delete_rows(context, made, partitions, statuses)
             location = context.paths.delete_manifest(context.version, number)
-            deletes = _write(context, delete_rows, location, artifacts, allowed)
+            deletes = _write(context, delete_rows, location, artifacts)
     return ChunkManifests(
         data, deletes, files_size_bytes, _holds_copies(locations), columns.found, copies.vectorized
     )
@@ -135,9 +185,8 @@ def _data_rows(
     statuses: npt.NDArray[np.uint8],
     copies: FieldIdCopies,
     artifacts: ArtifactFiles,
-    allowed: AllowedLocations,
 ) -> ManifestRows:
-    locations = data_file_locations(files["path"], context.location, allowed)
+    locations = data_file_locations(files["path"], context.location, artifacts.allowed)
     metrics = file_metrics(files, context.translated)
     sizes = files["size_bytes"].to_numpy()
     seen: list[tuple[int, SeenFile]] = []
@@ -198,7 +247,6 @@ def _write(
     rows: ManifestRows,
     location: str,
     artifacts: ArtifactFiles,
-    allowed: AllowedLocations,
 ) -> ManifestFile:
     manifest: EncodedManifest = write_manifest(
         rows,
@@ -207,47 +255,10 @@ def _write(
         partition_types=[column.type for column in context.translated.partition_fields],
         format_version=context.format_version,
     )
-    manifest = replace(manifest, data=artifacts.write(allowed, location, manifest.data, keep=True))
+    manifest = replace(manifest, data=artifacts.write(location, manifest.data, keep=True))
     return manifest.manifest_file(
         location, snapshot_id=context.version, sequence_number=context.sequence_number
     )
-
-
-CHUNK_FILES = 5_000
-"""Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
-
-class FileChunks:
-    """Files in the order of their partitions, `CHUNK_FILES` at a time.
-
-    Attributes:
-        files: all of them, in no order; columns of `floecat.delta.log.file_tables.files_schema`.
-    """
-
-    def __init__(self, files: pa.Table, is_added: Mask) -> None:
-        """Takes files, and for each whether the version brought it."""
-        self.files = files
-        self._is_added = is_added
-        self._order = _in_partition_order(files)
-
-    def __len__(self) -> int:
-        return math.ceil(len(self._order) / CHUNK_FILES)
-
-    def __getitem__(self, number: int) -> tuple[pa.Table, Mask]:
-        """A chunk: its files, copied, and which of them the version brought."""
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        rows = self._order[number * CHUNK_FILES : (number + 1) * CHUNK_FILES]
-        return take_rows(self.files, rows), self._is_added[rows]
-
-    def __iter__(self) -> Iterator[tuple[pa.Table, Mask]]:
-        return (self[number] for number in range(len(self)))
-
-
-ChunkRunner = Callable[[VersionContext, FileChunks], Sequence[ChunkManifests]]
-"""Builds all chunks; a chunk's number is part of the names of its artifacts."""
 
 
 def _in_partition_order(files: pa.Table) -> npt.NDArray[np.int64]:
@@ -259,30 +270,3 @@ def _in_partition_order(files: pa.Table) -> npt.NDArray[np.int64]:
     sorting = pa.table({**keys, "path": files["path"]})
     order = pc.sort_indices(sorting, [(name, "ascending") for name in sorting.column_names])
     return np.asarray(order.to_numpy(), np.int64)
-
-
-_MOST_THREADS = 4
-
-
-def local_chunks(files: FileIO, artifacts: ArtifactFiles, allowed: AllowedLocations) -> ChunkRunner:
-    """Builds chunks here.
-
-    Args:
-        files: reads footers and deletion vectors.
-        artifacts: writes what is made.
-        allowed: the allowed locations of the catalog.
-    """
-
-    def run(context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
-        def build(number: int) -> ChunkManifests:
-            rows, is_added = chunks[number]
-            return build_chunk(context, number, rows, is_added, files, artifacts, allowed)
-
-        numbers = range(len(chunks))
-        if len(numbers) <= 1:
-            return [build(number) for number in numbers]
-        threads = min(os.cpu_count() or 1, _MOST_THREADS)
-        with ThreadPoolExecutor(threads, thread_name_prefix="delta-chunk") as pool:
-            return list(pool.map(build, numbers))
-
-    return run

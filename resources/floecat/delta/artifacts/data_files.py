@@ -27,7 +27,6 @@ from floecat.errors import (
     InvalidDeltaTableError,
     UnsupportedDeltaTableError,
 )
-from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, FileLocation, normalize_location
 from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.parquet.field_ids import fields_of
@@ -55,9 +54,15 @@ __all__ = [
 ]
 
 _ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
+
 _CUT_BY_URI_PARSERS = r"^file://.*[?#\t\r\n]"
+
 _LEADS_ELSEWHERE = r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)"
+
+_GUESSED_LENGTH = 64 * 1024
+"""Most footers are shorter, and come with the first request."""
 
 
 def data_file_locations(
@@ -96,13 +101,6 @@ def data_file_locations(
     return _readable(pc.coalesce(pa.array(checked, pa.string()), relative))
 
 
-def _readable(locations: pa.StringArray) -> pa.StringArray:
-    is_cut = pc.match_substring_regex(locations, f"(?s){_CUT_BY_URI_PARSERS}")
-    if not pc.any(is_cut).as_py():
-        return locations
-    return pc.if_else(is_cut, pc.replace_substring_regex(locations, "^file://", ""), locations)
-
-
 def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
     """The location of a file that the log names, in its one spelling.
 
@@ -123,19 +121,6 @@ def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
         raise UnsupportedDeltaTableError(
             f"A file of the table has {name} that is not supported: {error}"
         ) from None
-
-
-def _located(path: str, allowed: AllowedLocations | None) -> str:
-    if allowed:
-        return str(checked_location(path, allowed))
-    try:
-        return str(normalize_location(FileLocation(path)))
-    except BadRequestError:
-        return path
-
-
-_GUESSED_LENGTH = 64 * 1024
-"""Most footers are shorter, and come with the first request."""
 
 
 class SeenFile(NamedTuple):
@@ -197,12 +182,11 @@ def read_footers(
     return completed, list(zip(rows.tolist(), (seen for _, seen in found), strict=True))
 
 
-def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size: int) -> bytes:
+def read_footer(artifacts: ArtifactFiles, location: str, size: int) -> bytes:
     """The end of a data file, its whole footer or more.
 
     Args:
-        storage: where it is.
-        allowed: where it may lie.
+        artifacts: of its table.
         location: the file.
         size: its bytes.
 
@@ -213,7 +197,7 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         LocationNotAllowedError: it lies outside the allowed locations.
     """
     guessed = min(size, _GUESSED_LENGTH)
-    tail = read_data_file(storage, allowed, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
+    tail = read_data_file(artifacts, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)
     if length <= len(tail):
         return tail
@@ -221,16 +205,14 @@ def read_footer(storage: FileIO, allowed: AllowedLocations, location: str, size:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    return read_data_file(storage, allowed, location, size - length, length)
+    return read_data_file(artifacts, location, size - length, length)
 
 
-def read_data_file(
-    storage: FileIO, allowed: AllowedLocations, location: str, offset: int, length: int
-) -> bytes:
+def read_data_file(artifacts: ArtifactFiles, location: str, offset: int, length: int) -> bytes:
     """A part of a data file, in bytes; errors as of `read_footer`."""
-    checked = checked_location(location, allowed)
+    checked = checked_location(location, artifacts.allowed)
     try:
-        return storage.read_range(checked, offset, length)
+        return artifacts.storage.read_range(checked, offset, length)
     except FileMissingError:
         raise FileMissingError(f"Data file {checked.shown} is missing") from None
     except BadRequestError:
@@ -333,3 +315,19 @@ class FileColumns:
         return path not in self._known.paths and not any(
             path[:length] in self._known.variants for length in range(1, len(path))
         )
+
+
+def _readable(locations: pa.StringArray) -> pa.StringArray:
+    is_cut = pc.match_substring_regex(locations, f"(?s){_CUT_BY_URI_PARSERS}")
+    if not pc.any(is_cut).as_py():
+        return locations
+    return pc.if_else(is_cut, pc.replace_substring_regex(locations, "^file://", ""), locations)
+
+
+def _located(path: str, allowed: AllowedLocations | None) -> str:
+    if allowed:
+        return str(checked_location(path, allowed))
+    try:
+        return str(normalize_location(FileLocation(path)))
+    except BadRequestError:
+        return path

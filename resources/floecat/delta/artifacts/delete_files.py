@@ -30,8 +30,6 @@ from floecat.delta.vectors.deletion_vectors import (
     unframe,
 )
 from floecat.errors import FileMissingError
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID, write_position_deletes
 from floecat.iceberg.puffin import DeletionVectorBlob, write_puffin
@@ -77,18 +75,9 @@ class _Vector:
 class DeleteFiles:
     """Writes the delete files of a version."""
 
-    def __init__(
-        self,
-        context: VersionContext,
-        storage: FileIO,
-        artifacts: ArtifactFiles,
-        allowed: AllowedLocations,
-    ) -> None:
-        """Takes what the version is, and where vectors are read and files written."""
+    def __init__(self, context: VersionContext, artifacts: ArtifactFiles) -> None:
         self._context = context
-        self._storage = storage
         self._artifacts = artifacts
-        self._allowed = allowed
 
     def write(
         self,
@@ -131,11 +120,11 @@ class DeleteFiles:
 
         def read(item: tuple[str, list[int]]) -> None:
             location, indices = item
-            checked = checked_location(location, self._allowed)
+            checked = checked_location(location, self._artifacts.allowed)
             about = [(vectors[index].descriptor, vectors[index].data_file) for index in indices]
             ranges = [VERSION_RANGE, *(framed_range(*vector) for vector in about)]
             try:
-                version, *frames = self._storage.read_ranges(checked, ranges)
+                version, *frames = self._artifacts.storage.read_ranges(checked, ranges)
             except FileMissingError:
                 raise FileMissingError(f"Deletion vector file {checked.shown} is missing") from None
             check_file_version(version, *about[0])
@@ -162,7 +151,7 @@ class DeleteFiles:
             vector, payload, path = item
             deleted = position_chunks(payload, vector.descriptor, vector.data_file)
             made = write_position_deletes(vector.data_file, deleted, format=file_format)
-            written = self._artifacts.write(self._allowed, path, made.data)
+            written = self._artifacts.write(path, made.data)
             return len(written), made.pos_lower_bound, made.pos_upper_bound
 
         made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))
@@ -188,7 +177,7 @@ class DeleteFiles:
             vector, payload, path = item
             blob = DeletionVectorBlob(payload, vector.data_file, vector.descriptor.cardinality)
             made = write_puffin([blob])
-            self._artifacts.write(self._allowed, path, made.data)
+            self._artifacts.write(path, made.data)
             return (len(made.data), *made.blobs[0])
 
         made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))

@@ -41,8 +41,6 @@ from floecat.errors import (
     LocationNotAllowedError,
     UnsupportedDeltaTableError,
 )
-from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.parquet.field_ids import NumberedFooter, RequiredFieldIds, footer_schema, number_fields
 from floecat.iceberg.parquet.footers import footer_metrics
 
@@ -98,27 +96,20 @@ class FieldIdCopies:
     def __init__(
         self,
         context: VersionContext,
-        storage: FileIO,
         artifacts: ArtifactFiles,
-        allowed: AllowedLocations,
         *,
         columns: FileColumns | None = None,
     ) -> None:
-        """Takes what the version is, and where files are read and written.
-
-        What footers show is collected in `columns`.
-        """
+        """What footers show is collected in `columns`."""
         self._columns = columns or FileColumns(KnownColumns())
         self._context = context
-        self._storage = storage
         self._artifacts = artifacts
-        self._allowed = allowed
         self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
         self.vectorized = True
 
     def look(self, location: str, size: int) -> SeenFile:
         """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
-        tail = read_footer(self._storage, self._allowed, location, size)
+        tail = read_footer(self._artifacts, location, size)
         schema = footer_schema(tail, location)
         self._columns.look(schema.root)
         required = self._context.required_ids
@@ -184,7 +175,7 @@ class FieldIdCopies:
     def _is_foreign(self, location: str, size: int) -> bool:
         required = self._context.required_ids
         try:
-            tail = read_footer(self._storage, self._allowed, location, size)
+            tail = read_footer(self._artifacts, location, size)
         except (
             FileMissingError,
             InvalidDeltaTableError,
@@ -225,7 +216,7 @@ class FieldIdCopies:
         length = size - footer.replaced
 
         def make() -> bytes:
-            data = read_data_file(self._storage, self._allowed, location, 0, length)
+            data = read_data_file(self._artifacts, location, 0, length)
             if len(data) != length:
                 raise InvalidDeltaTableError(f"Cannot read {location}: it is shorter than the log says")
             return data + footer.data
@@ -233,7 +224,7 @@ class FieldIdCopies:
         copy = self._context.paths.field_id_copy(location)
         # what is read and what is written are both in memory
         with self._artifacts.copies.holding(2 * size):
-            self._artifacts.write_large(self._allowed, copy, make, offset=length, tail=footer.data)
+            self._artifacts.write_large(copy, make, offset=length, tail=footer.data)
         return SeenFile(copy, length + len(footer.data), footer.data)
 
 

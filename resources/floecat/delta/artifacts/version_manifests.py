@@ -26,7 +26,6 @@ from floecat.delta.artifacts.data_files import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.manifests.index import EntryKeys, ManifestIndex, read_index
 from floecat.iceberg.manifests.lists import (
     DELETE_MANIFEST,
@@ -95,11 +94,9 @@ class VersionManifests:
 class TableManifests:
     """Makes and reads manifests of the tables of a catalog."""
 
-    def __init__(self, artifacts: ArtifactFiles, run_chunks: ChunkRunner, allowed: AllowedLocations) -> None:
-        """Takes where artifacts are, who builds chunks, and where the catalog may write."""
+    def __init__(self, artifacts: ArtifactFiles, run_chunks: ChunkRunner) -> None:
         self._artifacts = artifacts
         self._run_chunks = run_chunks
-        self._allowed = allowed
 
     def whole(
         self,
@@ -188,7 +185,7 @@ class TableManifests:
             ArtifactLostError: the list, or one of its manifests, is gone.
             InvalidMetadataError: one of them is not of ours.
         """
-        data = self._artifacts.read(self._allowed, manifest_list)
+        data = self._artifacts.read(manifest_list)
         manifests = list(read_manifest_list(data, location=manifest_list))
         deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
         files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
@@ -251,7 +248,7 @@ class TableManifests:
         removed = pc.equal(entries["status"], ManifestEntryStatus.DELETED.value)
         removed_bytes = pc.sum(pc.if_else(removed, entries["file_size"], 0)).as_py() or 0
         if _is_listed(self._manifest(context, made, location), context):
-            made = replace(made, data=self._artifacts.write(self._allowed, location, made.data, keep=True))
+            made = replace(made, data=self._artifacts.write(location, made.data, keep=True))
             self._remember((self._artifacts.owner, location), made.index)
         return self._manifest(context, made, location), int(removed_bytes)
 
@@ -270,7 +267,7 @@ class TableManifests:
         ]
 
     def _old(self, manifest: ManifestFile) -> OldManifest:
-        data = self._artifacts.read(self._allowed, manifest.manifest_path)
+        data = self._artifacts.read(manifest.manifest_path)
         return OldManifest(data, manifest.manifest_path, manifest.first_row_id, self._index(manifest))
 
     def _finish(
@@ -312,7 +309,7 @@ class TableManifests:
             first_row_id=first_row_id,
         )
         # last: a reader that finds it finds all that it names
-        self._artifacts.write(self._allowed, location, listed, keep=True)
+        self._artifacts.write(location, listed, keep=True)
         return made
 
     def _index(self, manifest: ManifestFile) -> ManifestIndex:
@@ -320,7 +317,7 @@ class TableManifests:
         key = (self._artifacts.owner, location)
         index = self._artifacts.indexes.get(key)
         if index is None:
-            index = read_index(self._artifacts.read(self._allowed, location), location=location)
+            index = read_index(self._artifacts.read(location), location=location)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
             self._remember(key, index)

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
 from floecat.delta.artifacts.artifact_paths import is_field_id_copy
-from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
@@ -55,7 +54,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 def missing_artifacts(
     artifacts: ArtifactFiles,
-    table: DeltaTableEntry,
+    metadata_file: str,
     document: bytes,
     *,
     has_copies: bool,
@@ -69,8 +68,8 @@ def missing_artifacts(
 
     Args:
         artifacts: those of the table.
-        table: the table, with the entry that has the document.
-        document: the metadata document.
+        metadata_file: its metadata file.
+        document: what is in that file.
         has_copies: whether data files of the current snapshot may be copies.
         older_lists: how many manifest lists of other snapshots are read.
         in_request: whether a load waits. Where the folder holds too many files for it, only the oldest ones
@@ -81,16 +80,15 @@ def missing_artifacts(
         ForbiddenError: storage refuses the listing.
         StorageUnavailableError: storage fails.
     """
-    metadata_file = table.row.metadata_location
     folder = metadata_file.rpartition("/")[0]
     decoded = msgspec.json.decode(document, type=_Document)
     lists = {each.snapshot_id: each.manifest_list for each in decoded.snapshots}
     newest = lists.pop(decoded.current_snapshot_id)
     older = [lists[version] for version in sorted(lists, reverse=True)]
-    reader = _Reader(artifacts, table, has_copies)
+    reader = _Reader(artifacts, has_copies)
     try:
         needed = reader.opened([newest])
-        found = artifacts.sizes(table.allowed, folder, most=_MOST_LISTED if in_request else None)
+        found = artifacts.sizes(folder, most=_MOST_LISTED if in_request else None)
         if found is None:
             oldest = [metadata_file, newest, *sorted(needed, key=_version)][:_LOOKED_UP]
             return [path for path, exists in artifacts.exist(oldest) if not exists]
@@ -104,9 +102,8 @@ def missing_artifacts(
 class _Reader:
     """Reads what snapshots need; what a file names never changes, and is remembered."""
 
-    def __init__(self, artifacts: ArtifactFiles, table: DeltaTableEntry, has_copies: bool) -> None:
+    def __init__(self, artifacts: ArtifactFiles, has_copies: bool) -> None:
         self._artifacts = artifacts
-        self._allowed = table.allowed
         self._has_copies = has_copies
 
     def opened(self, manifest_lists: Sequence[str], *, most_files: int | None = None) -> dict[str, int]:
@@ -143,7 +140,7 @@ class _Reader:
 
     def _read(self, wanted: tuple[str, ManifestFile | None]) -> _Named:
         location, manifest = wanted
-        data = self._artifacts.read(self._allowed, location)
+        data = self._artifacts.read(location)
         try:
             if manifest is None:
                 found = _Named(len(data), manifests=tuple(read_manifest_list(data, location=location)))

@@ -11,18 +11,27 @@ from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.version_manifests import TableManifests
 from floecat.delta.log.delta_log import DeltaLog, LogListing
-from floecat.delta.log.log_files import DamagedFiles
-from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable
+from floecat.delta.refresh.delta_table import DeltaState, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History
 from floecat.delta.refresh.version_builder import BuildOptions, Point, VersionBuilder, build_versions
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.translated_schema import translate_schema
-from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.settings import DeltaCompatSettings
 
 __all__ = ["PART_VERSIONS", "Backfill", "Build", "Builds", "Progress"]
+
+PART_VERSIONS = 100
+
+_PART_S = 5.0
+"""A part of a backfill ends after so many versions or seconds, and is published.
+
+What is made is not lost when the work is stopped, and loads that meet a newer version get in between.
+"""
+
+Progress = Callable[[int, int], None]
+"""Told how many versions are done, of how many."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +72,15 @@ class Build:
 
 
 class Builds:
-    """Begins builds of any table."""
+    """Begins builds of one table."""
 
     def __init__(
         self,
-        files: FileIO,
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
-        run_chunks: Callable[[DeltaTableEntry], ChunkRunner],
+        run_chunks: ChunkRunner,
         damaged: DamagedFiles,
     ) -> None:
-        self._files = files
         self._settings = settings
         self._artifacts = artifacts
         self._run_chunks = run_chunks
@@ -81,7 +88,7 @@ class Builds:
 
     def log(self, known: KnownTable) -> DeltaLog:
         """The Delta log of a table."""
-        return DeltaLog(self._files, known.table.allowed, known.delta.location, self._damaged)
+        return DeltaLog(known.table.files, known.table.allowed, known.delta.location, self._damaged)
 
     def first_document(self, known: KnownTable, history: History, ids: FieldIds) -> TableDocument:
         """A document without snapshots.
@@ -117,9 +124,7 @@ class Builds:
             names: of its partition fields, by id.
             in_request: whether a load waits for it.
         """
-        manifests = TableManifests(
-            self._artifacts.of(known.table.row.id), self._run_chunks(known.table), known.table.allowed
-        )
+        manifests = TableManifests(self._artifacts, self._run_chunks)
         options = BuildOptions(
             paths=known.paths,
             format_version=document.format_version,
@@ -131,17 +136,6 @@ class Builds:
         )
         builder = VersionBuilder(log, listing, manifests, document, ids, names, options)
         return Build(known, log, listing, document, manifests, builder)
-
-
-PART_VERSIONS = 100
-_PART_S = 5.0
-"""A part of a backfill ends after so many versions or seconds, and is published.
-
-What is made is not lost when the work is stopped, and loads that meet a newer version get in between.
-"""
-
-Progress = Callable[[int, int], None]
-"""Told how many versions are done, of how many."""
 
 
 @dataclass

@@ -23,7 +23,11 @@ from floecat.iceberg.values.encoded_json import JsonObject
 __all__ = ["NewSnapshot", "TableDocument", "snapshot_summary"]
 
 _KEPT_METADATA_FILES = 10
+
 _UNSORTED: JsonObject = {"order-id": 0, "fields": []}
+
+_REARRANGING = frozenset({"OPTIMIZE", "REORG", "CLUSTER BY"})
+"""Delta operations that leave the rows as they are."""
 
 
 class NewSnapshot(msgspec.Struct, frozen=True):
@@ -222,14 +226,6 @@ class TableDocument:
         return msgspec.json.encode(self._fields)
 
 
-def _without_names(fields: Sequence[JsonObject]) -> list[JsonObject]:
-    return [{key: value for key, value in field.items() if key != "name"} for field in fields]
-
-
-_REARRANGING = frozenset({"OPTIMIZE", "REORG", "CLUSTER BY"})
-"""Delta operations that leave the rows as they are."""
-
-
 def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None) -> Mapping[str, str]:
     """What a version did, and what there is after it. Records are those in the files, deleted ones included.
 
@@ -265,6 +261,10 @@ def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None
     if operation:
         summary["delta.operation"] = operation
     return summary
+
+
+def _without_names(fields: Sequence[JsonObject]) -> list[JsonObject]:
+    return [{key: value for key, value in field.items() if key != "name"} for field in fields]
 
 
 def _operation(counters: Mapping[str, int], delta_operation: str | None) -> str:

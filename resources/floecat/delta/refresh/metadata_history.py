@@ -15,6 +15,23 @@ from floecat.errors import UnsupportedDeltaTableError
 
 __all__ = ["History", "merged", "misread", "table_properties", "translatable", "within"]
 
+_INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
+"""Types whose bounds need not be values of the column: Delta cuts their statistics, and leaves NaN out."""
+
+_EXACT_DIGITS = 15
+"""Digits of decimals that survive a writer who takes them for doubles."""
+
+_VECTORIZATION = "read.parquet.vectorization.enabled"
+
+_CHANGE_TYPE_ID = 2_147_483_543
+"""The specification reserves it for `_change_type`, which writers of change data leave in data files."""
+
+_ROW_TRACKING_IDS = {
+    "delta.rowTracking.materializedRowIdColumnName": 2_147_483_500,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": 2_147_483_501,
+}
+"""Of the ids that the specification reserves, two that it gives no meaning."""
+
 History: TypeAlias = list[tuple[int, Metadata]]
 """Metadata, each with the version from which it is in force, oldest first."""
 
@@ -74,22 +91,6 @@ def misread(versions: Sequence[int], history: History, schemas: Sequence[Transla
         if repartitioned or not (resolved[position] or carries_ids):
             found += [one for one in versions if one >= first and (last is None or one < last)]
     return found
-
-
-_INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
-"""Types whose bounds need not be values of the column: Delta cuts their statistics, and leaves NaN out."""
-_EXACT_DIGITS = 15
-"""Digits of decimals that survive a writer who takes them for doubles."""
-
-_VECTORIZATION = "read.parquet.vectorization.enabled"
-
-_CHANGE_TYPE_ID = 2_147_483_543
-"""The specification reserves it for `_change_type`, which writers of change data leave in data files."""
-_ROW_TRACKING_IDS = {
-    "delta.rowTracking.materializedRowIdColumnName": 2_147_483_500,
-    "delta.rowTracking.materializedRowCommitVersionColumnName": 2_147_483_501,
-}
-"""Of the ids that the specification reserves, two that it gives no meaning."""
 
 
 def table_properties(

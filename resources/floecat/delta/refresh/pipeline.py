@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from typing import Protocol
 from uuid import UUID
 
 from floecat.delta import delta_rows as delta_tables
@@ -27,6 +26,7 @@ from floecat.delta.refresh.pipeline_results import (
     PendingTable,
     TablePosition,
 )
+from floecat.delta.refresh.refresh_service import DeltaRefreshService
 from floecat.delta.refresh.verification import TableCounts, count_table
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
@@ -35,33 +35,11 @@ from floecat.store import catalogs, connectors, snapshots, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 
-__all__ = ["DeltaPipeline", "TableWorker"]
+__all__ = ["DeltaPipeline"]
 
 _LOOKS = 16
 _PRINCIPAL = "pipeline"
 _log = logging.getLogger(__name__)
-
-
-class TableWorker(Protocol):
-    """Does the work on one table; `floecat.delta.refresh.refresh_service.DeltaRefreshService` is one."""
-
-    def materialise(
-        self,
-        table: DeltaTableEntry,
-        progress: Callable[[int, int], None],
-        *,
-        run_chunks: ChunkRunner | None = None,
-    ) -> bool:
-        """Brings in every version that the log has; returns whether the entry changed."""
-        ...
-
-    def repair(self, table: DeltaTableEntry) -> bool:
-        """Rebuilds artifacts if some are missing; returns whether some were."""
-        ...
-
-    def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
-        """What builds the chunks of a table on threads of this process."""
-        ...
 
 
 class DeltaPipeline:
@@ -71,7 +49,7 @@ class DeltaPipeline:
         self,
         store: Store,
         storages: CatalogStorages,
-        worker: TableWorker,
+        worker: DeltaRefreshService,
         *,
         time_budget_s: float = 30.0,
     ) -> None:

@@ -23,7 +23,6 @@ from floecat.entries.prepared_changes import (
     write_rows,
 )
 from floecat.errors import FloecatError, NoSuchTableError
-from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, SnapshotRef
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import tables
@@ -47,13 +46,11 @@ class Publication:
         self,
         store: Store,
         transactions: ConfirmedTransactions,
-        files: FileIO,
         artifacts: ArtifactFiles,
         clock: Clock,
     ) -> None:
         self._store = store
         self._transactions = transactions
-        self._files = files
         self._artifacts = artifacts
         self._clock = clock
 
@@ -113,7 +110,7 @@ class Publication:
         dropped_files = document.follow(row.metadata_location) if row.has_metadata else []
         data = document.encode()
         location = known.paths.metadata_file(newest.version, data)
-        self._artifacts.write(known.table.allowed, location, data)
+        self._artifacts.write(location, data)
         self._write_rows(known, document, state, data, location)
         self._delete(dropped_files)
         return True
@@ -189,7 +186,7 @@ class Publication:
         """Deletes metadata files that fell out of the log. The entry is changed: nothing here may fail it."""
         for location in locations:
             try:
-                self._files.delete(location)
+                self._artifacts.storage.delete(location)
             except FloecatError as error:
                 _log.warning("old metadata file %s was left: %s", location, error.message)
 

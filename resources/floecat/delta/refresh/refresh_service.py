@@ -211,8 +211,7 @@ class DeltaRefreshService:
 
     def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
         """What builds the chunks of a table on threads of this process."""
-        artifacts = self._artifact_files(table.files)
-        return local_chunks(table.files, artifacts.of(table.row.id), table.allowed)
+        return local_chunks(self._artifact_files(table))
 
     def close(self) -> None:
         """Ends the threads; work that is going on is finished first."""
@@ -335,22 +334,23 @@ class DeltaRefreshService:
         return problem
 
     def _refresher(self, table: DeltaTableEntry, run_chunks: ChunkRunner | None = None) -> Refresher:
+        artifacts = self._artifact_files(table)
         return Refresher(
             self._store,
             self._transactions,
-            table.files,
             self._clock,
             self._settings,
-            self._artifact_files(table.files),
-            lambda table: run_chunks or self.local_chunks(table),
+            artifacts,
+            run_chunks or local_chunks(artifacts),
             self._damaged[table.files],
         )
 
-    def _artifact_files(self, files: FileIO) -> ArtifactFiles:
+    def _artifact_files(self, table: DeltaTableEntry) -> ArtifactFiles:
+        of_table = (table.files, table.allowed)
         with self._lock:
             if self._artifacts is None:
-                self._artifacts = ArtifactFiles(files, self._memory)
-            return self._artifacts.at(files)
+                self._artifacts = ArtifactFiles(*of_table, self._memory)
+            return self._artifacts.of(*of_table, table.row.id)
 
 
 def _left_to_pipeline(table: DeltaTableEntry) -> LeftToPipelineError:

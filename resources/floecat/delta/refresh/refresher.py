@@ -25,7 +25,6 @@ from floecat.delta.refresh.version_builder import FormatVersionError, build_vers
 from floecat.delta.translation.column_ids import assign_history
 from floecat.delta.translation.translated_schema import translate_schema
 from floecat.errors import FileMissingError, InvalidDeltaTableError, InvalidMetadataError, UnavailableError
-from floecat.fileio.base import FileIO
 from floecat.settings import DeltaCompatSettings
 from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
@@ -39,24 +38,23 @@ _MAX_GENERATIONS = 8
 
 
 class Refresher:
-    """Refreshes tables. Callers see to it that there is one call at a time for each table."""
+    """Refreshes one table. Callers see to it that there is one call at a time for each table."""
 
     def __init__(
         self,
         store: Store,
         transactions: ConfirmedTransactions,
-        files: FileIO,
         clock: Clock,
         settings: DeltaCompatSettings,
         artifacts: ArtifactFiles,
-        run_chunks: Callable[[DeltaTableEntry], ChunkRunner],
+        run_chunks: ChunkRunner,
         damaged: DamagedFiles,
     ) -> None:
         self._store = store
         self._settings = settings
         self._artifacts = artifacts
-        self._builds = Builds(files, settings, artifacts, run_chunks, damaged)
-        self._publication = Publication(store, transactions, files, artifacts, clock)
+        self._builds = Builds(settings, artifacts, run_chunks, damaged)
+        self._publication = Publication(store, transactions, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:
         """The entry, if it is at the newest version and all that it leads to is in storage.
@@ -138,7 +136,7 @@ class Refresher:
                 seen_missing = True
             except (ArtifactLostError, InvalidMetadataError, NameTakenError) as error:
                 _log.warning("artifacts of %s are rebuilt: %s", table.identifier, error)
-                existing = self._artifacts.sizes(table.allowed, known.paths.folder) or ()
+                existing = self._artifacts.sizes(known.paths.folder) or ()
                 taken = max(map(generation_of, existing), default=0)
                 known = known.untranslated(generation=max(taken, known.generation) + 1)
         raise UnavailableError(f"The artifacts of {table.identifier} are changed by others all the time")
@@ -234,8 +232,8 @@ class Refresher:
         if known.state is None or known.document is None:
             return []
         return missing_artifacts(
-            self._artifacts.of(known.table.row.id),
-            known.table,
+            self._artifacts,
+            known.table.row.metadata_location,
             known.document,
             has_copies=known.state.has_copies,
             older_lists=self._settings.max_versions_in_request,
@@ -254,7 +252,7 @@ class Refresher:
             if other != location:
                 raise ArtifactLostError(other)
         if missing and known.document is not None:
-            self._artifacts.write(known.table.allowed, location, known.document)
+            self._artifacts.write(location, known.document)
 
 
 def _is_newest(listing: LogListing, state: DeltaState) -> bool:

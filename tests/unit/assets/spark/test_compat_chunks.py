@@ -164,11 +164,11 @@ def test_what_nobody_foresaw_fails_the_run(open_lake: OpenLake, table: DeltaWrit
 
 def test_all_that_executors_need_can_be_pickled(open_lake: OpenLake, table: DeltaWriter) -> None:
     seen: list[Any] = []
-    files = OPEN_FILES()
-    store = ArtifactFiles(files, MemoryBudget())
+    opened: list[ArtifactFiles] = []
 
     def runner(allowed: AllowedLocations) -> ChunkRunner:
-        chunks = local_chunks(files, store, allowed)
+        opened.append(ArtifactFiles(OPEN_FILES(), allowed, MemoryBudget()))
+        chunks = local_chunks(opened[0])
 
         def run(context: Any, wanted: Any) -> Any:
             made = chunks(context, wanted)
@@ -178,7 +178,7 @@ def test_all_that_executors_need_can_be_pickled(open_lake: OpenLake, table: Delt
         return run
 
     build(open_lake(), table, runner)
-    store.close()
+    opened[0].close()
     assert pickle.loads(pickle.dumps(seen)) == seen
 
 

@@ -52,8 +52,7 @@ class Place:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.storage = LocalFileIO(fsync=False)
-        self.artifacts = ArtifactFiles(self.storage, MemoryBudget())
-        self.allowed = AllowedLocations([root.as_uri()])
+        self.artifacts = ArtifactFiles(self.storage, AllowedLocations([root.as_uri()]), MemoryBudget())
         self.paths = ArtifactPaths(f"{root.as_uri()}/metadata")
 
     def write(self, name: str, *, id: str | None = "1") -> tuple[str, int]:
@@ -69,7 +68,7 @@ class Place:
             may_copy_files=copies,
             translated=SimpleNamespace(leaves=()),
         )
-        made = FieldIdCopies(context, self.storage, self.artifacts, self.allowed)
+        made = FieldIdCopies(context, self.artifacts)
         locations = pa.array([location for location, _ in files], pa.string())
         found, sizes = made.replace(locations, np.array([size for _, size in files], np.int64))
         return found.to_pylist(), sizes.tolist()

@@ -1,8 +1,8 @@
-"""Purges a dropped Delta table: the files that were made for Iceberg readers, and never what Delta wrote.
+"""Purges the artifacts of a dropped Delta table, and never files of Delta.
 
-They are found by their names in the folders of artifacts, so also those that no metadata names any more. What
-leads to others goes first: where a manifest list is, everything that it names is there too, whoever stops the
-purge halfway.
+Artifacts are found by their names in their folders, so that those which no metadata names are found too.
+Files that name others are deleted first: if a purge stops halfway, all that a manifest list names still
+exists.
 """
 
 from __future__ import annotations
@@ -29,17 +29,12 @@ class ArtifactPurge:
     """Deletes artifacts. Safe to share between threads."""
 
     def __init__(self, shared: SharedFiles, *, batch_size: int) -> None:
-        """Puts a purge together.
-
-        Args:
-            shared: finds what live tables need.
-            batch_size: files in one call to storage.
-        """
+        """`batch_size`: files in one call to storage."""
         self._shared = shared
         self._batch_size = batch_size
 
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None]) -> PurgeReport:
-        """Deletes the artifacts of a table. Can be repeated: what is gone is not found again.
+        """Deletes the artifacts of a table. Can be repeated.
 
         Args:
             target: the table.
@@ -48,7 +43,7 @@ class ArtifactPurge:
         Raises:
             PurgeIncompleteError: some files could not be deleted.
             SharedFilesUnknownError: a live table that may need artifacts cannot be read; nothing was deleted.
-            LocationNotAllowedError: a folder of artifacts is outside the allowed locations.
+            LocationNotAllowedError: a folder of artifacts is located outside the allowed locations.
             StorageUnavailableError: storage fails.
         """
         folders, storage = _folders(target), target.storage.with_artifacts
@@ -92,7 +87,7 @@ class ArtifactPurge:
 
 
 def _shared_folder(table: LiveTable) -> str | None:
-    # two entries of one Delta table have their artifacts in common, and no other files
+    # two entries of one Delta table share their artifacts, and no other files
     return _artifact_folder(table) if table.format == _FORMAT else None
 
 
@@ -101,10 +96,10 @@ def _artifact_folder(table: LiveTable) -> str:
 
 
 def _folders(target: PurgeTarget) -> list[str]:
-    """Where the artifacts of a table lie, also those that were made under other settings."""
+    """The folders of the artifacts of a table, those made under other settings included."""
     folders = {target.metadata_location.rpartition("/")[0]}
     if target.document is not None:
-        with suppress(InvalidMetadataError):  # the table was never read
+        with suppress(InvalidMetadataError):  # the table has not been read yet
             for snapshot in TableMetadata.parse(decompress(target.document)).snapshots:
                 folder, _, name = (snapshot.manifest_list or "").rpartition("/")
                 if ARTIFACT_FILE.fullmatch(name) is not None:

@@ -1,7 +1,7 @@
 """The connector `delta`: Delta tables below a folder or the prefix of a bucket, or a single one.
 
-A folder with a log is a table, and is not looked into any further. So a search costs one listing for each
-folder above and at the tables, however many files these have.
+A folder with a log is a table, and is not searched any further. So a search costs one listing for each folder
+above and at the tables, however many files these have.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 _DEEPEST = 32
 
 _PATIENCE = 3
-"""Folders in a row that storage may fail for before the search is given up."""
+"""The search ends after storage failed for this many folders in a row."""
 
 _MOST_PATTERNS = 100
 
@@ -42,7 +42,7 @@ _ANY_FOLDERS = "**"
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 _Level: TypeAlias = re.Pattern[str] | None
-"""What the name of a folder must match; `None` stands for any number of folders."""
+"""What the name of a folder must match; `None` for any number of folders."""
 
 
 class _Folder(NamedTuple):
@@ -67,7 +67,7 @@ class DeltaConnector:
     """
 
     def __init__(self, source: ConnectorSource) -> None:
-        """Takes where to look.
+        """Reads the options.
 
         Raises:
             BadRequestError: an option is unknown or has a value of the wrong kind.
@@ -126,9 +126,9 @@ class DeltaConnector:
         ]
 
     def _check_not_empty(self, root: str) -> None:
-        # object storage has no empty folders: a root that is misspelt and one that is empty look the same
+        # object storage has no empty folders: a misspelt root and an empty one look the same
         if not any(True for _ in self._source.files.list(root)):
-            raise FileMissingError(f"There is nothing to look at: {root} is no folder, or an empty one")
+            raise FileMissingError(f"There is nothing to search: {root} is not a folder, or is empty")
 
     def _table(self, folder: _Folder) -> DiscoveredTable:
         if not folder.levels:
@@ -139,14 +139,13 @@ class DeltaConnector:
 
 
 class Exclusions:
-    """Patterns of paths below the root of a search.
+    """Folders that a search leaves out, by patterns of their paths below its root.
 
-    `*`, `?` and `[…]` stand for characters within the name of one folder, `**` for any number of folders.
-    Capital and small letters differ.
+    `*`, `?` and `[…]` match within the name of one folder, `**` any number of folders. Case-sensitive.
     """
 
     def __init__(self, text: str) -> None:
-        """Takes patterns that are separated by commas; an empty text excludes nothing.
+        """Patterns are separated by commas; an empty text excludes nothing.
 
         Raises:
             BadRequestError: a pattern could never match a folder below the root, or there are too many.
@@ -194,7 +193,7 @@ def _levels(pattern: str) -> list[_Level]:
 
 
 def _matches(pattern: Sequence[_Level], path: Sequence[str]) -> bool:
-    # how many folders of the path the levels so far may have taken
+    # how many folders of the path the levels so far may match
     taken = {0}
     for level in pattern:
         if level is None:

@@ -34,23 +34,18 @@ _PAGE = 500
 
 
 class DeltaLoads:
-    """The table format `delta`: read-only, and read from metadata that the engine makes."""
+    """The table format `delta`: read-only, with metadata that the engine makes."""
 
     derives_metadata = True
 
     def __init__(self, entries: Entries, open_engine: Callable[[], DeltaRefreshService]) -> None:
-        """Opens no engine: the first table that has to be looked at does.
-
-        Args:
-            entries: look-ups by name.
-            open_engine: gives the engine, always the same one.
-        """
+        """`open_engine` returns the one engine; the first table that must be refreshed calls it."""
         self._entries = entries
         self._open_engine = open_engine
         self._engine: DeltaRefreshService | None = None
 
     def is_current(self, row: EntryRow) -> bool:
-        """Whether the entry of a Delta table can be answered as it is."""
+        """Whether the entry of a Delta table can be answered without a refresh."""
         return row.has_metadata and not self.due(row)
 
     def check_writable(self, identifier: TableIdentifier, /) -> None:
@@ -64,15 +59,14 @@ class DeltaLoads:
         )
 
     def due(self, row: EntryRow) -> bool:
-        """Whether log and artifacts of a table have to be looked at before its entry is answered."""
+        """Whether the log and artifacts of a table must be checked before its entry is answered."""
         return self._engine is None or self._engine.due(row)
 
     def current(self, call: Call, entry: Entry[TableMetadata]) -> Entry[TableMetadata] | None:
         """The entry with its newest Delta version; `None` if it was dropped or renamed meanwhile.
 
         Raises:
-            FloecatError: whatever `DeltaRefreshService.refresh` raises. What could not be brought up to date
-                is not answered.
+            FloecatError: as `DeltaRefreshService.refresh`. A stale entry is never answered.
         """
         if self.is_current(entry.row):
             return entry
@@ -84,11 +78,11 @@ class DeltaLoads:
             return entry
         found = self._entries.find_table(call, entry.identifier, Privilege.READ_TABLE)
         if found is not None and not found.row.has_metadata:
-            raise UnavailableError(f"Table {entry.identifier} is just being read for the first time")
+            raise UnavailableError(f"Table {entry.identifier} is being read for the first time")
         return found
 
     def refresh(self, call: Call, identifier: TableIdentifier, row: EntryRow) -> bool:
-        """Has the engine look at a table now; see `DeltaRefreshService.refresh`."""
+        """See `DeltaRefreshService.refresh`."""
         table = self.delta_entry(call.catalog, identifier, row, call.principal.name)
         return self._opened().refresh(table)
 
@@ -103,14 +97,14 @@ class DeltaLoads:
         row: EntryRow,
         progress: Callable[[int, int], None],
     ) -> bool:
-        """Has the engine bring in all versions of a table; see `DeltaRefreshService.materialise`."""
+        """See `DeltaRefreshService.materialise`."""
         table = self.delta_entry(call.catalog, identifier, row, call.principal.name)
         return self._opened().materialise(table, progress)
 
     def delta_entry(
         self, catalog: Catalog, identifier: TableIdentifier, row: EntryRow, principal: str
     ) -> DeltaTableEntry:
-        """The table as the engine wants it: it alone may write where artifacts go."""
+        """The table for the engine, which alone may write to the locations of artifacts."""
         return DeltaTableEntry(row, identifier, catalog.storage.with_artifacts, principal)
 
     def _opened(self) -> DeltaRefreshService:
@@ -120,15 +114,14 @@ class DeltaLoads:
 
 
 class DeltaTableService:
-    """What operators and the pipeline ask about Delta tables. Readers just load them."""
+    """Delta tables for operators and the pipeline. Readers just load them."""
 
     def __init__(self, store: Store, loads: DeltaLoads) -> None:
-        """Takes the store, and what has tables read."""
         self._store = store
         self._loads = loads
 
     def list(self, call: Call) -> Iterator[NamedDeltaTable]:
-        """The Delta tables of the catalog that the principal may see, in the order of their registration.
+        """The Delta tables of the catalog that the principal may see, in order of registration.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -148,20 +141,20 @@ class DeltaTableService:
     def materialise(
         self, call: Call, identifier: TableIdentifier, progress: Callable[[int, int], None]
     ) -> DeltaTableRow:
-        """Brings in every version that the log of a table has, however long it takes.
+        """Adds every version of the log of a table, however long it takes.
 
         Args:
             call: who asks.
             identifier: the table.
-            progress: told how many versions are done, of how many.
+            progress: called with the number of versions done, and of all.
 
         Returns:
-            How far the table is read now.
+            The table with its newest version.
 
         Raises:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
-            IllegalArgumentError: it is no Delta table.
+            IllegalArgumentError: it is not a Delta table.
             FloecatError: the log cannot be read; see `DeltaRefreshService`.
         """
         row = self._row(call, identifier)

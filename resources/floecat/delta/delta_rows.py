@@ -1,6 +1,6 @@
-"""What is known of a Delta table beside its entry: how far its log is read, and what that led to.
+"""Rows of Delta tables: which version of the log was read, and the state that the next refresh needs.
 
-The entry holds the Iceberg metadata that was derived last. A change of the row goes into the transaction that
+The entry holds the Iceberg metadata of that version. A change of the row is part of the transaction that
 swaps the entry, whose compare-and-set guards both.
 """
 
@@ -109,11 +109,11 @@ class DeltaTableRow(msgspec.Struct, frozen=True):
     version: int | None = None
     """Newest Delta version that is a snapshot of the entry; `None` before the first."""
     log_fingerprint: str | None = None
-    """Identifies the newest file of the log as it was when it was read."""
+    """Identifies the newest file of the log at the time of reading."""
     field_ids: bytes = b""
     """Ids that columns were given, as `delta.translation.column_ids` encodes them; empty before the first."""
     state: bytes | None = None
-    """What else `floecat.delta` has to remember, in its own encoding."""
+    """Other state of `floecat.delta`, in its own encoding."""
     generation: int = 0
     """Number that the names of artifacts carry."""
     format_version: int | None = None
@@ -193,7 +193,7 @@ def publish(
     now_ms: int,
     problem: str | None = None,
 ) -> bool:
-    """Notes what the metadata of an entry was made from, in the transaction that swaps the entry.
+    """Writes the version and state of a new entry, in the transaction that swaps the entry.
 
     Args:
         conn: a transaction.
@@ -223,7 +223,7 @@ def publish(
 
 
 def note_state(conn: Connection, entry_id: UUID, old: bytes, new: bytes) -> bool:
-    """Changes what has to be remembered, and nothing that readers see.
+    """Changes the state, and nothing that readers see.
 
     Args:
         conn: a transaction.
@@ -239,7 +239,7 @@ def note_state(conn: Connection, entry_id: UUID, old: bytes, new: bytes) -> bool
 
 
 def note_problem(conn: Connection, entry_id: UUID, problem: str | None, checked_at_ms: int) -> bool:
-    """Notes that the log was looked at, and why it could not be read; nothing else of the row changes.
+    """Writes that the log was checked, and the problem found, if any.
 
     Args:
         conn: a transaction.

@@ -1,4 +1,4 @@
-"""The services of Delta tables. What reads logs and makes artifacts is imported when it is first needed."""
+"""The services of Delta tables. The engine, which reads logs and makes artifacts, is imported lazily."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DeltaServices:
     registration: RegisterDeltaService
 
     def pipeline(self, parts: EntryParts) -> DeltaPipeline:
-        """What the pipeline asks about Delta tables, with the parts that `open_delta` had."""
+        """The service of the pipeline, with the parts that `open_delta` had."""
         engine = self.engine.open()
         from floecat.delta.refresh.pipeline import DeltaPipeline
 

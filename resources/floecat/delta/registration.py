@@ -1,7 +1,7 @@
 """Registration of Delta tables: an entry for a Delta log that is already in storage.
 
-The entry comes first, in one transaction, and says nothing yet; then the log is read. So a table that cannot
-be read, or not now, is in the catalog all the same: it is listed, and loading it tells what is wrong.
+The entry is inserted first, in one transaction and without metadata; then the log is read. So a table that
+cannot be read is in the catalog too: it is listed, and loading it reports what is wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_DOCUMENT = EncodedDocument(b"{}")
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What an idempotency key keeps: how far the table was read may be newer with a replay."""
+    """What an idempotency key keeps. A replay reads the newest version again."""
 
     entry_id: UUID
     location: str
@@ -68,14 +68,7 @@ class RegisterDeltaService:
         *,
         compat_location: str | None,
     ) -> None:
-        """Takes its company.
-
-        Args:
-            parts: what services share.
-            loads: reads the log.
-            compat_location: where artifacts go, each table's in a folder of its own; `None` for the folder
-                `metadata` of each table.
-        """
+        """`compat_location`: holds a folder of artifacts for each table; `None` for its `metadata`."""
         self._store = parts.store
         self._transactions = parts.transactions
         self._clock = parts.clock
@@ -96,7 +89,7 @@ class RegisterDeltaService:
         connector_id: UUID | None = None,
         read: bool = True,
     ) -> TableRegistration:
-        """Makes a table of a Delta log, and reads it once, so that the first load finds it ready.
+        """Makes a table of a Delta log, and reads the log, so that the first load finds the table ready.
 
         Args:
             call: who asks.
@@ -105,11 +98,11 @@ class RegisterDeltaService:
             location: absolute URI of the folder that holds `_delta_log`.
             format_version: Iceberg format version; `None` for that of the settings.
             connector_id: the connector that found the table.
-            read: whether the log is read now; else the first load, or the pipeline, does so.
+            read: whether the log is read now; otherwise the first load or the pipeline reads it.
 
         Raises:
             BadRequestError: a name, the location or the format version is malformed.
-            LocationNotAllowedError: the location lies outside the allowed ones.
+            LocationNotAllowedError: the location is outside the allowed ones.
             FileMissingError: there is no Delta log.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
@@ -123,7 +116,7 @@ class RegisterDeltaService:
                 change, delta = self._prepare(call, identifier, location, format_version, connector_id)
                 if self._insert(call, change, delta, finish):
                     return _kept(change)
-            raise UnavailableError(f"{identifier} is changed by others all the time; nothing was registered")
+            raise UnavailableError(f"{identifier} keeps being changed by others; nothing was registered")
 
         kept = self._keys.run(call, JsonAnswer(_Kept), work)
         if not read:
@@ -135,7 +128,7 @@ class RegisterDeltaService:
 
         Raises:
             BadRequestError: the location is malformed.
-            LocationNotAllowedError: it lies outside the allowed ones.
+            LocationNotAllowedError: it is outside the allowed ones.
             FileMissingError: there is no Delta log.
         """
         root = str(call.catalog.allowed.check(location))
@@ -193,7 +186,7 @@ class RegisterDeltaService:
         return change, delta
 
     def _folder(self, root: str, table_uuid: str) -> str:
-        """Where the artifacts of a table go for its whole life, whatever the settings say later."""
+        """Where the artifacts of a table go for its whole life, whatever later settings are."""
         return (
             f"{root}/metadata" if self._compat_location is None else f"{self._compat_location}/{table_uuid}"
         )
@@ -205,7 +198,7 @@ class RegisterDeltaService:
         delta: DeltaTableRow,
         finish: Finish[_Kept],
     ) -> bool:
-        """One try; `False` when the name or the namespace was changed meanwhile."""
+        """Tries once; `False` if the name or the namespace was changed meanwhile."""
         rows = [(change, compressed(change))]
 
         def work(conn: Connection, transaction_id: UUID) -> None:
@@ -226,7 +219,7 @@ class RegisterDeltaService:
         return True
 
     def _read(self, call: Call, identifier: TableIdentifier, kept: _Kept) -> TableRegistration:
-        """Has the log read, unless that was done already, and tells how far it came."""
+        """Reads the log, unless that was done already, and reports the version read."""
         row = self._entry(kept.entry_id)
         problem: FloecatError | None = None
         if row is not None and (not row.has_metadata or self._loads.due(row)):

@@ -349,7 +349,7 @@ def test_a_connector_of_a_place_that_is_not_there(lake: Path) -> None:
     place = f"{lake.as_uri()}/misspelt"
     made = run("connector", "create", "lake", place)
     assert made.returncode == 0
-    problem = f"There is nothing to look at: {place} is no folder, or an empty one"
+    problem = f"There is nothing to search: {place} is not a folder, or is empty"
     assert made.stderr == f"A scan will find nothing: {problem}\n"
     scanned = run("connector", "scan", "lake")
     assert scanned.returncode == 1

@@ -24,14 +24,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MOST_LARGER = 4
-"""So many times larger another compression of the same records may be; what is larger is not read."""
+"""Another compression of the same records may be this many times larger. Larger files are not read."""
 
 _PARALLEL_CALLS = 16
 _LARGEST_PART = 4
 
 
 class NameTakenError(Exception):
-    """A file of this name exists and says something else: a later generation of names has to be taken."""
+    """A file of this name exists with other content: artifacts need the names of a later generation."""
 
 
 class ArtifactLostError(Exception):
@@ -39,16 +39,16 @@ class ArtifactLostError(Exception):
 
 
 class ByteBudget:
-    """Keeps threads from holding more bytes at once than there is room for. What is larger is held alone."""
+    """Bounds the bytes that threads hold at once. More than the bound is held by one thread alone."""
 
     def __init__(self, total: int) -> None:
-        # without any room, one thread at a time
+        # a bound of 0 lets one thread in at a time
         self._total = self._free = max(total, 1)
         self._changed = Condition()
 
     @contextmanager
     def holding(self, count: int) -> Iterator[None]:
-        """Waits until there is room for so many bytes, and takes it."""
+        """Waits until this many bytes are free, and holds them."""
         taken = min(count, self._total)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= taken)
@@ -62,10 +62,10 @@ class ByteBudget:
 
 
 class ArtifactFiles:
-    """The artifacts of a table in storage, and the bytes of those that were used last.
+    """The artifacts of a table in storage, with a cache of their bytes.
 
     A table writes each location once. Another table of the catalog, dropped or not, may have other bytes at
-    the same location: what stays in memory is told apart by whose it is.
+    the same location, so bytes in memory are kept by table.
 
     Attributes:
         storage: where artifacts, data files and deletion vectors are.
@@ -95,9 +95,9 @@ class ArtifactFiles:
         return view
 
     def write(self, location: str, data: bytes, *, keep: bool = False) -> bytes:
-        """Writes an artifact, or finds that it is there already.
+        """Writes an artifact, unless it exists already.
 
-        One that is there may be compressed in another way, if it was made on another processor.
+        An existing one may be compressed differently, if another kind of processor made it.
 
         Args:
             location: where.
@@ -105,12 +105,12 @@ class ArtifactFiles:
             keep: whether the bytes will be wanted again soon.
 
         Returns:
-            The bytes that are there.
+            The bytes in storage.
 
         Raises:
             NameTakenError: the file exists with other content.
             LocationNotAllowedError: the location is outside the allowed ones.
-            ForbiddenError: storage lets nobody write there.
+            ForbiddenError: storage refuses the write.
             StorageUnavailableError: storage fails.
         """
         self.allowed.check(location)
@@ -125,12 +125,12 @@ class ArtifactFiles:
         return data
 
     def _same(self, location: str, data: bytes) -> bytes:
-        """The bytes that are there, if they say what these do."""
+        """The bytes in storage, if they hold the same records."""
         try:
             found = self.storage.read(location, max_bytes=_MOST_LARGER * len(data))
         except PayloadTooLargeError:
             raise NameTakenError(location) from None
-        # what is no container has to be the same to the byte
+        # files other than Avro containers must be equal byte for byte
         if found != data and not (location.endswith(".avro") and same_records(found, data)):
             raise NameTakenError(location)
         return found
@@ -143,16 +143,16 @@ class ArtifactFiles:
         offset: int,
         tail: bytes,
     ) -> None:
-        """Writes an artifact that is too large to be compared whole: its end tells whether it is there.
+        """Writes an artifact that is too large to compare whole: only its end is compared.
 
         Args:
             location: where.
-            make: makes the whole file, if it is not there.
+            make: returns the whole file; called if it does not exist.
             offset: where its end begins, in bytes.
             tail: its end.
 
         Raises:
-            NameTakenError: the file exists and ends otherwise.
+            NameTakenError: the file exists with another end.
             LocationNotAllowedError: the location is outside the allowed ones.
             StorageUnavailableError: storage fails.
         """
@@ -168,7 +168,7 @@ class ArtifactFiles:
 
     def _ends_with(self, location: str, offset: int, tail: bytes) -> bool:
         try:
-            # a byte more, to see that there is none
+            # one byte more, to see that the file ends there
             found = self.storage.read_range(location, offset, len(tail) + 1)
         except FileMissingError:
             return False
@@ -180,7 +180,7 @@ class ArtifactFiles:
         """The bytes of an artifact, from memory if it was used lately.
 
         Raises:
-            ArtifactLostError: it is gone.
+            ArtifactLostError: it is missing.
             LocationNotAllowedError: the location is outside the allowed ones.
         """
         data = self._cache.get((self.owner, location))
@@ -212,7 +212,7 @@ class ArtifactFiles:
         return found if most is None or len(found) < most else None
 
     def exist(self, locations: Sequence[str]) -> list[tuple[str, bool]]:
-        """Which of some locations have a file; a request for each, several at a time."""
+        """Whether each location has a file; one request each, several at a time."""
         return list(zip(locations, self.each(self.storage.exists, locations), strict=True))
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:

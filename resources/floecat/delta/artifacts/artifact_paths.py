@@ -1,8 +1,8 @@
-"""Where the files of a snapshot lie: by name alone, so that anybody who knows the snapshot finds them.
+"""Locations of the files of a snapshot, computed from its id alone.
 
-Generation 0 has the names of the gateway's contract. A later one, which a repair, another way of translating
-or another entry over the same files begins, puts its number into the names: files are written once and never
-changed.
+Generation 0 has the names of the gateway's contract. Files are written once and never changed, so a repair,
+another translation, or another entry over the same files begins a later generation, whose number is part of
+the names.
 
 Iceberg's entry of a delete file has no field for the id of a Delta deletion vector. So the name of a delete
 file ends in a digest of its data file and its vector, in every generation and format version. `vector_digest`
@@ -36,7 +36,7 @@ ARTIFACT_FILE = re.compile(
     r"|\d+-compat-[0-9a-f]+\.metadata\.json"
     rf"|{FIELD_ID_COPY})"
 )
-"""Names of the files that are made here, and of no others."""
+"""Matches the names of all artifacts, and no others."""
 
 _DELETE_FILE = re.compile(r"\d+-compat(?:-g\d+)?-(?:pd|dv)-(?P<vector>[0-9a-f]{32})\.(?:avro|parquet|puffin)")
 
@@ -65,7 +65,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         return f"{self._of(snapshot_id)}-d{number}.avro"
 
     def position_deletes(self, snapshot_id: int, data_file: str, vector_id: str, file_format: str) -> str:
-        """The position deletes that say of a data file what its deletion vector says.
+        """The position deletes of a data file, equal to its deletion vector.
 
         Args:
             snapshot_id: the snapshot that brought the vector.
@@ -80,7 +80,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         return f"{self._of(snapshot_id)}-dv-{vector_digest(data_file, vector_id)}.puffin"
 
     def field_id_copy(self, data_file: str) -> str:
-        """The copy of a data file that has all field ids, of all snapshots that hold the file.
+        """The copy of a data file with all field ids, shared by all snapshots that hold the file.
 
         Args:
             data_file: location of the data file.
@@ -88,7 +88,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
         return f"{self.folder}/compat-df-{_digest(data_file, str(self.generation))}.parquet"
 
     def metadata_file(self, snapshot_id: int, document: bytes) -> str:
-        """The metadata file of a document: the same document, the same name."""
+        """The metadata file of a document, named by a digest of it."""
         digest = blake2b(document, digest_size=8).hexdigest()
         return f"{self.folder}/{snapshot_id}-compat-{digest}.metadata.json"
 
@@ -101,7 +101,7 @@ class ArtifactPaths(msgspec.Struct, frozen=True):
 
 
 def generation_of(location: str) -> int:
-    """The generation that the name of an artifact tells; 0 if it tells none."""
+    """The generation in the name of an artifact; 0 without one."""
     name = ARTIFACT_FILE.fullmatch(location.rpartition("/")[2])
     return int((name["list"] or name["file"] or 0) if name else 0)
 

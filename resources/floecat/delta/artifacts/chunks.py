@@ -45,7 +45,7 @@ from floecat.iceberg.manifests.writer import EncodedManifest, ManifestRows, writ
 __all__ = ["CHUNK_FILES", "ChunkManifests", "ChunkRunner", "FileChunks", "build_chunk", "local_chunks"]
 
 UNKNOWN_RECORD_COUNT = -1
-"""What readers of Iceberg take as "not known": nothing is pruned or counted by it."""
+"""Readers of Iceberg take it as unknown: they neither prune nor count by it."""
 
 CHUNK_FILES = 5_000
 """Files in a manifest: about 1 MB without statistics, 10 MB with those of a hundred columns."""
@@ -63,7 +63,7 @@ class FileChunks:
     """
 
     def __init__(self, files: pa.Table, is_added: Mask) -> None:
-        """Takes files, and for each whether the version brought it."""
+        """`is_added`: for each file, whether this version added it."""
         self.files = files
         self._is_added = is_added
         self._order = _in_partition_order(files)
@@ -72,7 +72,7 @@ class FileChunks:
         return math.ceil(len(self._order) / CHUNK_FILES)
 
     def __getitem__(self, number: int) -> tuple[pa.Table, Mask]:
-        """A chunk: its files, copied, and which of them the version brought."""
+        """A chunk: its files, copied, and which of them the version added."""
         if not 0 <= number < len(self):
             raise IndexError(number)
         rows = self._order[number * CHUNK_FILES : (number + 1) * CHUNK_FILES]
@@ -87,12 +87,12 @@ class ChunkManifests:
     """The manifests of a chunk.
 
     Attributes:
-        data: the manifest of its data files; None if all of them are carried.
-        deletes: the manifest of their delete files; None if none has any.
+        data: the manifest of its data files; None if the entries of all of them stay as they are.
+        deletes: the manifest of their delete files; None without any.
         files_size_bytes: size of the data files in that manifest.
         has_copies: whether some of them are copies.
-        columns: what was found in data files beside known columns.
-        vectorized: whether Spark's vectorised reader misreads none of the files that were looked at.
+        columns: columns found in data files beside the known ones.
+        vectorized: whether Spark's vectorised reader reads right all of the files that were read.
     """
 
     data: ManifestFile | None
@@ -136,16 +136,16 @@ def build_chunk(
 
     Args:
         context: what the version is.
-        number: which chunk of the version it is; a part of the names.
+        number: of the chunk in its version; part of the names.
         files: its files; columns of `floecat.delta.log.file_tables.files_schema`, and of `with_readded` where
-            entries of some are carried over.
-        is_added: booleans, for each file whether this version brought it.
+            the entries of some stay.
+        is_added: for each file, whether this version added it.
         artifacts: of the table.
 
     Raises:
         InvalidDeltaTableError: a deletion vector or a footer is broken.
         UnsupportedDeltaTableError: readers of Iceberg cannot read a data file.
-        FileMissingError: a deletion vector, or a data file whose footer is needed, is gone.
+        FileMissingError: a deletion vector, or a data file whose footer is needed, is missing.
         LocationNotAllowedError: a file lies outside the allowed locations.
         NameTakenError: another file has the name of an artifact.
     """
@@ -215,7 +215,7 @@ def _holds_copies(locations: pa.StringArray) -> bool:
 
 
 def _empty_vectors(files: pa.Table) -> pa.StringArray | None:
-    """Ids of vectors that delete nothing. They have no delete file that would tell of them."""
+    """Ids of vectors that delete nothing, which have no delete file to identify them."""
     is_empty = pc.equal(pc.struct_field(files["deletion_vector"], "cardinality"), 0)
     if not pc.any(is_empty).as_py():
         return None
@@ -262,7 +262,7 @@ def _write(
 
 
 def _in_partition_order(files: pa.Table) -> npt.NDArray[np.int64]:
-    """Numbers of rows. Files of a partition are beside each other, so a filter on it leaves manifests out."""
+    """Row numbers. Files of a partition are side by side, so that a filter on it skips manifests."""
     count = files.schema.field("partition_values").type.num_fields
     keys = {
         f"key {position}": pc.struct_field(files["partition_values"], [position]) for position in range(count)

@@ -41,12 +41,12 @@ __all__ = ["EntryChanges", "LiveManifest", "TwoVectorsError", "entry_changes"]
 
 
 class TwoVectorsError(Exception):
-    """After the commit a data file may be live with two vectors, which only the whole state can tell."""
+    """After the commit a data file may be live with two vectors; only the whole state can tell."""
 
 
 @dataclass(frozen=True)
 class LiveManifest:
-    """A manifest of the version before that has live entries.
+    """A manifest of the previous version with live entries.
 
     Attributes:
         manifest: its entry in the list.
@@ -80,7 +80,7 @@ def entry_changes(
     data: Sequence[LiveManifest],
     deletes: Sequence[LiveManifest],
 ) -> EntryChanges:
-    """Compares a commit with the version before it.
+    """Compares a commit with the previous version.
 
     Args:
         context: what the version is.
@@ -113,7 +113,7 @@ def entry_changes(
         else:
             raise TwoVectorsError(path)
     if maybe_new and _holds_any(data, keys.of(maybe_new)):
-        # it may be live without a vector
+        # one of them may be live without a vector
         raise TwoVectorsError(maybe_new[0])
     readded = {path: rows[path] for path in removed & rows.keys()}
     kept = _kept_entries(context, commit.adds, readded, keys, live, data)
@@ -127,7 +127,7 @@ def entry_changes(
 
 @dataclass(frozen=True)
 class _LiveVector:
-    """The deletion vector that a data file has in the version before.
+    """The deletion vector that a data file has in the previous version.
 
     Attributes:
         empty_id: its id, if it deletes nothing.
@@ -148,8 +148,8 @@ class _LiveVector:
 class _Keys:
     """Keys that the entries of a commit's files may have, hashed once for all manifests.
 
-    A data file goes by its own location, or by that of its copy: whether it was copied is not known here, as
-    a column whose parts lacked ids may have been dropped.
+    The key of a data file is its own location or that of its copy. Whether it was copied is unknown here: the
+    column whose parts lacked ids may have been dropped since.
     """
 
     def __init__(self, context: VersionContext, paths: Iterable[str]) -> None:
@@ -171,14 +171,14 @@ class _Keys:
         return self.all.chosen(np.concatenate([places + start for start in starts]))
 
     def path(self, key: str) -> str:
-        """The file that a key is about."""
+        """The data file of a key."""
         return self._paths.get(key, key)
 
 
 def _live_vectors(
     keys: _Keys, data: Sequence[LiveManifest], deletes: Sequence[LiveManifest]
 ) -> dict[str, _LiveVector]:
-    """The vectors of those of the commit's files that have one in the version before."""
+    """The vectors that the commit's files have in the previous version."""
     live: dict[str, _LiveVector] = {}
     for _, found in _find(deletes, keys.all):
         digest = vector_digest_of(found.file_path)
@@ -215,7 +215,7 @@ def _kept_entries(
         adds: files that the commit adds.
         readded: files that it removes, too, and their rows in `adds`.
         keys: keys of the commit's files.
-        live: vectors of the version before.
+        live: vectors in the previous version.
         data: manifests of data files.
     """
     kept: dict[int, ReaddedFile] = {}
@@ -231,7 +231,7 @@ def _kept_entries(
         size = source.index.entries["file_size"][found.row].as_py()
         record_count = source.index.entries["record_count"][found.row].as_py()
         if (
-            # the entry itself tells of vectors that delete nothing
+            # the entry itself names a vector that deletes nothing
             cardinalities[row].as_py() != 0
             and not (vector and vector.empty_id is not None)
             and (is_copy or size == adds["size_bytes"][row].as_py())
@@ -243,7 +243,7 @@ def _kept_entries(
 
 
 def _adds_with_kept(adds: pa.Table, kept: dict[int, ReaddedFile]) -> pa.Table:
-    """The adds with the kept entries, less those of them that have no vector any more."""
+    """The adds, with kept entries marked, without those that no longer have a vector."""
     if not kept:
         return adds
     has_vector = adds["deletion_vector"].is_valid().to_pylist()

@@ -62,23 +62,23 @@ _CUT_BY_URI_PARSERS = r"^file://.*[?#\t\r\n]"
 _LEADS_ELSEWHERE = r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)"
 
 _GUESSED_LENGTH = 64 * 1024
-"""Most footers are shorter, and come with the first request."""
+"""Bytes of the first request, which holds most footers whole."""
 
 
 def data_file_locations(
     paths: pa.ChunkedArray, location: str, allowed: AllowedLocations | None
 ) -> pa.StringArray:
-    """Absolute locations of the files of a table, the same spelling for the same file always.
+    """Absolute locations of the files of a table; a file always has the same spelling.
 
-    Characters of names stand for themselves, as all engines but PyIceberg take them. PyIceberg parses a
-    location as a URI, and loses what follows ``?`` or ``#``, and tabs and line breaks. It does not if there
-    is no scheme: so a file on the local disk that has such a name is spelled as a path.
+    Characters of names stand for themselves, as all engines but PyIceberg read them. PyIceberg parses a
+    location with a scheme as a URI, and drops what follows ``?`` or ``#``, and tabs and line breaks. So a
+    file on the local disk with such a name is spelled as a path.
 
     Args:
         paths: as the log gives them, percent-decoded: relative to the table, or absolute.
         location: root of the table.
-        allowed: where absolute ones may lead; None for names that are only compared with those of files. A
-            path that no file of ours can have is left as it is then.
+        allowed: where absolute ones may lead; None for names that are only compared. Malformed ones then stay
+            as they are.
 
     Raises:
         InvalidDeltaTableError: a relative path leads out of the table.
@@ -93,7 +93,7 @@ def data_file_locations(
     is_absolute = pc.match_substring_regex(joined, _ABSOLUTE)
     if not pc.any(is_absolute).as_py():
         return _readable(relative)
-    # few tables have them: shallow clones, and files that were added in place
+    # few tables have absolute paths: shallow clones, and tables with files added in place
     checked = [
         _located(path, allowed) if absolute else None
         for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
@@ -102,7 +102,7 @@ def data_file_locations(
 
 
 def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
-    """The location of a file that the log names, in its one spelling.
+    """The normalized location of a file that the log names.
 
     Args:
         location: an absolute one.
@@ -115,7 +115,7 @@ def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
     try:
         return FileLocation(allowed.check(FileLocation(location)))
     except BadRequestError as error:
-        # of the table, that is, and not of the request: other versions of it can be read
+        # the table's fault, not the request's: other versions may be readable
         scheme = _SCHEME.match(location)
         name = f"a {scheme[0]}: location" if scheme else "a name"
         raise UnsupportedDeltaTableError(
@@ -130,7 +130,7 @@ class SeenFile(NamedTuple):
         location: where it is.
         size: its bytes.
         tail: its end, the whole footer or more.
-        vectorized: whether it is not known that Spark's vectorised reader misreads it.
+        vectorized: False if Spark's vectorised reader is known to misread it.
     """
 
     location: str
@@ -147,23 +147,23 @@ def read_footers(
     artifacts: ArtifactFiles,
     look: Callable[[str, int], SeenFile],
 ) -> tuple[FileMetrics, list[tuple[int, SeenFile]]]:
-    """Completes the metrics of files by what their footers say.
+    """Completes the metrics of files from their footers.
 
     Args:
-        metrics: what the log says; files without a record count are looked at.
+        metrics: from the log; the footers of files without a record count are read.
         locations: of the files.
         sizes: their bytes.
         schema: how the files are read.
         artifacts: reads several at a time.
-        look: looks at a file, and answers the one that readers read in its place.
+        look: reads a file's footer, and returns the file that readers read in its place.
 
     Returns:
-        The metrics, and what was seen of which files, without the footers.
+        The metrics, and the files that were read, by row and without their footers.
 
     Raises:
         InvalidDeltaTableError: a file is no Parquet file, or damaged.
-        UnsupportedDeltaTableError: a file has a name that not all readers take.
-        FileMissingError: a file is gone.
+        UnsupportedDeltaTableError: a file has a name that some readers refuse.
+        FileMissingError: a file is missing.
         LocationNotAllowedError: a file lies outside the allowed locations.
     """
     rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
@@ -192,8 +192,8 @@ def read_footer(artifacts: ArtifactFiles, location: str, size: int) -> bytes:
 
     Raises:
         InvalidDeltaTableError: it is no Parquet file, or cut off.
-        UnsupportedDeltaTableError: it has a name that not all readers take.
-        FileMissingError: it is gone.
+        UnsupportedDeltaTableError: it has a name that some readers refuse.
+        FileMissingError: it is missing.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
     guessed = min(size, _GUESSED_LENGTH)
@@ -216,7 +216,7 @@ def read_data_file(artifacts: ArtifactFiles, location: str, offset: int, length:
     except FileMissingError:
         raise FileMissingError(f"Data file {checked.shown} is missing") from None
     except BadRequestError:
-        # as control characters in object storage
+        # control characters in object storage
         raise UnsupportedDeltaTableError(
             f"Data file {checked.shown} has a name that cannot be read"
         ) from None
@@ -224,11 +224,11 @@ def read_data_file(artifacts: ArtifactFiles, location: str, offset: int, length:
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """What need not be found any more.
+    """Columns that are known, and need not be found in files.
 
     Attributes:
         paths: paths that the name mapping lists.
-        variants: columns whose parts are of no interest.
+        variants: columns whose parts are ignored.
         partitions: ids of partition columns that files must not have, by physical name.
         by_id: whether a file's own ids tell which column is which, rather than its names.
     """
@@ -241,7 +241,7 @@ class KnownColumns:
 
 @dataclass(frozen=True)
 class FoundColumns:
-    """What was found.
+    """Columns that were found in files.
 
     Attributes:
         hidden: paths that the name mapping must list.
@@ -259,7 +259,7 @@ NOTHING_FOUND = FoundColumns()
 
 
 def known_columns(translated: TranslatedSchema, ids: FieldIds) -> KnownColumns:
-    """What is known of the data files of a version.
+    """The known columns of the data files of a version.
 
     Args:
         translated: its schema.
@@ -279,7 +279,7 @@ def known_columns(translated: TranslatedSchema, ids: FieldIds) -> KnownColumns:
 
 
 class FileColumns:
-    """Collects what footers show. Threads may share it."""
+    """Collects columns from footers. Thread-safe."""
 
     def __init__(self, known: KnownColumns) -> None:
         self._known = known
@@ -294,11 +294,11 @@ class FileColumns:
         return all_found
 
     def look(self, root: SchemaNode) -> None:
-        """Looks at the schema of a file."""
+        """Adds the columns of a file."""
         fields = list(fields_of(root))
         names = {node.name.casefold() for node in root.children}
         ids = {node.field_id for node in root.children}
-        # PyIceberg goes by names as soon as a single field has no id
+        # PyIceberg reads by name as soon as one field has no id
         by_name = any(node.field_id is None for _, node in fields)
         found = FoundColumns(
             frozenset(path for path, _ in fields if by_name and self._is_new(path)),

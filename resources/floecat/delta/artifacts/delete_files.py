@@ -1,8 +1,8 @@
-"""Delete files that say what the deletion vectors of a chunk say.
+"""Delete files made of the deletion vectors of a chunk.
 
-Format version 2 knows position deletes only: each vector becomes a file of them. Format version 3 has the
-same vectors as Delta; their bytes are checked and copied into Puffin files. Each
-gets a file of its own: of several in one, DuckDB 1.5 takes the first for every data file.
+Format version 2 has position deletes only: each vector becomes a file of them. Format version 3 has the same
+vectors as Delta: their bytes are checked and copied into Puffin files, one vector each, as DuckDB 1.5 applies
+the first vector of a file to every data file.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["DeleteFiles", "DeleteRows"]
 
 @dataclass(frozen=True)
 class DeleteRows:
-    """Delete files, one slot each, as a manifest lists them.
+    """Delete files as a manifest lists them, one row each.
 
     Attributes:
-        rows: which file of the chunk each is about.
+        rows: the row of its data file in the chunk.
         file_format: of all of them.
         file_paths, file_sizes: the files.
         metrics: number of deleted rows, and bounds of position deletes.
@@ -85,7 +85,7 @@ class DeleteFiles:
         locations: pa.StringArray,
         record_counts: pa.Int64Array,
     ) -> DeleteRows:
-        """Writes what the vectors of a chunk need.
+        """Writes the delete files of the vectors of a chunk.
 
         Args:
             vectors: descriptors, null for files without one.
@@ -94,13 +94,12 @@ class DeleteFiles:
 
         Raises:
             InvalidDeltaTableError: a vector is broken, or deletes rows that its file does not have.
-            FileMissingError: the file of a vector is gone.
-            LocationNotAllowedError: it lies outside the allowed locations.
-            UnsupportedDeltaTableError: its file is in a storage that is not read here.
+            FileMissingError: the file of a vector is missing.
+            LocationNotAllowedError: it is located outside the allowed locations.
+            UnsupportedDeltaTableError: its file is in an unsupported storage.
         """
         every = _vectors(vectors, locations, record_counts)
-        # a vector may delete nothing, and readers want no file for that; whether it does is not for the log
-        # to say alone, so it is read all the same
+        # a vector that deletes nothing gets no file, but is read and checked: the log may be wrong about it
         deleting = [pair for pair in zip(every, self._payloads(every), strict=True) if pair[0].deletes]
         found = [vector for vector, _ in deleting]
         payloads = [payload for _, payload in deleting]
@@ -162,7 +161,7 @@ class DeleteFiles:
                 lower_bounds=pa.array([lower for _, lower, _ in made], pa.binary()),
                 upper_bounds=pa.array([upper for _, _, upper in made], pa.binary()),
             ),
-            # equal bounds tell a reader that the file is about one data file
+            # by equal bounds readers see that the file is for one data file
             ColumnMetrics(FILE_PATH_ID, lower_bounds=names, upper_bounds=names),
         )
         return self._rows(vectors, file_format, paths, [size for size, _, _ in made], bounds)

@@ -1,17 +1,17 @@
 """Copies of data files that have the field ids which their writers left out, or gave otherwise.
 
-Delta's column mapping writes ids for columns and fields of structs, and none for what is in lists and maps,
-and readers of Iceberg find nothing there then (`floecat.iceberg.parquet.field_ids`). A copy has the data of
-its original, byte for byte, and another footer; rows keep their positions, so that deletes mean the same.
+Delta's column mapping writes ids for columns and fields of structs, but not for elements of lists and maps,
+where readers of Iceberg then find nothing (`floecat.iceberg.parquet.field_ids`). A copy has the data of its
+original, byte for byte, and another footer. Rows keep their positions, so that deletes stay right.
 
-Files that were written for another table, as by Iceberg, may have ids of their own. Delta goes by names, and
-its writers give no ids, or those of column mapping. To look at each file would cost a request for each, so it
-is done for samples: all of up to eight files in a manifest; of more, two of every kind of name, the oldest,
-as foreign files come first when a table is made of them, and the newest, which shows what its writer does
-now. Where one has other ids, or is
-seen to have some when its rows are counted, all files of the manifest are looked at.
+Files written for another table, such as one of Iceberg, may have ids of their own. Delta reads by name, and
+its writers give no ids, or those of column mapping. Reading each footer would cost a request per file, so
+samples are read: all of up to eight files of a manifest; of more, two of every kind of name: the oldest,
+because a table made of foreign files begins with them, and the newest, which shows what its writer does now.
+If one has other ids, or turns out to have some when its rows are counted, all footers of the manifest are
+read.
 
-What footers show beside the columns of the table is collected on the way
+Columns that footers have beside those of the table are collected on the way
 (`floecat.delta.artifacts.data_files`), and whether Spark's vectorised reader reads such files right.
 """
 
@@ -47,19 +47,19 @@ from floecat.iceberg.parquet.footers import footer_metrics
 __all__ = ["MAX_COPIED_BYTES", "FieldIdCopies", "required_field_ids"]
 
 MAX_COPIED_BYTES = 4 << 30
-"""Larger files are not copied: they would have to be in memory, and in one request to an object store."""
+"""Larger files are not copied: a copy is held in memory, and sent in one request to object storage."""
 
 _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
-"""What differs in the names that one writer gives: numbers, UUIDs and parts of them."""
+"""What varies between the names that one writer gives: numbers, UUIDs and parts of them."""
 
 _MOST_KINDS = 4
 
 
 def required_field_ids(translated: TranslatedSchema, ids: FieldIds) -> RequiredFieldIds | None:
-    """The ids that the fields of data files must have, if their writers may have left some out.
+    """The ids that fields of data files must have, if their writers may have left some out.
 
-    A copy is of all snapshots that hold its file, and files have columns that some of these have no more: all
-    ids that the table ever had are given, so that the copy is the same whoever makes it first.
+    A copy serves all snapshots that hold its file, and files may have columns that some snapshots lack. So it
+    gets all ids that the table ever had, and is the same whichever snapshot needs it first.
 
     Args:
         translated: the schema of a version.
@@ -74,7 +74,7 @@ def required_field_ids(translated: TranslatedSchema, ids: FieldIds) -> RequiredF
     for path in current:
         known.pop(path, None)
     for id in in_the_log:
-        # what a file holds there is another column, that of other versions if there are some
+        # that path in a file is another column, one of other versions
         if known.get(path := translated.physical_paths[id]) == id:
             del known[path]
     return RequiredFieldIds(
@@ -87,10 +87,10 @@ def required_field_ids(translated: TranslatedSchema, ids: FieldIds) -> RequiredF
 
 
 class FieldIdCopies:
-    """Looks for missing and foreign ids in the data files of a version, and makes copies.
+    """Finds missing and foreign ids in the data files of a version, and makes copies.
 
     Attributes:
-        vectorized: whether Spark's vectorised reader misreads none of the files that `replace` knows.
+        vectorized: whether Spark's vectorised reader reads all files right whose footers were read.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class FieldIdCopies:
         *,
         columns: FileColumns | None = None,
     ) -> None:
-        """What footers show is collected in `columns`."""
+        """Columns that footers have are collected in `columns`."""
         self._columns = columns or FileColumns(KnownColumns())
         self._context = context
         self._artifacts = artifacts
@@ -108,7 +108,7 @@ class FieldIdCopies:
         self.vectorized = True
 
     def look(self, location: str, size: int) -> SeenFile:
-        """A data file, or its copy if it lacks ids; arguments and errors as of `replace`."""
+        """A data file, or its copy if it lacks ids. Arguments and errors are those of `replace`."""
         tail = read_footer(self._artifacts, location, size)
         schema = footer_schema(tail, location)
         self._columns.look(schema.root)
@@ -129,16 +129,16 @@ class FieldIdCopies:
             locations: data files.
             sizes: their bytes.
             modified_at_ms: when they were written, for samples.
-            seen: which of them were looked at, and what was found.
+            seen: files whose footers were read already, by row.
 
         Returns:
             The same, with copies in place of files that lack ids.
 
         Raises:
             InvalidDeltaTableError: a file is no Parquet file, or damaged.
-            UnsupportedDeltaTableError: a file lacks ids and copies are not wanted, or it cannot be copied.
-            FileMissingError: a file is gone.
-            LocationNotAllowedError: a file lies outside the allowed locations.
+            UnsupportedDeltaTableError: a file lacks ids and copies are turned off, or it cannot be copied.
+            FileMissingError: a file is missing.
+            LocationNotAllowedError: a file is located outside the allowed locations.
             NameTakenError: another file has the name of a copy.
         """
         required = self._context.required_ids
@@ -167,7 +167,7 @@ class FieldIdCopies:
         try:
             footer = footer_metrics(tail, self._leaves, location)
         except InvalidDeltaTableError:
-            # readers report it: here nothing depends on the file
+            # readers report it; nothing here depends on the file
             return
         if not footer.vectorized:
             self.vectorized = False
@@ -182,7 +182,7 @@ class FieldIdCopies:
             UnsupportedDeltaTableError,
             LocationNotAllowedError,
         ):
-            # nobody has to read this file to list it, as those of old versions that are gone by now
+            # listing this file needs no read: files of old versions may be deleted by now
             return False
         try:
             self._note(tail, location)
@@ -222,7 +222,7 @@ class FieldIdCopies:
             return data + footer.data
 
         copy = self._context.paths.field_id_copy(location)
-        # what is read and what is written are both in memory
+        # both the original and the copy are in memory
         with self._artifacts.copies.holding(2 * size):
             self._artifacts.write_large(copy, make, offset=length, tail=footer.data)
         return SeenFile(copy, length + len(footer.data), footer.data)
@@ -231,7 +231,7 @@ class FieldIdCopies:
 def _sample(
     locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
 ) -> list[int]:
-    """All of a few files; else the oldest of every kind of name, and the newest if it is of a later time."""
+    """All of a few files; otherwise the oldest of every kind of name, and the newest if it is newer."""
     if len(rows) <= 2 * _MOST_KINDS:
         return [int(row) for row in rows]
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")

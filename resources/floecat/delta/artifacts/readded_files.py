@@ -1,7 +1,7 @@
-"""Data files that a commit adds again, with another deletion vector and otherwise as they are.
+"""Data files that a commit adds again with another deletion vector, and otherwise unchanged.
 
 Their entries in manifests stay, and with them the ids of their rows; only delete files are written for them.
-Two more columns in the table of a commit's files mark them.
+Two columns in the table of a commit's files mark them.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ class ReaddedFile(NamedTuple):
 
 
 class SplitFiles:
-    """The files of a chunk, those apart that get entries.
+    """The files of a chunk, with those apart that get new entries.
 
     Attributes:
-        own: files that get entries.
-        rows: which rows of all files they are; None for all of them.
+        own: files that get new entries.
+        rows: their rows among all files; None if they are all files.
     """
 
     def __init__(
         self, own: pa.Table, rows: npt.NDArray[np.int64] | None, locations: Any = None, records: Any = None
     ) -> None:
-        """Takes the files, and what is known of the others."""
         self.own = own
         self.rows = rows
         self._locations = locations
         self._records = records
 
     def of_own(self, values: Any) -> Any:
-        """Values of all files, an Arrow or NumPy array, as those of the own ones."""
+        """Selects the values of the own files from an Arrow or NumPy array with those of all."""
         if self.rows is None:
             return values
         return values[self.rows] if isinstance(values, np.ndarray) else values.take(pa.array(self.rows))
@@ -73,7 +72,7 @@ class SplitFiles:
 
 
 def with_readded(files: pa.Table, readded: dict[int, ReaddedFile]) -> pa.Table:
-    """Files with the columns that tell which of them are readded.
+    """Files with the columns that mark readded ones.
 
     Args:
         files: files that a commit adds.
@@ -90,7 +89,7 @@ def with_readded(files: pa.Table, readded: dict[int, ReaddedFile]) -> pa.Table:
 
 
 def split_readded(files: pa.Table) -> SplitFiles:
-    """Tells the files of a chunk apart; some may have the columns of `with_readded`."""
+    """Separates the files of a chunk, which may have the columns of `with_readded`."""
     if _LOCATION not in files.column_names:
         return SplitFiles(files, None)
     is_own = files[_LOCATION].is_null().to_numpy()

@@ -1,9 +1,9 @@
-"""What all files of a version share, and the partition specs of a table: one for each way to partition it.
+"""What all files of a version share, and the names of the fields of partition specs.
 
-A partition field is named like its column. Iceberg's Java library binds every spec of a table, older ones
-too, to the schema that is read. It gives up on the table if that schema has a column of the field's name that
-is not its source: say, if the table was replaced by one whose partition column of the same name has another
-id. So a name that any schema gives to another column gets the id of the field behind it.
+A partition field has the name of its column. Iceberg's Java library binds every spec of a table, older ones
+too, to the schema that is read. It refuses a table whose schema has a column of the field's name that is not
+its source, as after the table was replaced by one whose partition column of that name has another id. So a
+name that any schema gives to another column gets the id of the field appended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["VersionContext", "partition_fields", "partition_names", "spec_names"
 
 @dataclass(frozen=True)
 class VersionContext:
-    """How a version is translated. It can be sent to another process.
+    """How a version is translated. Can be pickled for another process.
 
     Attributes:
         location: root of the Delta table.
@@ -37,12 +37,12 @@ class VersionContext:
         spec: its partition spec, with the id that it has in the document.
         format_version: 2 or 3.
         position_delete_format: `parquet` or `avro`; of format version 2.
-        read_footers: whether the row count of a file that the log does not tell is looked up in the file.
-        required_ids: field ids that data files must have, if their writers may have done otherwise; None
-            if not.
-        columns: what is known of the columns in data files.
-        may_copy_files: whether a file that lacks ids is copied. If not, the version is refused.
-        lost_specs: ids of partition specs by columns that the schema does not have.
+        read_footers: whether row counts that the log lacks are read from files.
+        required_ids: field ids that data files must have, if their writers may have left some out; otherwise
+            None.
+        columns: known columns of data files.
+        may_copy_files: whether a file that lacks ids is copied. Otherwise the version is refused.
+        lost_specs: ids of partition specs with columns that the schema does not have.
     """
 
     location: str
@@ -61,15 +61,15 @@ class VersionContext:
 
     @property
     def sequence_number(self) -> int:
-        """Iceberg counts from 1: 0 is for what is older than sequence numbers."""
+        """Iceberg counts from 1: 0 is for files from before sequence numbers."""
         return self.version + 1
 
 
 def spec_names(schemas: Sequence[TranslatedSchema], published: Mapping[int, str]) -> Mapping[int, str]:
     """Names of partition fields, by their ids.
 
-    A name that was published stays, whatever its column is called now, unless a schema has another column of
-    that name by now: Iceberg's Java library opens no such table.
+    A published name stays, whatever its column is called now, unless a schema has another column of that
+    name: Iceberg's Java library opens no such table.
 
     Args:
         schemas: of all versions, oldest first.
@@ -89,7 +89,7 @@ def partition_fields(schema: TranslatedSchema, names: Mapping[int, str]) -> tupl
 
     Args:
         schema: with its partition columns.
-        names: of partition fields, by id; those that are missing are called like their columns.
+        names: of partition fields, by id; the others have the names of their columns.
     """
     return tuple(
         PartitionField(
@@ -105,8 +105,8 @@ def partition_fields(schema: TranslatedSchema, names: Mapping[int, str]) -> tupl
 def partition_names(schemas: Sequence[TranslatedSchema]) -> Mapping[int, str]:
     """Names that partition fields have in all specs of the table, by id of the partition field.
 
-    They differ from those of an earlier call if a column was renamed or added since: specs that were written
-    then must be named anew, which is no change to any manifest.
+    They differ from those of an earlier call if a column was renamed or added since. Specs written then must
+    get the new names, which changes no manifest.
 
     Args:
         schemas: schemas of the table's versions, the newest last.

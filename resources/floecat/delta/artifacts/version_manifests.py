@@ -1,7 +1,7 @@
-"""The manifests of a version: made whole, or from those of the version before.
+"""The manifests of a version: made from all its files, or from those of the previous version.
 
-A version that follows another costs what it changes: its new files go into manifests of their own, and only
-manifests that hold a file which is gone are rewritten, by bytes.
+A version that follows another costs what it changes: its new files go into new manifests, and only manifests
+that hold a removed file are rewritten, by bytes.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ R = TypeVar("R")
 _MOST_THREADS = 4
 _SMALL_FILES = 500
 _MERGED_FROM = 100
-"""So many small manifests become one, as Iceberg's own writers do (`commit.manifest.min-count-to-merge`)."""
+"""Number of small manifests that are merged into one (Iceberg's `commit.manifest.min-count-to-merge`)."""
 
 _INDEX_BYTES = 16 << 10
-"""About what an index takes in memory beside its columns."""
+"""Memory of an index beside its columns, estimated."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class VersionManifests:
         deletes: manifests of delete files.
         files_size_bytes: size of all live data files.
         first_row_id: first row id that the version assigns; None before format version 3.
-        next_row_id: the first one that is free after it.
+        next_row_id: the first free one after it.
         has_copies: whether some data files may be copies.
-        columns: what was found in its new data files beside known columns.
-        vectorized: whether Spark's vectorised reader misreads none of the files that the version looked at.
+        columns: columns found in its new data files beside the known ones.
+        vectorized: whether Spark's vectorised reader reads right all files whose footers were read.
     """
 
     version: int
@@ -113,7 +113,7 @@ class TableManifests:
             context: what the version is.
             snapshot: its state.
             added: paths that its own commit added; None if every file counts as added by it.
-            parent: the snapshot before, if there is one.
+            parent: the previous snapshot, if any.
             next_row_id: first free row id.
         """
         files = snapshot.files
@@ -134,11 +134,11 @@ class TableManifests:
     def successor(
         self, context: VersionContext, before: VersionManifests, commit: Commit
     ) -> VersionManifests:
-        """A version from the one before and its commit.
+        """A version from the previous one and its commit.
 
         Raises:
-            ArtifactLostError: a manifest of the version before is gone.
-            TwoVectorsError: the commit is none that can follow the version before, as far as it shows here.
+            ArtifactLostError: a manifest of the previous version is missing.
+            TwoVectorsError: the whole state is needed; see there.
         """
         changes = entry_changes(context, commit, self._sources(before.data), self._sources(before.deletes))
         chunks: Sequence[ChunkManifests] = []
@@ -179,11 +179,11 @@ class TableManifests:
         *,
         has_copies: bool,
     ) -> VersionManifests:
-        """The manifests of a version that was written before; arguments as their attributes.
+        """The manifests of a version that was written earlier; arguments as their attributes.
 
         Raises:
-            ArtifactLostError: the list, or one of its manifests, is gone.
-            InvalidMetadataError: one of them is not of ours.
+            ArtifactLostError: the list, or one of its manifests, is missing.
+            InvalidMetadataError: another program wrote one of them.
         """
         data = self._artifacts.read(manifest_list)
         manifests = list(read_manifest_list(data, location=manifest_list))
@@ -207,7 +207,7 @@ class TableManifests:
         numbers: Iterator[int],
         name: Callable[[int, int], str],
     ) -> tuple[list[ManifestFile], int]:
-        """What becomes of the manifests of the version before, and how many bytes of files are gone."""
+        """The manifests of the previous version, kept or rewritten, and the bytes of removed files."""
         live = [manifest for manifest in manifests if _live_files(manifest)]
         held = self._artifacts.each(lambda manifest: self._index(manifest).holds(removed_keys), live)
         touched = [manifest for manifest, holds in zip(live, held, strict=True) if holds]
@@ -215,7 +215,7 @@ class TableManifests:
         groups = [[manifest] for manifest in touched] + merged
         rewritten = {id(manifest) for group in groups for manifest in group}
         kept = [manifest for manifest in live if id(manifest) not in rewritten]
-        # numbered in order, whichever is done first
+        # numbered in order, whichever is finished first
         names = [name(context.version, next(numbers)) for _ in groups]
         made = _on_few_threads(
             lambda group, location: self._rewrite(context, group, removed_keys, location), groups, names
@@ -223,11 +223,11 @@ class TableManifests:
         return [manifest for manifest, _ in made] + kept, sum(removed for _, removed in made)
 
     def _to_merge(self, manifests: Iterator[ManifestFile]) -> list[list[ManifestFile]]:
-        """Small manifests of one form, where there are so many that opening them is most of reading them."""
+        """Groups of small manifests of one form, where opening them costs readers most."""
         by_form: dict[object, list[ManifestFile]] = {}
         for manifest in manifests:
             if _live_files(manifest) < _SMALL_FILES:
-                # one spec may have several forms, as when the type of a partition column was widened
+                # one spec has several forms once the type of a partition column was widened
                 partitions = self._index(manifest).entries.schema.field("partition").type
                 by_form.setdefault((manifest.partition_spec_id, partitions), []).append(manifest)
         groups = []
@@ -308,7 +308,7 @@ class TableManifests:
             format_version=context.format_version,
             first_row_id=first_row_id,
         )
-        # last: a reader that finds it finds all that it names
+        # written last: a reader that finds it finds all that it names
         self._artifacts.write(location, listed, keep=True)
         return made
 
@@ -328,7 +328,7 @@ class TableManifests:
 
 
 def _on_few_threads(work: Callable[[T, str], R], items: Sequence[T], names: Sequence[str]) -> list[R]:
-    """Calls `work` on every item and its name; for what computes, and holds megabytes meanwhile."""
+    """Calls `work` on every item and its name; for work that computes, and holds megabytes meanwhile."""
     threads = min(os.cpu_count() or 1, _MOST_THREADS)
     if len(items) <= 1 or threads == 1:
         return [work(item, name) for item, name in zip(items, names, strict=True)]
@@ -350,8 +350,8 @@ def _is_in(paths: pa.ChunkedArray, wanted: pa.Array) -> Any:
 def _is_listed(manifest: ManifestFile, context: VersionContext) -> bool:
     """Whether readers get a manifest.
 
-    DuckDB 1.5 fails on a manifest whose partition spec has columns that the schema does not have, or ends its
-    process. Delta's live files have the columns of now, so such a manifest has deleted entries only.
+    DuckDB 1.5 fails, or ends its process, on a manifest whose partition spec has columns that the schema does
+    not have. Delta's live files have the current columns, so such a manifest has deleted entries only.
     """
     return bool(_live_files(manifest)) or manifest.partition_spec_id not in context.lost_specs
 

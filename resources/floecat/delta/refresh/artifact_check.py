@@ -1,7 +1,7 @@
-"""Which artifacts of a table are missing in storage, as after `VACUUM` took them for stray files.
+"""Which artifacts of a table are missing in storage, as after `VACUUM` deleted them as stray files.
 
-What the metadata document leads to is compared with one listing of the folder. Artifacts are written once: a
-file of another size is damaged, and counts as missing.
+The files that the metadata document leads to are compared with one listing of the folder. Artifacts are
+written once: a file of another size is damaged, and counts as missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_OLDER_FILES = 10_000
 """Manifests and delete files of older snapshots that are compared, for each table."""
 
 _LISTED_BYTES = 200
-"""About what a location takes in memory beside its text."""
+"""Memory of a location beside its text, estimated."""
 
 
 class _Snapshot(msgspec.Struct, rename="kebab"):
@@ -36,14 +36,14 @@ class _Snapshot(msgspec.Struct, rename="kebab"):
 
 
 class _Document(msgspec.Struct, rename="kebab"):
-    """What of a metadata document leads to other files."""
+    """The fields of a metadata document that lead to other files."""
 
     current_snapshot_id: int
     snapshots: list[_Snapshot]
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What a manifest list or a manifest names."""
+    """The files that a manifest list or a manifest names."""
 
     size_bytes: int
     """Of the list or the manifest itself."""
@@ -61,10 +61,10 @@ def missing_artifacts(
     older_lists: int,
     in_request: bool,
 ) -> Sequence[str]:
-    """Locations of artifacts that the document of a table leads to and that storage does not have whole.
+    """Locations of artifacts that the document of a table leads to and that are missing or damaged.
 
-    These are the metadata file, all that readers of the current snapshot open, the manifest lists of the
-    other snapshots, and of the newest of these the manifests and delete files.
+    Checked are the metadata file, all files that readers of the current snapshot open, the manifest lists of
+    the other snapshots, and the manifests and delete files of the newest of these.
 
     Args:
         artifacts: those of the table.
@@ -72,8 +72,8 @@ def missing_artifacts(
         document: what is in that file.
         has_copies: whether data files of the current snapshot may be copies.
         older_lists: how many manifest lists of other snapshots are read.
-        in_request: whether a load waits. Where the folder holds too many files for it, only the oldest ones
-            of the current snapshot are looked up: `VACUUM` goes by age, and so takes these too.
+        in_request: whether a load waits. If the folder holds too many files for it, only the oldest ones of
+            the current snapshot are looked up: `VACUUM` goes by age, and so deletes these first.
 
     Raises:
         LocationNotAllowedError: the folder is outside the allowed locations.
@@ -100,18 +100,18 @@ def missing_artifacts(
 
 
 class _Reader:
-    """Reads what snapshots need; what a file names never changes, and is remembered."""
+    """Reads what snapshots need. Files never change, so what they name is cached."""
 
     def __init__(self, artifacts: ArtifactFiles, has_copies: bool) -> None:
         self._artifacts = artifacts
         self._has_copies = has_copies
 
     def opened(self, manifest_lists: Sequence[str], *, most_files: int | None = None) -> dict[str, int]:
-        """Locations and sizes of what readers of snapshots open, but for Delta's own files.
+        """Locations and sizes of the files that readers of snapshots open, without Delta's own.
 
         Args:
             manifest_lists: of the snapshots.
-            most_files: about how many; what is beyond is left out. None for all.
+            most_files: about how many at most; None for all.
 
         Raises:
             ArtifactLostError: a manifest list or a manifest is missing or damaged.
@@ -129,7 +129,7 @@ class _Reader:
         return needed
 
     def _named(self, wanted: Sequence[tuple[str, ManifestFile | None]]) -> list[_Named]:
-        """What files name: manifests where their entry in a list is given, else manifest lists."""
+        """What files name: manifests if their entry in a list is given, otherwise manifest lists."""
         owner = self._artifacts.owner
         found = {location: self._artifacts.listed.get((owner, location)) for location, _ in wanted}
         unread = [each for each in wanted if found[each[0]] is None]
@@ -154,7 +154,7 @@ class _Reader:
 
 def _weight(location: str, found: _Named) -> int:
     size = sum(_LISTED_BYTES + len(text) for text in (location, *found.files))
-    # the entry of a manifest in a list has counts and bounds too
+    # entries of manifest lists have counts and bounds too
     return size + sum(4 * _LISTED_BYTES + len(each.manifest_path) for each in found.manifests)
 
 

@@ -1,4 +1,4 @@
-"""Building versions of one table: its log, document and manifests, and backfills, oldest version first."""
+"""Building versions of one table from its log, and backfills of its older versions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.version_manifests import TableManifests
 from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.delta_table import DeltaState, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import History
@@ -25,13 +26,13 @@ __all__ = ["PART_VERSIONS", "Backfill", "Build", "Builds", "Progress"]
 PART_VERSIONS = 100
 
 _PART_S = 5.0
-"""A part of a backfill ends after so many versions or seconds, and is published.
+"""A part of a backfill ends after this many versions or seconds, and is published.
 
-What is made is not lost when the work is stopped, and loads that meet a newer version get in between.
+No more than a part is lost when the work is stopped, and loads of newer versions get in between.
 """
 
 Progress = Callable[[int, int], None]
-"""Told how many versions are done, of how many."""
+"""Called with the number of versions done, and of all."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Build:
     """A document of a table to which versions are added.
 
     Attributes:
-        known: what the catalog held of the table before.
+        known: what the catalog held of the table before the build.
         log: its Delta log.
         listing: what the log holds.
         document: the document.
@@ -55,7 +56,7 @@ class Build:
     builder: VersionBuilder
 
     def point(self, state: DeltaState) -> Point:
-        """The newest snapshot of a state, as the version that the next one can be made from.
+        """The newest snapshot of a state, from which the next version can be made.
 
         Raises:
             ArtifactLostError: one of its manifests is missing.
@@ -72,7 +73,7 @@ class Build:
 
 
 class Builds:
-    """Begins builds of one table."""
+    """Starts builds of one table."""
 
     def __init__(
         self,
@@ -93,8 +94,8 @@ class Builds:
     def first_document(self, known: KnownTable, history: History, ids: FieldIds) -> TableDocument:
         """A document without snapshots.
 
-        Its format version is what the newest schema needs, and at least that of the entry. Versions that need
-        a later one are left out.
+        Its format version is the one that the newest schema needs, and at least that of the entry. Versions
+        that need a higher one are left out.
         """
         wanted = known.delta.format_version or self._settings.format_version
         row = known.table.row
@@ -120,7 +121,7 @@ class Builds:
             log: its log.
             listing: what the log holds.
             document: gets the versions as snapshots.
-            ids: of its columns; gets those of new ones.
+            ids: of its columns; new columns are added.
             names: of its partition fields, by id.
             in_request: whether a load waits for it.
         """
@@ -129,7 +130,7 @@ class Builds:
             paths=known.paths,
             format_version=document.format_version,
             position_delete_format=cast(DeleteFormat, self._settings.position_delete_format),
-            # version 3 numbers rows, and so has to know how many a file has
+            # version 3 numbers rows, and so needs the row count of every file
             read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
             may_copy_files=self._settings.unnumbered_collections == "copy",
             most_opened_files=self._settings.max_files_in_request if in_request else None,
@@ -140,13 +141,13 @@ class Builds:
 
 @dataclass
 class Backfill:
-    """A backfill that is going on.
+    """A backfill in progress.
 
     Attributes:
-        generation: of the names under which the parts were made; None before the first.
-        history: every metadata of the log, which is read once.
+        generation: of the names of the parts; None before the first.
+        history: every metadata of the log; read once.
         tried: versions that need not be tried again.
-        last: the version that the last part ended with, from which the next one can be made.
+        last: the last version of the last part, from which the next one can be made.
         changed: whether the entry changed.
     """
 
@@ -157,14 +158,14 @@ class Backfill:
     changed: bool = False
 
     def resume(self, generation: int) -> None:
-        """Forgets what was made, if that was under other names."""
+        """Starts again, if the parts were made under other names."""
         if self.generation != generation:
             self.generation, self.history, self.tried, self.last = generation, None, set(), None
 
     def missing(
         self, document: TableDocument, versions: Sequence[int], newest: int, left_out: Collection[int]
     ) -> Sequence[int]:
-        """Takes versions that the log has no more out of a document, and returns those to add.
+        """Removes versions from a document that the log no longer has, and returns those to add.
 
         Args:
             document: the document.

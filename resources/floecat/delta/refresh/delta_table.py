@@ -1,4 +1,4 @@
-"""A Delta table of the catalog, and what is kept about it between two refreshes."""
+"""A Delta table of the catalog, and its state between two refreshes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeltaTableEntry(msgspec.Struct, frozen=True):
         row: its entry.
         identifier: its name.
         storage: of its catalog, with the locations of artifacts.
-        principal: on whose behalf it is looked at, for the commit log.
+        principal: on whose behalf it is refreshed, for the commit log.
     """
 
     row: EntryRow
@@ -46,7 +46,7 @@ class DeltaTableEntry(msgspec.Struct, frozen=True):
 
     @property
     def allowed(self) -> AllowedLocations:
-        """Where its catalog and the engine may read and write."""
+        """Locations where its catalog may read and write, those of artifacts included."""
         return self.storage.allowed
 
     @property
@@ -56,7 +56,7 @@ class DeltaTableEntry(msgspec.Struct, frozen=True):
 
 
 _TRANSLATION = 1
-"""Counts changes of what is published of a table, for which all of it is made again."""
+"""Version of the translation: a table of an older one is translated again."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -75,20 +75,20 @@ class _Completeness(msgspec.Struct, frozen=True):
 
 
 class DeltaState(msgspec.Struct, frozen=True):
-    """What the newest snapshot of a table was made from, and the next one is.
+    """The state of a table at its newest snapshot, from which the next one is made.
 
     Attributes:
         version: the newest Delta version that is a snapshot.
-        fingerprint: identifies the log file of that version: another one means another table at the place.
+        fingerprint: identifies the log file of that version; another one means that the table was replaced.
         protocol: in force at that version.
         history: every metadata that a snapshot has, with the version from which it is in force, oldest first.
-        field_ids: ids that columns have, or had.
+        field_ids: ids of current and former columns.
         generation: of the names of artifacts; see `ArtifactPaths`.
-        complete: whether every version that the log had was tried: what is no snapshot cannot be one.
+        complete: whether every version of the log was tried: those without a snapshot cannot be read.
         has_copies: whether some data files of the newest snapshot may be copies.
-        faults: damaged files of the log, without which the table was read.
-        is_outdated: whether an earlier release made it, which published other things.
-        vectorized: whether Spark's vectorised reader misreads none of the files that any version looked at.
+        faults: damaged files of the log that were left out.
+        is_outdated: whether an older version of the translation made it.
+        vectorized: whether Spark's vectorised reader reads right all files whose footers were read.
     """
 
     version: int
@@ -105,7 +105,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the table although it can be read, in one sentence for its operator."""
+        """What is wrong with a readable table, in one sentence for its operator."""
         if not self.faults:
             return None
         shown = "; ".join(fault.message for fault in self.faults[:_MOST_SHOWN])
@@ -117,7 +117,7 @@ class DeltaState(msgspec.Struct, frozen=True):
         return self.history[-1][1]
 
     def encode(self) -> bytes:
-        """What the store keeps beside the columns it has for the other attributes."""
+        """The attributes that have no column in the store."""
         translation = 0 if self.is_outdated else _TRANSLATION
         kept = _Kept(
             self.protocol,
@@ -152,7 +152,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     @staticmethod
     def is_complete(data: bytes | None) -> bool:
-        """Whether nothing is left to do, by what `encode` gave; False for a table that was never read."""
+        """Whether nothing is left to do, by the bytes of `encode`; False for a table that was never read."""
         kept = _Completeness() if data is None else msgspec.json.decode(data, type=_Completeness)
         return kept.complete and kept.translation >= _TRANSLATION
 
@@ -164,10 +164,10 @@ class KnownTable:
     Attributes:
         table: the table with its current entry.
         delta: how far its log was read.
-        document: table metadata of the entry; None if all versions are to be translated again.
-        state: what the newest snapshot was made from; None likewise.
+        document: table metadata of the entry; None if all versions must be translated again.
+        state: of the newest snapshot; None in the same case.
         generation: of the names of the artifacts that are made next.
-        vectorized: attribute of the state. It outlives the state, as the data files do.
+        vectorized: of the state. It outlives the state, as data files do.
     """
 
     table: DeltaTableEntry
@@ -179,20 +179,20 @@ class KnownTable:
 
     @property
     def ids(self) -> FieldIds:
-        """Field ids of its columns, to be changed."""
+        """Field ids of its columns, for the caller to change."""
         return FieldIds.decode(self.delta.field_ids) if self.delta.field_ids else FieldIds()
 
     @property
     def paths(self) -> ArtifactPaths:
-        """Where its artifacts go: for the life of the table where its first metadata file went."""
+        """Where its artifacts go: for the life of the table, the folder of its first metadata file."""
         folder = self.table.row.metadata_location.rpartition("/")[0]
         return ArtifactPaths(folder, self.generation)
 
     def untranslated(self, ids: FieldIds | None = None, *, generation: int | None = None) -> KnownTable:
-        """The table without what was translated: the next refresh writes all artifacts under new names.
+        """The table as if never translated: the next refresh writes all artifacts under new names.
 
         Args:
-            ids: field ids that its columns get; None for those that they have.
+            ids: field ids for its columns; None for the present ones.
             generation: of the new names; None for the next one.
         """
         delta = self.delta if ids is None else replace_struct(self.delta, field_ids=ids.encode())

@@ -27,7 +27,7 @@ _KEPT_METADATA_FILES = 10
 _UNSORTED: JsonObject = {"order-id": 0, "fields": []}
 
 _REARRANGING = frozenset({"OPTIMIZE", "REORG", "CLUSTER BY"})
-"""Delta operations that leave the rows as they are."""
+"""Delta operations that do not change rows."""
 
 
 class NewSnapshot(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class NewSnapshot(msgspec.Struct, frozen=True):
 
 
 class TableDocument:
-    """A metadata document that is being made. Not safe to share between threads."""
+    """A metadata document in the making. Not thread-safe."""
 
     def __init__(self, fields: JsonObject) -> None:
         """Takes the decoded document."""
@@ -119,7 +119,7 @@ class TableDocument:
         return msgspec.convert(self._snapshots[version], SnapshotSummary)
 
     def schema(self, schema: Schema) -> int:
-        """The id of a schema in the document, where it is added if no other says the same."""
+        """The id of a schema in the document; adds it if there is no equal one."""
         wanted = msgspec.json.decode(schema.raw)
         wanted.pop("schema-id", None)
         schemas = self._fields["schemas"]
@@ -132,9 +132,9 @@ class TableDocument:
         return schema_id
 
     def spec(self, fields: Sequence[PartitionField]) -> int:
-        """The id of a partition spec in the document, where it is added if no other has these fields.
+        """The id of a partition spec in the document; adds it if no other has these fields.
 
-        Names do not tell specs apart: they follow what columns are called.
+        Names do not distinguish specs: they follow the names of columns.
         """
         wanted = msgspec.to_builtins(tuple(fields))
         specs = self._fields["partition-specs"]
@@ -148,7 +148,7 @@ class TableDocument:
         return spec_id
 
     def lost_specs(self, schema: Schema) -> frozenset[int]:
-        """Ids of the partition specs by columns that a schema does not have."""
+        """Ids of the partition specs with columns that a schema does not have."""
         return frozenset(
             spec["spec-id"]
             for spec in self._fields["partition-specs"]
@@ -162,7 +162,7 @@ class TableDocument:
         return {field["field-id"]: field["name"] for spec in specs for field in spec["fields"]}
 
     def add(self, snapshot: NewSnapshot) -> None:
-        """Adds a version, or puts it in the place of what it was before."""
+        """Adds or replaces a version."""
         fields: JsonObject = {
             "snapshot-id": snapshot.version,
             "sequence-number": snapshot.version + 1,
@@ -178,7 +178,7 @@ class TableDocument:
         self._snapshots[snapshot.version] = fields
 
     def remove(self, versions: Collection[int]) -> None:
-        """Takes versions out."""
+        """Removes versions."""
         for version in versions:
             self._snapshots.pop(version, None)
 
@@ -191,10 +191,10 @@ class TableDocument:
         self._fields["refs"] = {"main": {"snapshot-id": version, "type": "branch"}}
 
     def follow(self, metadata_location: str) -> Sequence[str]:
-        """Notes the metadata file that this document replaces.
+        """Adds the metadata file that this document replaces to the metadata log.
 
         Returns:
-            Files that fell out of the log, which nobody will ask for any more.
+            Files that fell out of the log, and are no longer needed.
         """
         log: list[Any] = self._fields["metadata-log"]
         log.append({"timestamp-ms": self._fields["last-updated-ms"], "metadata-file": metadata_location})
@@ -204,8 +204,8 @@ class TableDocument:
     def encode(self) -> bytes:
         """The document as JSON; the same state gives the same bytes."""
         ordered = [self._snapshots[version] for version in self.versions]
-        # Readers want the log of snapshots in the order of time. In-commit timestamps may have been turned on
-        # when the files of older commits had been copied, and so seem newer.
+        # Readers want the snapshot log in order of time. Files of commits that are older than in-commit
+        # timestamps may have been copied, and so seem newer.
         for snapshot, after in zip(ordered[-2::-1], ordered[:0:-1], strict=True):
             snapshot["timestamp-ms"] = min(snapshot["timestamp-ms"], after["timestamp-ms"] - 1)
         for parent, snapshot in zip([None, *ordered], ordered, strict=False):
@@ -227,11 +227,11 @@ class TableDocument:
 
 
 def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None) -> Mapping[str, str]:
-    """What a version did, and what there is after it. Records are those in the files, deleted ones included.
+    """What a version changed, and the totals after it. Records include deleted ones.
 
     Args:
         manifests: of the version.
-        commit_info: what its writer told, if its commit is still there.
+        commit_info: of its commit, if that still exists.
     """
     version = manifests.version
     own_data = [manifest for manifest in manifests.data if manifest.added_snapshot_id == version]
@@ -274,7 +274,7 @@ def _operation(counters: Mapping[str, int], delta_operation: str | None) -> str:
         return "replace"
     if files:
         return "overwrite" if deletes or gone_files or gone_deletes else "append"
-    # deletes that become fewer bring rows back, unless their data files go with them
+    # fewer deletes restore rows, unless their data files are removed too
     fewer = counters["added-position-deletes"] < counters["removed-position-deletes"]
     return "overwrite" if fewer and not gone_files else "delete"
 

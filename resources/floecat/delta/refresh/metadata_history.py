@@ -1,4 +1,4 @@
-"""Which metadata is in force in which versions, and what it means: versions misread, table properties."""
+"""The history of a table's metadata: which versions readers would misread, and table properties."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from floecat.errors import UnsupportedDeltaTableError
 __all__ = ["History", "merged", "misread", "table_properties", "translatable", "within"]
 
 _INEXACT = frozenset({"timestamp", "timestamptz", "string", "float", "double"})
-"""Types whose bounds need not be values of the column: Delta cuts their statistics, and leaves NaN out."""
+"""Types whose bounds need not be values of the column: Delta truncates statistics and leaves NaN out."""
 
 _EXACT_DIGITS = 15
-"""Digits of decimals that survive a writer who takes them for doubles."""
+"""Decimals of this many digits survive writers that treat them as doubles."""
 
 _VECTORIZATION = "read.parquet.vectorization.enabled"
 
 _CHANGE_TYPE_ID = 2_147_483_543
-"""The specification reserves it for `_change_type`, which writers of change data leave in data files."""
+"""Reserved by the specification for `_change_type`, which writers of change data leave in data files."""
 
 _ROW_TRACKING_IDS = {
     "delta.rowTracking.materializedRowIdColumnName": 2_147_483_500,
     "delta.rowTracking.materializedRowCommitVersionColumnName": 2_147_483_501,
 }
-"""Of the ids that the specification reserves, two that it gives no meaning."""
+"""Two of the reserved ids that the specification gives no meaning."""
 
 History: TypeAlias = list[tuple[int, Metadata]]
 """Metadata, each with the version from which it is in force, oldest first."""
 
 
 def translatable(history: History, ids: FieldIds) -> History:
-    """The part of a history that Iceberg can express. Versions of the rest are refused when they are made."""
+    """The part of a history that Iceberg can express. Versions of the rest are refused when built."""
     found: History = []
     for version, metadata in history:
         try:
@@ -49,14 +49,14 @@ def translatable(history: History, ids: FieldIds) -> History:
 
 
 def within(history: History, versions: Sequence[int]) -> History:
-    """The part of a history that is in force in some of the versions."""
+    """The part of a history that is in force in any of the versions."""
     first = versions[0]
     before = [entry for entry in history if entry[0] <= first][-1:]
     return before + [entry for entry in history if entry[0] > first]
 
 
 def merged(one: History, other: History) -> History:
-    """Both histories as one, without repetitions of what is in force already."""
+    """Both histories as one, without metadata that is in force already."""
     found: History = []
     for version, metadata in sorted(one + other, key=lambda entry: entry[0]):
         if not found or found[-1][1] != metadata:
@@ -65,13 +65,13 @@ def merged(one: History, other: History) -> History:
 
 
 def misread(versions: Sequence[int], history: History, schemas: Sequence[TranslatedSchema]) -> Sequence[int]:
-    """Versions that some readers would read wrong, and so are not offered.
+    """Versions that some readers would misread, and that are left out for that.
 
-    - Readers take columns of files without field ids by name, and the name means another column by now. A
-      table has no such files if its columns were mapped from the start.
+    - Files without field ids are read by name, and the name means another column now. A table has no such
+      files if its columns were mapped from the start.
     - Spark with Iceberg 1.10 binds filters on partition columns of an old snapshot to the current schema,
-      PyIceberg all filters, and they find nothing if the column of that name has another id by now. Delta
-      itself gives other ids when a mapped table is replaced; that a filter of PyIceberg misses these remains.
+      PyIceberg all filters. They find nothing if the column of that name has another id now. Delta gives
+      other ids when a mapped table is replaced; filters of PyIceberg on other columns still miss those rows.
     """
     resolved = resolved_schemas(schemas)
     current = schemas[-1].schema.ids_by_name
@@ -110,18 +110,18 @@ def table_properties(
         current: its schema.
         schemas: all schemas that snapshots have, oldest first.
         ids: all columns that the table ever had, and what else its files hold.
-        vectorized: whether Spark's vectorised reader may read the data files. What the table's own properties
-            say of it comes first.
+        vectorized: whether Spark's vectorised reader may read the data files. The table's own property takes
+            precedence.
     """
     metadata = history[-1]
     mapping = name_mapping(schemas, [*ids.paths, *ids.hidden_paths])
     properties = {
         "delta.version": str(version),
         "floecat.format": "delta",
-        # files belong to Delta: no engine may delete them by what Iceberg's metadata says
+        # files belong to Delta: no engine may delete them by Iceberg's metadata
         "gc.enabled": "false",
         "schema.name-mapping.default": _with_hidden_columns(mapping, history),
-        # tells engines that push aggregates down not to take bounds for minima and maxima
+        # keeps engines that push aggregates down from using bounds as minima and maxima
         **{
             f"write.metadata.metrics.column.{leaf.logical_name}": "counts"
             for leaf in current.leaves
@@ -143,7 +143,7 @@ def _has_inexact_bounds(leaf: LeafColumn) -> bool:
 
 
 def _with_hidden_columns(mapping: str, history: Sequence[Metadata]) -> str:
-    """Adds columns that writers add to those of the schema, as far as the log names them."""
+    """Adds columns to the mapping that writers add to those of the schema, where the log names them."""
     fields: list[dict[str, Any]] = msgspec.json.decode(mapping)
     known = {name for field in fields for name in field["names"]}
     hidden = {_CHANGE_TYPE_ID: ["_change_type"]}

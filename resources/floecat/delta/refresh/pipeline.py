@@ -1,6 +1,6 @@
-"""What the pipeline asks about Delta tables: which of them wait, the work itself, and whether it is right.
+"""Delta tables for the pipeline: which of them have work, the work itself, and whether its result is right.
 
-A load brings a table up to date by itself, as far as somebody can wait for it. The pipeline does it ahead of
+A load refreshes a table by itself if the work is short enough to wait for. The pipeline works ahead of
 readers, does what is too much for a load, and counts afterwards.
 """
 
@@ -53,21 +53,14 @@ class DeltaPipeline:
         *,
         time_budget_s: float = 30.0,
     ) -> None:
-        """Takes its company.
-
-        Args:
-            store: holds the tables.
-            storages: of the catalogs.
-            worker: does the work.
-            time_budget_s: how long one call of `look` waits for storage in all.
-        """
+        """`time_budget_s`: how long one call of `look` waits for storage in all."""
         self._time_budget_s = time_budget_s
         self._store = store
         self._storages = storages
         self._worker = worker
 
     def tables(self) -> Iterator[DeltaTable]:
-        """Every Delta table, in their order.
+        """Every Delta table, in order of position.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -82,7 +75,7 @@ class DeltaPipeline:
                 return
 
     def has_due_connector(self, now_ms: int) -> bool:
-        """Whether a connector, which registers Delta tables, waits for its scheduled scan.
+        """Whether the scheduled scan of a connector, which registers Delta tables, is due.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -91,14 +84,14 @@ class DeltaPipeline:
             return bool(connectors.due(conn, now_ms, 1))
 
     def look(self, after: TablePosition | None, *, limit: int) -> Look:
-        """Looks at the logs of some tables: one listing each, several at a time, for a bounded time.
+        """Lists the logs of some tables, several at a time, for a bounded time.
 
         Args:
-            after: the `next` of the look before; `None` to begin with the first table.
+            after: the `next` of the previous look; `None` to start with the first table.
             limit: how many tables.
 
         Returns:
-            What is pending. A table whose log cannot be looked at is told as broken and stops nobody.
+            What is pending. A table whose log cannot be listed is reported as broken and stops no other.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -125,14 +118,14 @@ class DeltaPipeline:
 
         Args:
             entry_id: the table.
-            progress: told how many of the older versions are done, of how many.
-            run_chunks: gives what builds the chunks of the table; `None` for threads of this process.
+            progress: called with the number of older versions done, and of all.
+            run_chunks: returns what builds the chunks of the table; `None` for threads of this process.
 
         Raises:
             NoSuchTableError: there is no such Delta table.
             InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError: its newest version cannot be
                 read exactly.
-            UnavailableError: storage or the store is away.
+            UnavailableError: storage or the store is unavailable.
         """
         table, name = self._table(entry_id)
         runner = run_chunks(table) if run_chunks is not None else None
@@ -159,10 +152,10 @@ class DeltaPipeline:
         return self._worker.local_chunks(table)
 
     def repair(self, entry_id: UUID) -> bool:
-        """Rebuilds the artifacts of a table if some that its entry leads to are missing.
+        """Rebuilds the artifacts of a table if any that its entry leads to are missing.
 
         Returns:
-            Whether some were.
+            Whether any were.
 
         Raises:
             FloecatError: as `materialise`.
@@ -173,8 +166,8 @@ class DeltaPipeline:
         """Counts a table twice: by its Delta log, and by the manifests of its current snapshot.
 
         Raises:
-            NoSuchTableError: there is no such Delta table, or it was never read.
-            FloecatError: a file is gone or broken, or storage is away.
+            NoSuchTableError: there is no such Delta table, or it has not been read yet.
+            FloecatError: a file is missing or broken, or storage is unavailable.
         """
         table, _ = self._table(entry_id)
         return count_table(self._store, table.files, table)
@@ -182,7 +175,7 @@ class DeltaPipeline:
     def _look_at(
         self, page: Sequence[tuple[CatalogRow, NamedDeltaTable]]
     ) -> list[PendingTable | BrokenTable | None]:
-        """What was found of the tables, or of the first of them if the time was too short for all."""
+        """The results for the tables, or for the first of them if time ran out."""
         found: list[PendingTable | BrokenTable | None] = []
         looks = ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look")
         try:
@@ -193,13 +186,13 @@ class DeltaPipeline:
                     found.append(answer.result(timeout=max(0.0, deadline - time.monotonic())))
                 except TimeoutError:
                     if answer.cancel():
-                        # nobody has looked at this one and those behind it: the next look begins with them
+                        # the next look starts with this table, which is still in the queue
                         break
                     problem = f"Storage did not answer within {self._time_budget_s:g} s"
                     found.append(BrokenTable(table.entry_id, _name(catalog, table), problem))
             return found
         finally:
-            # a call to a storage that hangs ends by its own time-out; nobody waits for it
+            # a call to storage that hangs ends by its own time-out, and is not waited for
             looks.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, item: tuple[CatalogRow, NamedDeltaTable]) -> PendingTable | BrokenTable | None:
@@ -209,7 +202,7 @@ class DeltaPipeline:
             return self._pending(catalog, table)
         except FloecatError as error:
             return BrokenTable(table.entry_id, name, error.message)
-        except Exception:  # noqa: BLE001 - a log that nobody foresaw must not hold up the other tables
+        except Exception:  # noqa: BLE001 - one log must not hold up the other tables
             _log.exception("cannot look at the Delta log of %s", name)
             return BrokenTable(table.entry_id, name, f"Cannot read the Delta log in {table.location}")
 
@@ -273,7 +266,7 @@ def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], s
 
 
 def _state(version: int, fingerprint: str | None, generation: int, reason: str) -> str:
-    # artifacts may be missing after a run that made this very version
+    # artifacts may be missing after a run that built this version
     digest = blake2b(f"{fingerprint}|{generation}|{reason}".encode(), digest_size=6).hexdigest()
     return f"{version}-{digest}"
 
@@ -283,4 +276,4 @@ def _name(catalog: CatalogRow, table: NamedDeltaTable) -> str:
 
 
 def _no_such_table(entry_id: UUID) -> NoSuchTableError:
-    return NoSuchTableError(f"There is no Delta table with the id {entry_id} that could be read")
+    return NoSuchTableError(f"There is no readable Delta table with the id {entry_id}")

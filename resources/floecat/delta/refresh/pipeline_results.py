@@ -1,4 +1,4 @@
-"""What the pipeline finds and makes. Loads without what reads Delta logs, as Dagster's definitions do."""
+"""Results of `DeltaPipeline`. Imports no log reader, so that Dagster's definitions load fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BrokenTable", "DeltaTable", "Look", "Materialised", "PendingTable", 
 
 
 class TablePosition(msgspec.Struct, frozen=True, order=True):
-    """A place in the order of all Delta tables."""
+    """A position in the order of all Delta tables."""
 
     catalog_id: UUID
     entry_id: UUID
@@ -26,7 +26,7 @@ class DeltaTable(msgspec.Struct, frozen=True):
 
 
 class PendingTable(msgspec.Struct, frozen=True):
-    """A table that has something to do."""
+    """A table that has work to do."""
 
     entry_id: UUID
     name: str
@@ -34,13 +34,13 @@ class PendingTable(msgspec.Struct, frozen=True):
     version: int
     """The newest version of its log."""
     state: str
-    """The version, and what tells its log file, and what was made of it, from others."""
+    """The version, with a digest of its log file and of the state of its artifacts."""
     reason: str
-    """`unread`, `behind`, `replaced` (another table lies there now) or `incomplete` (older versions miss)."""
+    """`unread`, `behind`, `replaced` (by another table) or `incomplete` (older versions are missing)."""
 
 
 class BrokenTable(msgspec.Struct, frozen=True):
-    """A table whose log could not be looked at."""
+    """A table whose log could not be listed."""
 
     entry_id: UUID
     name: str
@@ -48,14 +48,14 @@ class BrokenTable(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What a look at some tables found."""
+    """The result of `DeltaPipeline.look`."""
 
     looked: int
     """Number of tables."""
     pending: tuple[PendingTable, ...]
     broken: tuple[BrokenTable, ...]
     next: TablePosition | None
-    """Where the next look goes on; `None` after the last table."""
+    """Where the next look starts; `None` after the last table."""
 
 
 class Materialised(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Materialised(msgspec.Struct, frozen=True):
     entry_id: UUID
     name: str
     changed: bool
-    """Whether the entry is another one than before."""
+    """Whether the entry changed."""
     version: int
     """The Delta version that is current."""
     versions: int

@@ -36,11 +36,11 @@ _log = logging.getLogger(__name__)
 
 
 class StaleTableError(Exception):
-    """Another process published first; the work has to start again from what it published."""
+    """Another process published first; the work must start again from its result."""
 
 
 class Publication:
-    """Writes what a refresh built: the metadata file, then all rows in one transaction."""
+    """Writes the result of a refresh: the metadata file, then all rows in one transaction."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Publication:
         self._clock = clock
 
     def publish(self, build: Build, newest: Point | None, history: History, *, complete: bool) -> bool:
-        """Makes a version current, and the document that was built.
+        """Makes a version and its document current.
 
         Args:
             build: the document with its new snapshots.
@@ -72,7 +72,7 @@ class Publication:
             CommitStateUnknownError: the document may be current.
         """
         if newest is None:
-            raise RuntimeError("the newest version was neither made nor refused")
+            raise RuntimeError("the newest version was neither built nor refused")
         known, document, builder = build.known, build.document, build.builder
         current = builder.translated(newest.metadata)
         schemas = [builder.translated(metadata) for _, metadata in history]
@@ -116,14 +116,14 @@ class Publication:
         return True
 
     def note_state(self, known: KnownTable, state: DeltaState) -> None:
-        """Writes the state of a table whose entry stays."""
+        """Writes the state of a table whose entry does not change."""
         old, new, entry_id = known.delta.state or b"", state.encode(), known.table.row.id
         if old != new:
             self._store.run(lambda conn: delta_tables.note_state(conn, entry_id, old, new))
         self.note_problem(known, state)
 
     def note_problem(self, known: KnownTable, state: DeltaState) -> None:
-        """Writes what is wrong with a table that can be read, if that changed."""
+        """Writes the problem of a readable table, if it changed."""
         entry_id, problem, now_ms = known.table.row.id, state.problem, self._clock.now_ms()
         if known.delta.problem != problem:
             self._store.run(lambda conn: delta_tables.note_problem(conn, entry_id, problem, now_ms))
@@ -176,19 +176,19 @@ class Publication:
         self._transactions.run(table.row.catalog_id, work)
 
     def _replaced(self, known: KnownTable) -> TableDocument | None:
-        """The document of the entry until now; None if it has none."""
+        """The document of the entry that is replaced; None if it has none."""
         data = known.document
         if data is None and known.table.row.has_metadata:
             data = read_document(self._store, known.table)
         return TableDocument.parse(data) if data is not None else None
 
     def _delete(self, locations: Sequence[str]) -> None:
-        """Deletes metadata files that fell out of the log. The entry is changed: nothing here may fail it."""
+        """Deletes metadata files that fell out of the log. Failures are logged: the entry is published."""
         for location in locations:
             try:
                 self._artifacts.storage.delete(location)
             except FloecatError as error:
-                _log.warning("old metadata file %s was left: %s", location, error.message)
+                _log.warning("old metadata file %s was not deleted: %s", location, error.message)
 
 
 def _snapshot_changes(before: TableDocument | None, after: TableDocument) -> SnapshotChanges:

@@ -1,4 +1,4 @@
-"""Delta tables kept up to date while they are read: when a load looks, who does the work, and who waits."""
+"""Refreshes of Delta tables by loads: when a load checks the log, which process does the work, who waits."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ _POLL_S = 0.1
 _THREADS = 8
 _RETRY_AFTER_S = 5
 _TOO_LARGE_S = 60.0
-"""So long nobody looks again whether a table is too much for a request: the look alone reads its log."""
+"""For this time a table counts as too much for a request: finding out reads its log."""
 _PIPELINE_POLL_S = 0.25
 _MOST_WAITING = 8
-"""Requests that wait for the pipeline at once; the threads of the service are for others too."""
+"""Requests that wait for the pipeline at once; the other threads of the service stay free."""
 _TELL_S = 60.0
 _MOST_REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """How the last look of this process at a table ended.
+    """The result of the last look of this process at a table.
 
     Attributes:
         at: when, by the monotonic clock.
         metadata_location: of the entry that the load had.
-        changed: whether it is another one since.
-        problem: why the table could not be answered; None if it could.
+        changed: whether the entry changed since.
+        problem: why the table could not be answered, if so.
     """
 
     at: float
@@ -77,8 +77,8 @@ class _Look:
 class DeltaRefreshService:
     """Refreshes Delta tables, one process at a time for each table.
 
-    A load that finds a table out of date waits for the refresh, for a bounded time; the work goes on behind
-    it, and the next load finds it done. What is too much work for that is left to the pipeline.
+    A load that finds a table out of date waits for the refresh, for a bounded time. The work goes on in the
+    background, and a later load finds it done. Too much work for a request is left to the pipeline.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class DeltaRefreshService:
         self._damaged: defaultdict[FileIO, DamagedFiles] = defaultdict(DamagedFiles)
 
     def due(self, row: EntryRow) -> bool:
-        """Whether a load has to call `refresh` before it answers an entry."""
+        """Whether a load must call `refresh` before it answers an entry."""
         look = self._looks.get(row.id)
         if look is None or look.problem is not None:
             return True
@@ -113,17 +113,17 @@ class DeltaRefreshService:
         return is_replaced or time.monotonic() - look.at >= self._settings.refresh_after.ms / 1000
 
     def refresh(self, table: DeltaTableEntry) -> bool:
-        """Looks for newer versions and for missing artifacts, and waits for the work as the settings say.
+        """Looks for newer versions and missing artifacts, and waits for the work for a bounded time.
 
-        Loads that come while this process looks at the table wait for the same look.
+        Loads that come while this process looks at the table wait for that look.
 
         Returns:
-            Whether its entry may be another one than `table.row`.
+            Whether its entry may have changed since `table.row`.
 
         Raises:
             InvalidDeltaTableError, UnsupportedDeltaTableError: the newest version cannot be read exactly.
             LeftToPipelineError: it is too much work for a request.
-            UnavailableError: it takes longer; a later try finds it done.
+            UnavailableError: it takes longer; a later try will find it done.
         """
         started = time.monotonic()
         self._raise_remembered(table, started)
@@ -143,11 +143,11 @@ class DeltaRefreshService:
             ) from None
         except FloecatError as error:
             raise self._noted(table, error) from None
-        # the load that began the look may have had another entry than this one
+        # the load that started the look may have had another entry
         return changed or running is not None
 
     def await_pipeline(self, table: DeltaTableEntry) -> bool:
-        """Waits until the pipeline has changed the entry of a table, as long as the settings say.
+        """Waits until the pipeline has changed the entry of a table, for a bounded time.
 
         Returns:
             True.
@@ -169,13 +169,13 @@ class DeltaRefreshService:
     def materialise(
         self, table: DeltaTableEntry, progress: Progress, *, run_chunks: ChunkRunner | None = None
     ) -> bool:
-        """Brings in every version that the log has, whatever it takes; waits for as long.
+        """Adds every version of the log, however long it takes.
 
         Missing artifacts are rebuilt.
 
         Args:
             table: the table.
-            progress: told how many of the older versions are done.
+            progress: called with the number of older versions done, and of all.
             run_chunks: builds the chunks elsewhere; None for threads of this process.
 
         Returns:
@@ -190,16 +190,16 @@ class DeltaRefreshService:
                 try:
                     more = self._alone(table, lambda: refresher.backfill(table, work, progress), wait_s=None)
                 except StaleTableError:
-                    # what the part made is there, but in no snapshot
+                    # the artifacts of the part are written, but in no snapshot
                     work.tried.clear()
-                # whoever waits for the table looks this often
+                # gives loads that wait for the lease a chance to take it
                 time.sleep(2 * _POLL_S if more else 0)
         except FloecatError as error:
             raise self._noted(table, error) from None
         return work.changed
 
     def repair(self, table: DeltaTableEntry) -> bool:
-        """Has artifacts rebuilt if some are missing, as `materialise` does.
+        """Rebuilds artifacts if any are missing, as `materialise` does.
 
         Returns:
             Whether some were.
@@ -214,13 +214,13 @@ class DeltaRefreshService:
         return local_chunks(self._artifact_files(table))
 
     def close(self) -> None:
-        """Ends the threads; work that is going on is finished first."""
+        """Ends the threads after their current work."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         if self._artifacts is not None:
             self._artifacts.close()
 
     def _look(self, table: DeltaTableEntry, look: Future[bool], started: float) -> None:
-        """Ends a look here if there is nothing to do, and else on a thread that goes on when nobody waits."""
+        """Ends a look here if there is no work, otherwise on a thread that goes on when the load gives up."""
         try:
             entry = self._refresher(table).current_entry(table)
             if entry is None:
@@ -267,12 +267,12 @@ class DeltaRefreshService:
         return row is None or row.metadata_location != table.row.metadata_location
 
     def _alone(self, table: DeltaTableEntry, work: Callable[[], bool], *, wait_s: float | None) -> bool:
-        """Does the work while no other process works on the table.
+        """Does the work while no other thread or process works on the table.
 
         Raises:
-            UnavailableError: another one still does after `wait_s`.
+            UnavailableError: another one still works on it after `wait_s`.
         """
-        # of this work alone: two threads of one process exclude each other too
+        # the owner is this work, so that threads of one process exclude each other too
         name, owner = f"delta:{table.row.id}", uuids.uuid7()
         deadline = None if wait_s is None else time.monotonic() + wait_s
         told_at = 0.0
@@ -287,7 +287,7 @@ class DeltaRefreshService:
                 )
             if wait_s is None and taken_at >= told_at:
                 told_at = taken_at + _TELL_S
-                _log.info("%s is worked on by another process; waiting for it", table.identifier)
+                _log.info("another process works on %s; waiting for it", table.identifier)
             time.sleep(_POLL_S)
         try:
             with HeldLease(name, lambda: self._renew(name, owner), duration_ms=_LEASE_MS, taken_at=taken_at):
@@ -309,7 +309,7 @@ class DeltaRefreshService:
         self._looks[table.row.id] = look
 
     def _raise_remembered(self, table: DeltaTableEntry, now: float) -> None:
-        """Raises what a look of a moment ago met: a broken table that is asked for often costs little."""
+        """Raises the problem of a recent look, so that a broken table that is loaded often costs little."""
         look = self._looks.get(table.row.id)
         if look is None or look.problem is None:
             return
@@ -320,9 +320,9 @@ class DeltaRefreshService:
             raise look.problem.with_traceback(None)
 
     def _noted(self, table: DeltaTableEntry, problem: FloecatError) -> FloecatError:
-        """The problem as callers get it. One that does not go away by itself is noted for the table."""
+        """The problem as callers get it. One that lasts is noted for the table."""
         if isinstance(problem, FileMissingError):
-            # a file that the log names, and not the table
+            # a file that the log names is missing, not the table
             problem = InvalidDeltaTableError(f"{table.identifier} cannot be read: {problem.message}")
         if isinstance(problem, UnavailableError) and not isinstance(problem, LeftToPipelineError):
             return problem

@@ -1,4 +1,4 @@
-"""Bringing a Delta table's entry up to its log: new versions become snapshots, and the entry has them."""
+"""Refreshing a Delta table: new versions of its log become snapshots of its entry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_GENERATIONS = 8
 
 
 class Refresher:
-    """Refreshes one table. Callers see to it that there is one call at a time for each table."""
+    """Refreshes one table. Callers make sure that there is one call at a time for each table."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Refresher:
         self._publication = Publication(store, transactions, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:
-        """The entry, if it is at the newest version and all that it leads to is in storage.
+        """The entry, if it has the newest version and all its artifacts exist; otherwise None.
 
-        Three statements, a listing of the log and one of the artifacts. None if there is something to do.
+        Costs three statements, a listing of the log and one of the artifacts.
         """
         known = read_known_table(self._store, table)
         if known.state is None:
@@ -71,24 +71,24 @@ class Refresher:
         return known.table.row
 
     def refresh(self, table: DeltaTableEntry, *, in_request: bool) -> bool:
-        """Adds what is new in the log, and rebuilds the artifacts if some are missing.
+        """Adds new versions of the log, and rebuilds the artifacts if any are missing.
 
         Args:
             table: the table.
-            in_request: whether a load waits: then work that is too much for that is not begun.
+            in_request: whether a load waits; too much work for that is not started.
 
         Returns:
-            Whether the entry is another one than `table.row`.
+            Whether the entry changed since `table.row`.
 
         Raises:
             TooLargeError: `in_request`, and it is too much.
             InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError: the newest version cannot
                 be read exactly.
-            StaleTableError: another process was faster.
+            StaleTableError: another process published first.
         """
         return self._retried(
             table,
-            # another process may have changed it, and has left nothing to do
+            # another process may have done the work
             lambda known: (
                 self._refresh(known, in_request=in_request)
                 or known.table.row.metadata_location != table.row.metadata_location
@@ -96,18 +96,18 @@ class Refresher:
         )
 
     def leave_to_pipeline(self, table: DeltaTableEntry) -> None:
-        """Notes that the pipeline has work on a table; it looks for missing artifacts only now and then."""
+        """Marks the table as incomplete, so that the pipeline finds it soon."""
         known = read_known_table(self._store, table)
         if known.state is not None:
             self._publication.note_state(known, replace_struct(known.state, complete=False))
 
     def backfill(self, table: DeltaTableEntry, work: Backfill, progress: Progress) -> bool:
-        """Adds a part of the versions that the log still has, and takes out those that it has no more.
+        """Adds a part of the older versions of the log, and removes versions that it no longer has.
 
         Args:
             table: the table.
-            work: what earlier parts did.
-            progress: told how many of the missing versions were tried.
+            work: state of the earlier parts.
+            progress: called with the number of missing versions tried, and of all.
 
         Returns:
             Whether there is another part.
@@ -119,11 +119,11 @@ class Refresher:
         return self._retried(table, lambda known: self._backfill(known, work, progress))
 
     def has_missing_artifacts(self, table: DeltaTableEntry) -> bool:
-        """Whether artifacts that the entry leads to are not in storage; see `missing_artifacts`."""
+        """Whether any artifacts of the entry are missing; see `missing_artifacts`."""
         return bool(self._missing(read_known_table(self._store, table), in_request=False))
 
     def _retried(self, table: DeltaTableEntry, work: Callable[[KnownTable], bool]) -> bool:
-        """Does the work, again under new names if artifacts are lost or names are taken."""
+        """Does the work; again under new names if artifacts are lost or names are taken."""
         known = read_known_table(self._store, table)
         seen_missing = False
         for _ in range(_MAX_GENERATIONS):
@@ -139,7 +139,7 @@ class Refresher:
                 existing = self._artifacts.sizes(known.paths.folder) or ()
                 taken = max(map(generation_of, existing), default=0)
                 known = known.untranslated(generation=max(taken, known.generation) + 1)
-        raise UnavailableError(f"The artifacts of {table.identifier} are changed by others all the time")
+        raise UnavailableError(f"The artifacts of {table.identifier} keep being changed by others")
 
     def _refresh(self, known: KnownTable, *, in_request: bool) -> bool:
         state, log = known.state, self._builds.log(known)
@@ -147,7 +147,7 @@ class Refresher:
         if state is None:
             return self._add_first(known, log, listing, in_request=in_request)
         if listing.fingerprint_of(state.version) != state.fingerprint:
-            # the version that was read is another one now: the table was replaced at its place
+            # the log has another file of this version now: the table was replaced
             return self._refresh(replace(known.untranslated(), vectorized=True), in_request=in_request)
         self._check_artifacts(known, in_request=in_request)
         if _is_newest(listing, state):
@@ -176,7 +176,7 @@ class Refresher:
     def _add_new(
         self, known: KnownTable, state: DeltaState, log: DeltaLog, listing: LogListing, *, in_request: bool
     ) -> bool:
-        """Publishes the document with the versions that came since."""
+        """Publishes the document with the versions added since."""
         document = TableDocument.parse(known.document or b"")
         ids, names = state.field_ids, document.partition_names
         build = self._builds.begin(known, log, listing, document, ids, names, in_request=in_request)
@@ -202,16 +202,16 @@ class Refresher:
             try:
                 work.history = log.metadata_history(listing)
             except InvalidDeltaTableError:
-                # the newest version is known, whatever became of the log since
+                # the newest version is known, whatever happened to the log since
                 work.history = state.history
         ids = known.ids
         assign_history([metadata for _, metadata in work.history], ids)
         if ids.generation != state.field_ids.generation:
-            # an id means another column by now: nothing that was made under it can stay
+            # an id means another column now: no artifact made with it can stay
             return self._translate_again(known.untranslated(ids), work)
         document = TableDocument.parse(known.document or b"")
         readable = translatable(work.history, ids)
-        # rebuilt under the same names in another way, they would make the table be translated again each time
+        # rebuilt differently under the same names, they would have the table translated again each time
         schemas = [translate_schema(metadata, ids) for _, metadata in readable]
         left_out = misread(listing.versions, readable, schemas)
         missing = work.missing(document, listing.versions, state.version, left_out)
@@ -241,7 +241,7 @@ class Refresher:
         )
 
     def _check_artifacts(self, known: KnownTable, *, in_request: bool) -> None:
-        """Writes the metadata file again if nothing but that is missing.
+        """Writes the metadata file again if nothing else is missing.
 
         Raises:
             ArtifactLostError: other files are missing.

@@ -1,7 +1,7 @@
-"""What a Delta table holds by its log, and what its Iceberg snapshot holds by its manifests, counted apart.
+"""The contents of a Delta table by its log, and of its Iceberg snapshot by its manifests, counted apart.
 
-Nothing is taken from what the translation noted down: the log is read anew, and the entries of manifests are
-counted and not the summaries above them.
+Nothing that the translation kept is used: the log is read again, and entries of manifests are counted, not
+the summaries above them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _COUNTED = ("status", "file_path", "record_count", "referenced_data_file")
 
 
 class FileCounts(msgspec.Struct, frozen=True):
-    """A number of data files, and what is in them."""
+    """Counts of data files, and of their rows."""
 
     files: int
     rows: int
-    """Rows that the files hold physically, deleted ones included; of files whose rows are known."""
+    """Physical rows, deleted ones included, of files whose row count is known."""
     files_without_rows: int
-    """Files whose number of rows is not told."""
+    """Files without a row count."""
     deleted_rows: int
     files_with_deletes: int
 
@@ -56,9 +56,9 @@ class TableCounts(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
     """Live files of the log that no manifest lists."""
     unexpected: tuple[str, ...]
-    """Files that a manifest lists, or lists once more, and that are not live in the log."""
+    """Files that a manifest lists, or lists twice, and that are not live in the log."""
     stray_deletes: tuple[str, ...]
-    """Data files that a delete file is about, or one more of them, while the log knows of no deletes."""
+    """Data files that have a delete file, or one too many, and no deletes in the log."""
 
 
 class _Statistics(msgspec.Struct):
@@ -66,7 +66,7 @@ class _Statistics(msgspec.Struct):
 
 
 def count_table(store: Store, files: FileIO, table: DeltaTableEntry) -> TableCounts:
-    """Counts the current snapshot of a table and the Delta version that it stands for.
+    """Counts the current snapshot of a table and its Delta version.
 
     Args:
         store: holds its metadata document.
@@ -74,14 +74,14 @@ def count_table(store: Store, files: FileIO, table: DeltaTableEntry) -> TableCou
         table: the table.
 
     Raises:
-        NoSuchTableError: it was dropped, or never read.
-        FloecatError: a file is gone or broken, or storage is away.
+        NoSuchTableError: it was dropped, or has not been read yet.
+        FloecatError: a file is missing or broken, or storage is unavailable.
     """
     document = _document(store, table)
     version = document.current_snapshot_id
     summary = document.snapshot(version) if version is not None else None
     if version is None or summary is None or summary.manifest_list is None:
-        raise NoSuchTableError(f"Table {table.identifier} was never read")
+        raise NoSuchTableError(f"Table {table.identifier} has not been read yet")
     log = DeltaLog(files, table.allowed, table.row.location)
     snapshot = log.snapshot(log.listing(), version)
     manifests = _Manifests(files, table.allowed, summary.manifest_list)
@@ -105,7 +105,7 @@ def _document(store: Store, table: DeltaTableEntry) -> TableMetadata:
         row = tables.get(conn, table.row.id)
         body = tables.document(conn, table.row.id)
     if row is None or body is None or not row.has_metadata:
-        raise NoSuchTableError(f"Table {table.identifier} was dropped, or never read")
+        raise NoSuchTableError(f"Table {table.identifier} was dropped, or has not been read yet")
     return TableMetadata.parse(decompress(body))
 
 
@@ -123,7 +123,7 @@ def _delta_counts(snapshot: Snapshot) -> FileCounts:
 
 
 def _row_counts(files: pa.Table) -> Iterator[int | None]:
-    """The number of rows that the log tells of each file, by its statistics as text or as a struct."""
+    """The row count of each file in the log, from statistics as text or as a struct."""
     decoder = msgspec.json.Decoder(_Statistics)
     has_parsed = _has_parsed_counts(files.schema)
     for batch in files.to_batches(max_chunksize=10_000):
@@ -135,7 +135,7 @@ def _row_counts(files: pa.Table) -> Iterator[int | None]:
 
 def _has_parsed_counts(schema: pa.Schema) -> bool:
     place = schema.get_field_index("stats_parsed")
-    # parts of a checkpoint may contradict each other, or hold something else there
+    # parts of a checkpoint may contradict each other, or have another type there
     counts = schema.field(place).type.get_field_index("numRecords") if place >= 0 else -1
     return counts >= 0 and pa.types.is_integer(schema.field(place).type.field(counts).type)
 

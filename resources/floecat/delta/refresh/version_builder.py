@@ -1,4 +1,4 @@
-"""Versions of a Delta table, one after the other, as snapshots of a document."""
+"""Building versions of a Delta table in order, as snapshots of a document."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class BuildOptions:
         position_delete_format: `parquet` or `avro`.
         read_footers: see `VersionContext`.
         may_copy_files: see `VersionContext`.
-        most_opened_files: how many files of a version may be opened, for their vectors or footers; None for
-            any number.
+        most_opened_files: how many files of a version may be opened, for vectors or footers; None for any
+            number.
     """
 
     paths: ArtifactPaths
@@ -67,11 +67,11 @@ class BuildOptions:
 _log = logging.getLogger(__name__)
 
 UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
-"""What a version fails with that cannot be read exactly, now or ever."""
+"""Errors of versions that cannot be read exactly, now or later."""
 
 
 class FormatVersionError(UnsupportedDeltaTableError):
-    """A version needs a later format version than the document has."""
+    """A version needs a higher format version than the document has."""
 
 
 class TooLargeError(Exception):
@@ -80,7 +80,7 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True)
 class Point:
-    """A version that has its artifacts, from which the next one can be made.
+    """A version with its artifacts, from which the next one can be made.
 
     Attributes:
         manifests: its manifests.
@@ -105,7 +105,7 @@ class VersionBuilder:
         ids: ids of the table's columns.
         names: names of partition fields.
         history: metadata of the versions that were added, each with the first version that has it.
-        vectorized: whether Spark's vectorised reader misreads none of the files that they looked at.
+        vectorized: whether Spark's vectorised reader reads right all files whose footers were read.
     """
 
     def __init__(
@@ -118,17 +118,7 @@ class VersionBuilder:
         names: Mapping[int, str],
         options: BuildOptions,
     ) -> None:
-        """Takes a table.
-
-        Args:
-            log: its log.
-            listing: what the log holds.
-            table_manifests: makes manifests.
-            document: gets the snapshots.
-            ids: gets the ids of new columns.
-            names: of partition fields, by id.
-            options: how it is translated.
-        """
+        """Adds snapshots to `document`, new columns to `ids`; `names`: of partition fields, by id."""
         self._log = log
         self._listing = listing
         self._table_manifests = table_manifests
@@ -154,16 +144,16 @@ class VersionBuilder:
         return found
 
     def add(self, version: int, before: Point | None) -> Point:
-        """Makes a version's artifacts and adds it to the document.
+        """Builds the artifacts of a version and adds it to the document.
 
         Args:
             version: the version.
-            before: what it can be made from, if that is the version before; else it is made whole.
+            before: the previous version, to build from it; otherwise the version is built from all its files.
 
         Raises:
             InvalidDeltaTableError: the log, a vector or a file is broken.
             UnsupportedDeltaTableError: there is no exact equal in Iceberg.
-            FileMissingError: a file that is needed is gone.
+            FileMissingError: a file that is needed is missing.
         """
         if before is not None:
             self._last = before
@@ -194,19 +184,19 @@ class VersionBuilder:
 
     def _snapshot(self, version: int) -> Snapshot:
         if self._listing.after is not None:
-            # what is new was listed; a state is rebuilt from what came before it
+            # only new versions were listed; a state needs older files too
             self._listing = self._log.listing()
         return self._log.snapshot(self._listing, version)
 
     def _must_be_whole(self, before: Metadata, commit: Commit) -> bool:
-        """Whether what manifests say of older files is no longer true under the new schema."""
+        """Whether entries of older files are wrong under the new schema."""
         if commit.metadata is None:
             return False
         old, new = self.translated(before), self.translated(commit.metadata)
         try:
             return check_widening(old, new) or self._renumbered(old, new)
         except UnsupportedDeltaTableError:
-            # a table that is replaced may change any type: no file of the old one is left
+            # a replaced table may change any type: no file of the old one is left
             if self._replaces_all(commit):
                 return True
             raise
@@ -224,7 +214,7 @@ class VersionBuilder:
         check_readable(snapshot.protocol, snapshot.metadata)
         commit = None
         if self._listing.has_commit(snapshot.version):
-            # the state is known without a commit that is damaged
+            # the state is known without this commit
             with suppress(DamagedFileError):
                 commit = self._log.commit(snapshot.version, snapshot.metadata, snapshot.protocol)
         context = self._context(snapshot.version, snapshot.metadata)
@@ -245,9 +235,9 @@ class VersionBuilder:
         return Point(manifests, snapshot.protocol, snapshot.metadata)
 
     def _check_since_last(self, snapshot: Snapshot) -> None:
-        """Checks what became of types since the version made last, also what no schema records.
+        """Checks changes of types since the last version built, those that no schema records included.
 
-        Versions in between were refused, maybe for a change of type: what follows them has the same files.
+        Versions in between were refused, maybe for a change of type; later ones may have the same files.
         """
         last = self._last
         if last is None or last.version >= snapshot.version:
@@ -295,7 +285,7 @@ class VersionBuilder:
         self, manifests: VersionManifests, timestamp_ms: int, metadata: Metadata, commit: Commit | None
     ) -> None:
         self.ids.hide(sorted(manifests.columns.hidden))
-        # the generation of the ids rises: what was made under the old ones is made again
+        # raises the generation of the ids, so that all artifacts are made again
         self.ids.set_apart(sorted(manifests.columns.partitions))
         if not self.history or self.history[-1][1] != metadata:
             self.history.append((manifests.version, metadata))
@@ -313,9 +303,9 @@ class VersionBuilder:
         )
 
     def _later(self, version: int, timestamp_ms: int, metadata: Metadata) -> int:
-        """A time after that of the version before: clocks of file systems do not always go on.
+        """A time after that of the previous version, as clocks of file systems may go back.
 
-        In-commit timestamps stay what they are; they do go on.
+        In-commit timestamps stay; they never go back.
         """
         if has_in_commit_timestamps(metadata):
             return timestamp_ms
@@ -329,8 +319,8 @@ def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int
 
     Args:
         files: those that it adds.
-        read_footers: whether footers are read where the log does not tell how many rows there are.
-        all_files: whether all are looked at, for their field ids.
+        read_footers: whether footers are read where the log has no row count.
+        all_files: whether the footers of all are read, for their field ids.
     """
     if all_files:
         return len(files)
@@ -341,7 +331,7 @@ def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int
 
 
 def has_record_count(files: pa.Table) -> pa.ChunkedArray:
-    """Whether the log tells how many rows a file has."""
+    """Whether the log has the row count of each file."""
     known = pc.fill_null(pc.match_substring(files["stats"], '"numRecords"'), False)
     if "stats_parsed" not in files.column_names:
         return known
@@ -354,9 +344,9 @@ def has_record_count(files: pa.Table) -> pa.ChunkedArray:
 def build_versions(
     builder: VersionBuilder, versions: Sequence[int], start: Point | None, *, must_have: int | None
 ) -> Point | None:
-    """Adds versions in order. One that cannot be read is left out, unless it is the one that must be there.
+    """Adds versions in order. Unreadable ones are left out, unless they must be there.
 
-    Old versions often cannot: `VACUUM` removes their files, and with them their deletion vectors.
+    Old versions often are unreadable: `VACUUM` removes their files and deletion vectors.
     """
     point = start
     for version in versions:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.builder.schema_changes import HIGHEST_FIELD_ID
+from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID
 from floecat.iceberg.views.view_builder import apply_view_updates
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from tests.unit.iceberg.table_documents import (
@@ -69,15 +69,15 @@ def test_no_sort_order_id_is_left() -> None:
 
 
 def test_the_last_column_id_can_be_used() -> None:
-    last = column(HIGHEST_FIELD_ID, "z")
+    last = column(HIGHEST_COLUMN_ID, "z")
     grown = commit(parse(document()), update("add-schema", schema=schema(ID, last))).metadata
-    assert parse(json.loads(grown.to_bytes())).last_column_id == HIGHEST_FIELD_ID
+    assert parse(json.loads(grown.to_bytes())).last_column_id == HIGHEST_COLUMN_ID
 
     with pytest.raises(IllegalArgumentError, match="integer value: id of field z"):
         commit(grown, update("add-schema", schema=schema(ID, column(LAST + 1, "z"))))
 
 
-@pytest.mark.parametrize("field_id", [HIGHEST_FIELD_ID + 1, 2147483646, LAST])
+@pytest.mark.parametrize("field_id", [HIGHEST_COLUMN_ID + 1, 2147483646, LAST])
 def test_ids_of_metadata_columns_are_refused(field_id: int) -> None:
     reserved = schema(ID, column(field_id, "z"))
     problem = rf"column z \(field id {field_id}\) has a reserved id; the highest is 2147483447"

@@ -13,14 +13,12 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.new_columns import check_new_columns
-from floecat.iceberg.schemas.schema import Schema, parse_schema
+from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID, Schema, parse_schema
 from floecat.iceberg.schemas.types import PrimitiveType, Type
 from floecat.iceberg.values.encoded_json import Fragment, RawJson, encode_json
 from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = [
-    "HIGHEST_FIELD_ID",
-    "FieldHistory",
     "SchemaChanges",
 ]
 
@@ -42,7 +40,7 @@ class SchemaChanges(DefinitionList[Schema]):
     def __init__(self, base: TableMetadata | None) -> None:
         super().__init__(base, _SCHEMAS, 0 if base is None else base.current_schema_id)
         self.last_column_id = 0 if base is None else base.last_column_id
-        self._history: FieldHistory | None = None
+        self._history: _FieldHistory | None = None
 
     @property
     def changed(self) -> bool:
@@ -81,10 +79,10 @@ class SchemaChanges(DefinitionList[Schema]):
         self._fields.add(added)
 
     @property
-    def _fields(self) -> FieldHistory:
+    def _fields(self) -> _FieldHistory:
         if self._history is None:
             # schemas that this request has removed count too: files of them may be there
-            self._history = FieldHistory(() if self._base is None else self._base.schemas)
+            self._history = _FieldHistory(() if self._base is None else self._base.schemas)
         return self._history
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
@@ -96,9 +94,6 @@ class SchemaChanges(DefinitionList[Schema]):
         super().write(fields, format_version)
 
 
-HIGHEST_FIELD_ID: Final = 2147483447
-"""The ids above are those of metadata columns (table specification, "Reserved Field IDs")."""
-
 _Kind: TypeAlias = PrimitiveType | str
 """A primitive type; of a nested one the word for it, as what is in it has ids of its own."""
 
@@ -106,7 +101,7 @@ _PROMOTIONS: Final = {("int", "long"), ("float", "double")}
 _PROMOTIONS_SINCE_V3: Final = {("date", "timestamp"), ("date", "timestamp_ns")}
 
 
-class FieldHistory:
+class _FieldHistory:
     """Parents and types by field id."""
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
@@ -141,8 +136,8 @@ class FieldHistory:
     def _problem(self, field_id: int, parent: int | None, type: Type, format_version: int) -> str | None:
         known = self._known.get(field_id)
         if known is None:
-            reserved = field_id > HIGHEST_FIELD_ID
-            return f"has a reserved id; the highest is {HIGHEST_FIELD_ID}" if reserved else None
+            reserved = field_id > HIGHEST_COLUMN_ID
+            return f"has a reserved id; the highest is {HIGHEST_COLUMN_ID}" if reserved else None
         kind = _kind(type)
         before = [old for place, old in known if place == parent]
         if any(_may_become(old, kind, format_version) for old in before):

@@ -40,12 +40,6 @@ class SnapshotChanges:
     """Snapshots that are added and removed, the last sequence number and the next row id."""
 
     def __init__(self, base: TableMetadata | None, now_ms: int) -> None:
-        """Starts from a base.
-
-        Args:
-            base: None for a new table.
-            now_ms: the time of the commit, by the clock of the catalog.
-        """
         self._base = base
         self._now_ms = now_ms
         self._added: dict[int, NewSnapshot] = {}
@@ -210,13 +204,6 @@ class RefChanges:
     """Branches, tags, the current snapshot and the snapshot log."""
 
     def __init__(self, base: TableMetadata | None, snapshots: SnapshotChanges, now_ms: int) -> None:
-        """Starts from a base.
-
-        Args:
-            base: None for a new table.
-            snapshots: the snapshots as they become.
-            now_ms: the time of the commit, by the clock of the catalog.
-        """
         self._base = base
         self._snapshots = snapshots
         self._now_ms = now_ms

@@ -32,7 +32,6 @@ from floecat.iceberg.schemas.transforms import VOID
 from floecat.iceberg.values.encoded_json import MAX_INT32, Fragment, RawJson, encode_json
 
 __all__ = [
-    "PartitionFieldIndex",
     "PartitionSpecChanges",
     "SortOrderChanges",
 ]
@@ -53,7 +52,7 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
 
     def __init__(self, base: TableMetadata | None) -> None:
         super().__init__(base, _SPECS, 0 if base is None else base.default_spec_id)
-        self._known: PartitionFieldIndex | None = None
+        self._known: _FieldIndex | None = None
         self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
 
     def add(self, raw: RawJson, schema: Schema, format_version: int) -> None:
@@ -104,10 +103,10 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
         return tuple(result)
 
     @property
-    def _fields(self) -> PartitionFieldIndex:
+    def _fields(self) -> _FieldIndex:
         if self._known is None:
             specs = self.items.values()
-            self._known = PartitionFieldIndex(specs)
+            self._known = _FieldIndex(specs)
             # A registered document may say less than its specs do.
             self.last_field_id = max([self.last_field_id, *(spec.last_field_id for spec in specs)])
         return self._known
@@ -152,11 +151,10 @@ _Meaning: TypeAlias = tuple[tuple[int, ...], str]
 """Sources and transform: what a field is, whatever its name."""
 
 
-class PartitionFieldIndex:
+class _FieldIndex:
     """Partition fields of all specs, by what they are derived from, and by their ids."""
 
     def __init__(self, specs: Iterable[PartitionSpec]) -> None:
-        """Takes the specs of the table, in their order."""
         # by meaning, then by spec: a spec that goes takes its ids with it
         self._ids: dict[_Meaning, dict[int, int | None]] = {}
         self._meanings: dict[int | None, Counter[_Meaning]] = {}

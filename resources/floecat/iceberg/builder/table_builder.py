@@ -93,13 +93,6 @@ class TableMetadataBuilder:
     """One request's changes of a table, kept by part of the document."""
 
     def __init__(self, base: TableMetadata | None, *, now_ms: int, format_version: int) -> None:
-        """Starts from a base.
-
-        Args:
-            base: None for a new table.
-            now_ms: the time, by the clock of the catalog; `last-updated-ms` does not go back behind the base.
-            format_version: of the base, or of the new table.
-        """
         self._base = base
         self._now_ms = now_ms if base is None else max(now_ms, base.last_updated_ms)
         self._format_version = check_format_version(format_version)

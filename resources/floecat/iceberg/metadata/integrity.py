@@ -27,6 +27,7 @@ from floecat.iceberg.schemas.partitioning import (
     check_historical_spec,
     check_partition_spec,
 )
+from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID
 from floecat.iceberg.schemas.sorting import check_sort_order
 from floecat.iceberg.values.encoded_json import (
     JsonObject,
@@ -39,7 +40,6 @@ from floecat.iceberg.values.encoded_json import (
 from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = [
-    "HIGHEST_COLUMN_ID",
     "Counter",
     "check_integrity",
     "check_readable",
@@ -241,9 +241,6 @@ def _check_type(type: object) -> None:
         for part in ("element", "key", "value"):
             _check_type(type.get(part))
 
-
-HIGHEST_COLUMN_ID = 2**31 - 1 - 200
-"""Ids above it belong to metadata columns (table specification, "Reserved Field IDs")."""
 
 _ROW_LINEAGE_VERSION = 3
 

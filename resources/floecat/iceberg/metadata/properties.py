@@ -16,10 +16,7 @@ from floecat.iceberg.values.text_limits import int32_of
 
 __all__ = [
     "DEFAULT_FORMAT_VERSION",
-    "FORMAT_VERSION",
     "MAX_FORMAT_VERSION",
-    "METADATA_COMPRESSION",
-    "METADATA_PATH",
     "NAME_MAPPING",
     "RESERVED_PROPERTIES",
     "Codec",
@@ -39,9 +36,9 @@ __all__ = [
 DEFAULT_FORMAT_VERSION = 2
 MAX_FORMAT_VERSION = 3
 
-FORMAT_VERSION = "format-version"
-METADATA_PATH = "write.metadata.path"
-METADATA_COMPRESSION = "write.metadata.compression-codec"
+_FORMAT_VERSION = "format-version"
+_METADATA_PATH = "write.metadata.path"
+_METADATA_COMPRESSION = "write.metadata.compression-codec"
 
 _PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -50,7 +47,7 @@ _PARQUET_COMPRESSION = "write.parquet.compression-codec"
 
 RESERVED_PROPERTIES = frozenset(
     {
-        FORMAT_VERSION,
+        _FORMAT_VERSION,
         "uuid",
         "snapshot-count",
         "current-snapshot-id",
@@ -84,12 +81,12 @@ def requested_format_version(properties: Mapping[str, str]) -> int | None:
     Raises:
         IllegalArgumentError: it is no whole number.
     """
-    value = properties.get(FORMAT_VERSION)
+    value = properties.get(_FORMAT_VERSION)
     if value is None:
         return None
     version = int32_of(value)
     if version is None:
-        raise IllegalArgumentError(f"Table property {FORMAT_VERSION} must have integer value")
+        raise IllegalArgumentError(f"Table property {_FORMAT_VERSION} must have integer value")
     return version
 
 
@@ -178,11 +175,11 @@ def metadata_file_name(
     Raises:
         IllegalArgumentError: the compression codec is neither `none` nor `gzip`.
     """
-    codec = properties.get(METADATA_COMPRESSION, default_codec)
+    codec = properties.get(_METADATA_COMPRESSION, default_codec)
     suffix = _SUFFIXES.get(codec.lower())
     if suffix is None:
         raise IllegalArgumentError(f"Invalid codec name: {codec[:80]}")
-    path = properties.get(METADATA_PATH)
+    path = properties.get(_METADATA_PATH)
     directory = strip_trailing_slash(path) if path else f"{location}/metadata"
     return f"{directory}/{version:05d}-{uuid}{suffix}"
 

@@ -35,11 +35,10 @@ from floecat.iceberg.values.encoded_json import (
 from floecat.iceberg.values.text_limits import int32_of
 
 __all__ = [
-    "ORIGINAL_OPERATION",
     "normalize_snapshots",
 ]
 
-ORIGINAL_OPERATION = "original-operation"
+_ORIGINAL_OPERATION = "original-operation"
 """Where a summary keeps an operation that is none of the four."""
 
 _NO_PARENT = -1
@@ -196,7 +195,7 @@ def _summary(raw: RawJson, *, is_first: bool) -> RawJson:
         operation = said.strip().lower()
     else:
         operation = "overwrite"
-        summary[ORIGINAL_OPERATION] = said
+        summary[_ORIGINAL_OPERATION] = said
     return encode_json({"operation": operation} | summary)
 
 

@@ -65,11 +65,6 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
     fields: Annotated[tuple[PartitionField, ...], msgspec.Meta(max_length=10_000)] = ()
 
     @property
-    def is_unpartitioned(self) -> bool:
-        """Whether no field partitions anything."""
-        return all(field.transform == VOID for field in self.fields)
-
-    @property
     def last_field_id(self) -> int:
         """The highest field id, 999 without fields."""
         return max((field.field_id or 0 for field in self.fields), default=NO_PARTITION_FIELD_ID)

@@ -32,7 +32,10 @@ from floecat.iceberg.values.encoded_json import (
     take_json,
 )
 
-__all__ = ["FreshSchema", "Schema", "assign_fresh_ids", "parse_schema"]
+__all__ = ["HIGHEST_COLUMN_ID", "Schema", "assign_fresh_ids", "parse_schema"]
+
+HIGHEST_COLUMN_ID = 2**31 - 1 - 200
+"""Higher ids belong to metadata columns (table specification, "Reserved Field IDs")."""
 
 _DEFAULTS_MIN_FORMAT_VERSION = 3
 

@@ -217,7 +217,6 @@ class KeyedElements(Generic[K]):
     """Elements in their order; several may have one key. No change looks at the others."""
 
     def __init__(self, elements: Iterable[tuple[K, Piece]]) -> None:
-        """Takes the elements of an array, each with its key."""
         self._next_place = count()
         self._elements: dict[int, Piece] = {}
         self._places: dict[K, list[int]] = {}

@@ -8,7 +8,6 @@ from typing import Final
 from floecat.errors import IllegalArgumentError
 
 __all__ = [
-    "LONGEST_KEY",
     "check_numbers",
     "check_stored_text",
     "int32_of",
@@ -57,11 +56,11 @@ def int32_of(text: str) -> int | None:
     return value if -(2**31) <= value < 2**31 else None
 
 
-LONGEST_KEY: Final = 1024
+_LONGEST_KEY: Final = 1024
 """UTF-8 bytes of a text that things are found by. An index entry of PostgreSQL takes some 2,700."""
 
 
-def check_stored_text(text: str | None, what: str, max_bytes: int | None = LONGEST_KEY) -> None:
+def check_stored_text(text: str | None, what: str, max_bytes: int | None = _LONGEST_KEY) -> None:
     """Refuses a text that not every store can keep.
 
     Args:

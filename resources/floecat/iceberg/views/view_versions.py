@@ -17,22 +17,19 @@ from floecat.iceberg.views.view_metadata import VersionLogEntry, ViewSchema, Vie
 from floecat.iceberg.views.view_updates import LAST_ADDED
 
 __all__ = [
-    "DROP_DIALECT_ALLOWED",
-    "VERSION_HISTORY_SIZE",
     "ViewSchemas",
     "ViewVersions",
     "check_dialects_kept",
-    "check_new_version",
     "check_representations",
     "expired_log_entries",
     "read_new_version",
     "retained_versions",
 ]
 
-VERSION_HISTORY_SIZE = "version.history.num-entries"
+_VERSION_HISTORY_SIZE = "version.history.num-entries"
 """Property: how many versions are kept."""
 
-DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
+_DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
 """Property: the current version may be replaced by one that lacks some of its SQL dialects."""
 
 _APPEND_DIALECT_ALLOWED = "replace.append-dialect.allowed"
@@ -50,7 +47,7 @@ def read_new_version(encoded: bytes) -> ViewVersion:
     return ViewVersion.parse(normalize_version(encoded))
 
 
-def check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
+def _check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
     """Checks a version before it is added.
 
     Raises:
@@ -90,15 +87,15 @@ def check_dialects_kept(
     Raises:
         IllegalArgumentError: a dialect is lost, or the properties contradict each other.
     """
-    drop_allowed = _is_true(properties, DROP_DIALECT_ALLOWED)
+    drop_allowed = _is_true(properties, _DROP_DIALECT_ALLOWED)
     if drop_allowed and _is_true(properties, _APPEND_DIALECT_ALLOWED):
         raise IllegalArgumentError(
-            f"Cannot set both {DROP_DIALECT_ALLOWED} and {_APPEND_DIALECT_ALLOWED} to true"
+            f"Cannot set both {_DROP_DIALECT_ALLOWED} and {_APPEND_DIALECT_ALLOWED} to true"
         )
     if previous is None or drop_allowed or previous.sql_dialects <= current.sql_dialects:
         return
     raise IllegalArgumentError(
-        f"Cannot replace view due to loss of view dialects ({DROP_DIALECT_ALLOWED}=false):\n"
+        f"Cannot replace view due to loss of view dialects ({_DROP_DIALECT_ALLOWED}=false):\n"
         f"Previous dialects: [{', '.join(sorted(previous.sql_dialects))}]\n"
         f"New dialects: [{', '.join(sorted(current.sql_dialects))}]"
     )
@@ -132,11 +129,11 @@ def expired_log_entries(log: Sequence[VersionLogEntry], version_ids: Collection[
 
 
 def _history_size(properties: Mapping[str, str]) -> int:
-    size = int32_of(properties.get(VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE)))
+    size = int32_of(properties.get(_VERSION_HISTORY_SIZE, str(_DEFAULT_HISTORY_SIZE)))
     if size is None:
-        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be an integer")
+        raise IllegalArgumentError(f"{_VERSION_HISTORY_SIZE} must be an integer")
     if size < 1:
-        raise IllegalArgumentError(f"{VERSION_HISTORY_SIZE} must be positive but was {size}")
+        raise IllegalArgumentError(f"{_VERSION_HISTORY_SIZE} must be positive but was {size}")
     return size
 
 
@@ -148,7 +145,6 @@ class ViewSchemas:
     """Schemas by id."""
 
     def __init__(self, schemas: Mapping[int, ViewSchema]) -> None:
-        """Takes those that there are."""
         self.items: dict[int, ViewSchema] = dict(schemas)
         self.last_added_id: int | None = None
         self._next_id = max(self.items, default=-1) + 1
@@ -183,7 +179,6 @@ class ViewVersions:
     """Versions by id."""
 
     def __init__(self, versions: Mapping[int, ViewVersion]) -> None:
-        """Takes those that there are."""
         self.items: dict[int, ViewVersion] = dict(versions)
         self.added_ids: set[int] = set()
         self.last_added_id: int | None = None
@@ -227,7 +222,7 @@ class ViewVersions:
         if not 0 <= version_id <= MAX_INT32:
             raise IllegalArgumentError(f"Invalid view version: version id {version_id} is out of range")
         added = version.with_ids(version_id=version_id, schema_id=version.schema_id)
-        check_new_version(added, schemas.items)
+        _check_new_version(added, schemas.items)
         self.items[version_id] = added
         self.added_ids.add(version_id)
         self._next_id = version_id + 1

@@ -248,7 +248,7 @@ def test_the_uuid_of_a_create_may_come_from_elsewhere() -> None:
 def test_specs_and_orders_that_a_create_leaves_out_are_empty() -> None:
     needed = [item for item in STAGED if "spec" not in item["action"] and "sort" not in item["action"]]
     metadata = commit(None, *needed).metadata
-    assert metadata.partition_specs[0].is_unpartitioned
+    assert metadata.partition_specs[0].fields == ()
     assert metadata.sort_orders[0].is_unsorted
 
 

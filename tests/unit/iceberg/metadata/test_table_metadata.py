@@ -63,7 +63,7 @@ def test_reads_the_parts() -> None:
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [11, 12, 13]
     assert [entry.metadata_file for entry in metadata.metadata_log] == ["s3://b"]
     assert metadata.current_schema.names_by_id == {1: "id", 2: "text", 3: "ts"}
-    assert metadata.partition_specs[0].is_unpartitioned
+    assert metadata.partition_specs[0].fields == ()
     assert metadata.sort_orders[0].is_unsorted
     assert [item.statistics_path for item in metadata.statistics] == ["s3://a"]
     assert [item.file_size_in_bytes for item in metadata.partition_statistics] == [5]

@@ -86,9 +86,7 @@ def test_properties_of_specs() -> None:
 
     assert both.last_field_id == 1001
     assert both.has_sequential_ids
-    assert not both.is_unpartitioned
     assert parsed().last_field_id == 999
-    assert parsed(partition_field(1000, 1, "id", "void")).is_unpartitioned
     assert not parsed(partition_field(1001, 1, "id")).has_sequential_ids
 
 

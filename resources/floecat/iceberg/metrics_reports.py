@@ -1,7 +1,6 @@
 """Metrics reports of clients (Iceberg REST specification, `ReportMetricsRequest`).
 
-A report is checked for its required fields and kept as it came: metrics that the catalog does not know are as
-welcome as those it does.
+A report is checked for its required fields and stored as received, unknown metrics included.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ __all__ = [
 
 
 class CounterResult(msgspec.Struct, frozen=True, rename="kebab"):
-    """How many of something."""
+    """A counter."""
 
     unit: str
     value: Int64
 
 
 class TimerResult(msgspec.Struct, frozen=True, rename="kebab"):
-    """How long something took, over all times it ran."""
+    """Total duration over all runs."""
 
     time_unit: str
     count: Int64
@@ -50,11 +49,11 @@ class _Report(msgspec.Struct, frozen=True, tag_field="report-type", rename="keba
 
 
 class ScanReport(_Report, frozen=True, tag="scan-report"):
-    """What planning a scan met."""
+    """Metrics of planning a scan."""
 
     table_name: str
     snapshot_id: Int64
-    """-1 when the table has no snapshot."""
+    """-1 if the table has no snapshot."""
     filter: bool | dict[str, object]
     """An expression of the REST specification."""
     schema_id: Int32
@@ -69,7 +68,7 @@ class ScanReport(_Report, frozen=True, tag="scan-report"):
 
 
 class CommitReport(_Report, frozen=True, tag="commit-report"):
-    """What a commit did."""
+    """Metrics of a commit."""
 
     table_name: str
     snapshot_id: Int64
@@ -84,7 +83,7 @@ class CommitReport(_Report, frozen=True, tag="commit-report"):
 
 
 MetricsReport: TypeAlias = ScanReport | CommitReport
-"""A report, told apart by `report-type`."""
+"""A report, distinguished by `report-type`."""
 
 _DECODER: msgspec.json.Decoder[MetricsReport] = msgspec.json.Decoder(MetricsReport)
 

@@ -1,10 +1,10 @@
 """Position delete files of one data file (table specification, "Position Delete Files"; format version 2).
 
-A file has a row for each deleted row: the location of the data file, always the same here, and the position.
+Each row has the location of the data file, always the same here, and the position of a deleted row.
 
-Parquet is what every reader knows; most of them refuse Avro. The Parquet files are like those of Iceberg's
-own writers, with plain positions and Zstandard, for there are readers that know no other encodings. The bytes
-depend on the input alone, and for Parquet on the version of the Arrow library, which signs the file with it.
+Every reader reads Parquet; most refuse Avro. The Parquet files are like those of Iceberg's own writers, with
+plain positions and Zstandard, as some readers support no other encodings. The bytes depend only on the input,
+and for Parquet on the version of the Arrow library, which is written to the file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _METADATA = {
         }
     ),
 }
-"""What Iceberg's own writers put into the file."""
+"""Metadata as Iceberg's own writers write it."""
 
 _AVRO_SCHEMA = msgspec.json.encode(
     {
@@ -75,15 +75,15 @@ _ARROW_SCHEMA = pa.schema(
 
 
 class PositionDeletes(msgspec.Struct, frozen=True):
-    """A position delete file, and what its manifest entry says of it.
+    """A position delete file, and the metrics of its manifest entry.
 
-    Bounds are Iceberg single values (table specification, Appendix D). Those of the location are one: by this
-    readers know that the file is about one data file.
+    Bounds are Iceberg single values (table specification, Appendix D). Both bounds of the location are equal,
+    which tells readers that the file applies to one data file.
 
     Attributes:
         data: the whole file.
         record_count: number of deleted rows.
-        file_path_bound: lower and upper bound of the location, not shortened.
+        file_path_bound: lower and upper bound of the location, not truncated.
         pos_lower_bound: the first position.
         pos_upper_bound: the last one.
     """
@@ -96,7 +96,7 @@ class PositionDeletes(msgspec.Struct, frozen=True):
 
 
 class _Positions:
-    """The positions in batches, and what is known of them once they have all passed."""
+    """The positions in batches; count, first and last are known after all were read."""
 
     def __init__(self, positions: npt.NDArray[np.int64] | Iterable[npt.NDArray[np.int64]]) -> None:
         self._source = (positions,) if isinstance(positions, np.ndarray) else positions
@@ -126,12 +126,12 @@ def write_position_deletes(
 
     Args:
         file_path: location of the data file, exactly as in its manifest entry.
-        positions: the deleted rows in ascending order, counted from 0; at least one. Chunks save memory where
-            there are millions: some of them are held at a time.
+        positions: the deleted rows in ascending order, counted from 0; at least one. Chunks save memory with
+            millions of positions: only some are held at a time.
         format: the file format.
 
     Raises:
-        ValueError: no positions, or not ascending ones.
+        ValueError: no positions, or not in ascending order.
     """
     passed = _Positions(positions)
     data = _parquet(file_path, passed) if format == "parquet" else _avro(file_path, passed)
@@ -139,7 +139,7 @@ def write_position_deletes(
 
 
 def _batches(chunks: Iterable[npt.NDArray[np.int64]]) -> Iterator[npt.NDArray[np.int64]]:
-    """Yields the positions in batches of one size but the last, each a row group of a Parquet file."""
+    """Yields the positions in batches of equal size but the last, each a row group of a Parquet file."""
     held: list[npt.NDArray[np.int64]] = []
     room = _BATCH_ROWS
     for chunk in chunks:
@@ -182,7 +182,7 @@ def _avro(file_path: str, positions: _Positions) -> bytes:
     location = constant(varint(len(path)) + path)
     writer = BlockWriter()
     for batch in positions:
-        # the path stands before each position: a batch at once would be a hundred megabytes
+        # each position repeats the path: a whole batch would take a hundred megabytes
         for start in range(0, len(batch), _ENCODED_ROWS):
             part = batch[start : start + _ENCODED_ROWS]
             writer.write(*lay_out([location, varints(part)], len(part)))

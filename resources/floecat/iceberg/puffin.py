@@ -1,7 +1,7 @@
 """Puffin files of deletion vectors (Puffin specification, blob type `deletion-vector-v1`).
 
-A blob is a vector framed by its length and a checksum, which is how Delta keeps vectors in files too: writing
-one copies the bytes of a bitmap and never looks into it.
+A blob is a vector framed by its length and a checksum, as in Delta's own files of vectors: writing one copies
+the bytes of the bitmap without decoding it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 __all__ = ["CREATED_BY", "DeletionVectorBlob", "PuffinFile", "write_puffin"]
 
 CREATED_BY = "Floecat"
-"""Writer named in the file. It has no version: the same vectors have to give the same bytes for ever."""
+"""Writer named in the file, without a version: the same vectors must always give the same bytes."""
 
 _MAGIC = b"PFA1"
 _BITMAP_MAGIC = b"\xd1\xd3\x39\x64"
@@ -24,7 +24,7 @@ _WORD_SIZE = 4
 # Readers keep sizes in a signed 32-bit integer.
 _MAX_BLOB_SIZE = (1 << 31) - 1
 _POSITION_ID = 2147483645
-# What a vector is not computed from: known only when a snapshot takes the file.
+# snapshot id and sequence number are inherited from the snapshot that adds the file
 _INHERITED = -1
 
 
@@ -74,8 +74,8 @@ class _FileMetadata(msgspec.Struct, frozen=True):
 def write_puffin(vectors: Sequence[DeletionVectorBlob]) -> PuffinFile:
     """Writes vectors into one file, uncompressed. The same vectors always give the same bytes.
 
-    Several in a file are legal, and usual, but DuckDB (1.5.5 at least) then applies the first of them to all
-    of their data files. A table that it reads right has a file for each vector.
+    Several vectors in a file are legal and usual, but DuckDB (1.5.5 at least) then applies the first to all
+    of their data files. It reads a table correctly only with one file per vector.
 
     Raises:
         ValueError: a payload does not start with the magic number of vectors, or is larger than 2 GB.

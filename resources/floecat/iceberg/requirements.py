@@ -44,7 +44,7 @@ class AssertRefSnapshotId(_Requirement, frozen=True, tag="assert-ref-snapshot-id
     """A branch or tag points at this snapshot.
 
     Attributes:
-        snapshot_id: None means that the reference must not exist; so does a request without the field.
+        snapshot_id: None, or a missing field, means that the reference must not exist.
     """
 
     ref: str
@@ -67,8 +67,8 @@ class AssertLastAssignedPartitionId(_Requirement, frozen=True, tag="assert-last-
     """No partition field was added.
 
     Attributes:
-        last_assigned_partition_id: None if the table never had a partition field. PyIceberg leaves it out
-            then, for a table of version 1 that says nothing about it.
+        last_assigned_partition_id: None if the table never had a partition field; PyIceberg omits it then for
+            a version 1 table without the field.
     """
 
     last_assigned_partition_id: Int32 | None = None
@@ -96,7 +96,7 @@ TableRequirement: TypeAlias = (
     | AssertDefaultSpecId
     | AssertDefaultSortOrderId
 )
-"""Any requirement, told apart by `type`."""
+"""Any requirement, distinguished by `type`."""
 
 
 def check_requirements(requirements: Sequence[TableRequirement], metadata: TableMetadata | None) -> None:
@@ -104,11 +104,11 @@ def check_requirements(requirements: Sequence[TableRequirement], metadata: Table
 
     Args:
         requirements: what the client requires.
-        metadata: None if there is no such table.
+        metadata: None if the table does not exist.
 
     Raises:
         CommitFailedError: a requirement does not hold.
-        IllegalArgumentError: the table does not exist and something is required of it.
+        IllegalArgumentError: the table does not exist and a requirement needs it.
     """
     if metadata is None:
         _check_create(requirements)

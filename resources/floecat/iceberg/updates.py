@@ -1,7 +1,7 @@
 """Changes of a table (Iceberg REST specification, `TableUpdate`).
 
-Schemas, specs, orders and snapshots stay encoded until `builder.metadata_builder` applies them. A null
-where a list or a map is required is an empty one, as Go writes it.
+Schemas, specs, orders and snapshots stay encoded until `builder.metadata_builder` applies them. Go writes
+null for an empty list or map, so null is accepted for both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 LAST_ADDED = -1
-"""Id that stands for the schema, spec or order that the same request added last."""
+"""Stands for the id of the schema, spec or order that the same request added last."""
 
 
 class _Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
@@ -62,7 +62,7 @@ class UpgradeFormatVersion(_Update, frozen=True, tag="upgrade-format-version"):
 
 
 class AddSchema(_Update, frozen=True, tag="add-schema"):
-    """Adds a schema. The deprecated `last-column-id` of the request is not looked at."""
+    """Adds a schema. The deprecated `last-column-id` of the request is ignored."""
 
     schema: msgspec.Raw
 
@@ -126,7 +126,7 @@ class SetSnapshotRef(_Update, frozen=True, tag="set-snapshot-ref"):
 
 
 class RemoveSnapshots(_Update, frozen=True, tag="remove-snapshots"):
-    """Removes snapshots, and with them their statistics and what points at them."""
+    """Removes snapshots with their statistics, branches and tags."""
 
     snapshot_ids: frozenset[Int64] | None
 
@@ -138,7 +138,7 @@ class RemoveSnapshotRef(_Update, frozen=True, tag="remove-snapshot-ref"):
 
 
 class SetLocation(_Update, frozen=True, tag="set-location"):
-    """Moves where new files go."""
+    """Sets the location for new files."""
 
     location: str
 
@@ -155,7 +155,7 @@ class SetProperties(_Update, frozen=True, tag="set-properties"):
 
     @property
     def properties(self) -> dict[str, str]:
-        """What to set."""
+        """The properties to set."""
         return (self.updated if self.updates is msgspec.UNSET else self.updates) or {}
 
 
@@ -171,12 +171,12 @@ class RemoveProperties(_Update, frozen=True, tag="remove-properties"):
 
     @property
     def keys(self) -> frozenset[str]:
-        """What to remove."""
+        """The properties to remove."""
         return (self.removed if self.removals is msgspec.UNSET else self.removals) or frozenset()
 
 
 class SetStatistics(_Update, frozen=True, tag="set-statistics"):
-    """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it is not looked at."""
+    """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it is ignored."""
 
     statistics: msgspec.Raw
 
@@ -200,13 +200,13 @@ class RemovePartitionStatistics(_Update, frozen=True, tag="remove-partition-stat
 
 
 class RemovePartitionSpecs(_Update, frozen=True, tag="remove-partition-specs"):
-    """Removes partition specs that no file uses any more."""
+    """Removes partition specs that no file uses."""
 
     spec_ids: frozenset[Int32] | None
 
 
 class RemoveSchemas(_Update, frozen=True, tag="remove-schemas"):
-    """Removes schemas that no snapshot uses any more."""
+    """Removes schemas that no snapshot uses."""
 
     schema_ids: frozenset[Int32] | None
 
@@ -248,4 +248,4 @@ TableUpdate: TypeAlias = (
     | AddEncryptionKey
     | RemoveEncryptionKey
 )
-"""Any change of a table, told apart by `action`."""
+"""Any change to a table, distinguished by `action`."""

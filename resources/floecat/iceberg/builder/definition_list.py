@@ -1,4 +1,4 @@
-"""Schemas, specs and sort orders of a table while updates change them: many are kept, one is in use."""
+"""Schemas, specs and sort orders of a table while updates change them: several are kept, one is in use."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DefinitionKind(NamedTuple, Generic[T]):
     Attributes:
         array: the field of the document that holds them.
         selector: the field that holds the id of the one in use.
-        noun: what a message calls one, e.g. "schema".
-        role: what a message calls the one in use, e.g. "current schema".
+        noun: the name of one in messages, e.g. "schema".
+        role: the name of the one in use in messages, e.g. "current schema".
         read: decodes those of a document, in the order of its array.
         id_of: the id of a definition.
-        content_of: equal for definitions that say the same, whatever their ids.
+        content_of: equal for definitions that differ in their ids only.
     """
 
     array: str
@@ -47,9 +47,9 @@ class DefinitionKind(NamedTuple, Generic[T]):
 
 
 class DefinitionList(Generic[T]):
-    """Definitions with ids, one of them selected. Those of the base are decoded only when one is looked at.
+    """Definitions with ids, one of them selected. Those of the base are decoded only when needed.
 
-    A request may hold thousands of changes: what one of them costs does not depend on how many there are.
+    A request may hold thousands of changes: the cost of one does not depend on their number.
     """
 
     def __init__(self, base: TableMetadata | None, kind: DefinitionKind[T], selected_id: int) -> None:
@@ -68,13 +68,13 @@ class DefinitionList(Generic[T]):
         self._items: dict[int, T] | None = None
         self._added: dict[int, bytes] = {}
         self._removed: set[int] = set()
-        # both are made when first asked for, and kept up then
+        # both are built on first use and maintained from then on
         self._by_content: dict[Hashable, dict[int, T]] | None = None
         self._heap: list[int] | None = None
 
     @property
     def items(self) -> dict[int, T]:
-        """All definitions by id, as they are now."""
+        """All definitions by id, with the changes so far."""
         if self._items is None:
             existing = () if self._base is None else self._kind.read(self._base)
             self._items = {self._kind.id_of(item): item for item in existing}
@@ -123,7 +123,7 @@ class DefinitionList(Generic[T]):
         self.selected_id = item_id
 
     def next_id(self, first: int = 0) -> int:
-        """The id of the next one: one more than the highest.
+        """The id for the next definition: one more than the highest.
 
         Raises:
             IllegalArgumentError: the highest id is taken.
@@ -141,7 +141,7 @@ class DefinitionList(Generic[T]):
         return next_id
 
     def find(self, item: T) -> T | None:
-        """The first definition that says the same, None without one."""
+        """The first definition with the same content, None without one."""
         if self._by_content is None:
             self._by_content = {}
             for existing in self.items.values():
@@ -160,7 +160,7 @@ class DefinitionList(Generic[T]):
         self.last_added_id = item_id
 
     def remove(self, ids: Set[int]) -> list[T]:
-        """Removes definitions and answers them; unknown ids do nothing.
+        """Removes definitions and returns them; unknown ids are ignored.
 
         Raises:
             IllegalArgumentError: the one in use is among them.
@@ -176,20 +176,20 @@ class DefinitionList(Generic[T]):
         return removed
 
     def _group(self, item: T) -> dict[int, T]:
-        """The definitions that say the same as one, by id."""
+        """The definitions with the same content, by id."""
         if self._by_content is None:
             return {}
         return self._by_content.setdefault(self._kind.content_of(item), {})
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
-        """Puts what has changed into the fields of the next document."""
+        """Writes what has changed into the fields of the next document."""
         del format_version
         fields[self._kind.selector] = (encode_json(self.selected_id),)
         if self.list_changed or self._kind.array not in fields:
             fields[self._kind.array] = self._array()
 
     def _array(self) -> Fragment:
-        """The array as it is now; what stays keeps its bytes."""
+        """The array with the changes; definitions that stay keep their bytes."""
         if self._base is None:
             return array_of(self._added.values()) if self._added else EMPTY_ARRAY
         array = self._base.array(self._kind.array)

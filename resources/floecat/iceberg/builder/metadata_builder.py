@@ -54,13 +54,13 @@ def apply_updates(
     Args:
         base: the newest document; None if the updates create the table.
         updates: what to change.
-        now_ms: the time; `last-updated-ms` never goes back behind that of the base.
+        now_ms: the time; `last-updated-ms` is never below that of the base.
         base_metadata_location: the file that holds the base, for `metadata-log`.
-        table_uuid: UUID of a new table if the updates bring none.
+        table_uuid: UUID of a new table if the updates have none.
 
     Raises:
         IllegalArgumentError: an update breaks a rule of the specification.
-        CommitFailedError: a snapshot was made on older metadata; the client can refresh and try again.
+        CommitFailedError: a snapshot was based on older metadata; the client can refresh and retry.
     """
     version = _initial_format_version(updates) if base is None else base.format_version
     builder = TableMetadataBuilder(base, now_ms=now_ms, format_version=version)
@@ -88,13 +88,13 @@ def new_table_metadata(
 ) -> TableMetadata:
     """The first metadata of a table that a client describes.
 
-    All ids are assigned anew: columns from 1, level by level; schema and spec 0; partition fields from 1000;
-    the sort order 1, or 0 for none. The property `format-version` decides the version and is not stored.
+    All ids are assigned: columns from 1, level by level; schema and spec 0; partition fields from 1000; the
+    sort order 1, or 0 if unsorted. The property `format-version` decides the version and is not stored.
 
     Args:
         schema: the columns.
         partition_spec: refers to the columns by the ids in `schema`; None or null for an unpartitioned table.
-        sort_order: likewise; None or null for an unsorted table.
+        sort_order: refers to the columns in the same way; None or null for an unsorted table.
         location: of the table.
         properties: table properties.
         table_uuid: UUID of the table.

@@ -1,6 +1,6 @@
-"""Changes of the schemas of a table, and what its field ids stand for in all of them.
+"""Changes to the schemas of a table, and the meaning of its field ids across all of them.
 
-Files keep the ids that they were written with: an id that comes back with another type, or at another place,
+Files keep the ids that they were written with: an id that is reused with another type, or at another place,
 shows values of the column that had it before, or breaks readers.
 """
 
@@ -48,19 +48,19 @@ class SchemaChanges(DefinitionList[Schema]):
         return super().changed or self._base is None or self.last_column_id != self._base.last_column_id
 
     def add(self, raw: RawJson, format_version: int, *, keeps_rows: bool) -> None:
-        """Adds a schema under the next id, or finds the one that says the same.
+        """Adds a schema under the next id, or finds the equal one.
 
-        Column ids are never given back: the highest one stays although its column is dropped.
+        Column ids are never reused: the highest one stays when its column is dropped.
 
         Args:
             raw: the schema.
             format_version: of the table.
-            keeps_rows: whether the table has rows. Where it has none the columns of the current schema may
-                change their types: the reference client replaces a table so, and keeps ids by name.
+            keeps_rows: whether the table has rows. Without rows, columns of the current schema may change
+                their types: the reference client replaces a table so, keeping ids by name.
 
         Raises:
-            IllegalArgumentError: not a schema, it needs a later format version, not all clients read it, or
-                the id of a column stood for another one.
+            IllegalArgumentError: not a schema, it needs a later format version, some clients cannot read it,
+                or a column has the id of another one.
         """
         schema = parse_schema(raw)
         schema.check_format_version(format_version)
@@ -81,21 +81,21 @@ class SchemaChanges(DefinitionList[Schema]):
     @property
     def _fields(self) -> _FieldHistory:
         if self._history is None:
-            # schemas that this request has removed count too: files of them may be there
+            # schemas that this request removed count too: files written with them may exist
             self._history = _FieldHistory(() if self._base is None else self._base.schemas)
         return self._history
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
-        """Puts what has changed into the fields of the next document."""
+        """Writes what has changed into the fields of the next document."""
         fields["last-column-id"] = (encode_json(self.last_column_id),)
         if format_version == 1 and (self.selection_changed or "schema" not in fields):
-            # Readers of version 1 that know no list of schemas.
+            # for readers of version 1 that do not know the list of schemas
             fields["schema"] = (self.selected.raw,)
         super().write(fields, format_version)
 
 
 _Kind: TypeAlias = PrimitiveType | str
-"""A primitive type; of a nested one the word for it, as what is in it has ids of its own."""
+"""A primitive type, or the word for a nested one, whose fields have ids of their own."""
 
 _PROMOTIONS: Final = {("int", "long"), ("float", "double")}
 _PROMOTIONS_SINCE_V3: Final = {("date", "timestamp"), ("date", "timestamp_ns")}
@@ -115,16 +115,16 @@ class _FieldHistory:
             self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
 
     def check(self, schema: Schema, format_version: int, free_ids: Container[int]) -> None:
-        """Refuses a new schema in which an id stands for another column than before.
+        """Refuses a new schema that reuses an id for another column.
 
         Args:
             schema: the new schema.
             format_version: of the table; it decides which promotions are allowed.
-            free_ids: ids that may stand for anything.
+            free_ids: ids without restrictions.
 
         Raises:
-            IllegalArgumentError: an id was of another type that may not be promoted, or elsewhere in the
-                schema, or is new and reserved for metadata columns.
+            IllegalArgumentError: an id had a type that cannot be promoted to the new one, or another place in
+                the schema, or is new and reserved for metadata columns.
         """
         for field_id, field in schema.fields_by_id.items():
             if field_id not in free_ids:

@@ -1,4 +1,4 @@
-"""Changes of snapshots, branches and tags, of the current snapshot and of its history."""
+"""Changes to snapshots, branches and tags, to the current snapshot and to the snapshot log."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class SnapshotChanges:
 
     @property
     def added(self) -> list[SnapshotSummary]:
-        """What was added and not removed again."""
+        """Snapshots that were added and not removed again."""
         return [snapshot.summary for snapshot in self._added.values()]
 
     @property
     def removed_ids(self) -> list[int]:
-        """What the base had and is removed, in the order of the base."""
+        """Removed snapshots of the base, in the order of the base."""
         if self._base is None or not self._removed:
             return []
         return [s.snapshot_id for s in self._base.snapshots if s.snapshot_id in self._removed]
@@ -76,7 +76,7 @@ class SnapshotChanges:
         return snapshot_id in self._added
 
     def get(self, snapshot_id: int) -> SnapshotSummary | None:
-        """The snapshot with an id as things are now, None if there is none."""
+        """The snapshot with an id after the changes so far, None if it is missing."""
         added = self._added.get(snapshot_id)
         if added is not None:
             return added.summary
@@ -85,13 +85,13 @@ class SnapshotChanges:
         return self._base.snapshot(snapshot_id)
 
     def add(self, raw: RawJson, format_version: int) -> None:
-        """Adds a snapshot, on whatever branch it will be.
+        """Adds a snapshot; no branch points at it yet.
 
         Raises:
             IllegalArgumentError: not a snapshot, its id is taken, its manifest list or row ids are missing,
                 or its time lies more than a day ahead.
-            CommitFailedError: its sequence number or row ids were chosen on older metadata; the client can
-                refresh and try again.
+            CommitFailedError: its sequence number or row ids were based on older metadata; the client can
+                refresh and retry.
         """
         snapshot = read_new_snapshot(raw)
         summary = snapshot.summary
@@ -109,9 +109,9 @@ class SnapshotChanges:
         self._check_sequence_number(summary, format_version)
         if format_version >= _ROW_LINEAGE_VERSION:
             self._assign_rows(summary)
-        # Without a parent it may carry a number that was taken meanwhile; the table never goes back.
+        # without a parent its number may have been taken meanwhile; that of the table never decreases
         self.last_sequence_number = max(self.last_sequence_number, summary.sequence_number)
-        # An id that this request removed comes back as another snapshot, at the end.
+        # an id that this request removed is a new snapshot, at the end
         self._added[summary.snapshot_id] = snapshot
 
     def _check_time(self, summary: SnapshotSummary) -> None:
@@ -147,14 +147,14 @@ class SnapshotChanges:
             )
         if first + added > _MAX_INT64:
             raise IllegalArgumentError(f"Invalid added-rows (row ids exceed 64 bits): {added}")
-        # Counted from the first row id that was used, so that a gap never leads to an id twice.
+        # counted from the first row id of the snapshot, so that a gap never assigns an id twice
         self.next_row_id = first + added
 
     def remove(self, snapshot_ids: Set[int]) -> set[int]:
-        """Removes snapshots; unknown ids do nothing.
+        """Removes snapshots; unknown ids are ignored.
 
         Returns:
-            The ids that were there.
+            The ids that were found.
         """
         found = {snapshot_id for snapshot_id in snapshot_ids if self.get(snapshot_id) is not None}
         for snapshot_id in found:
@@ -163,7 +163,7 @@ class SnapshotChanges:
         return found
 
     def references_schema(self, schema_ids: Set[int]) -> int | None:
-        """The first of some schemas that a snapshot was written with, None if none was."""
+        """The first of some schemas that a snapshot was written with, None without one."""
         base: tuple[SnapshotSummary, ...] = () if self._base is None else tuple(self._base.snapshots)
         for summary in (*base, *self.added):
             if summary.schema_id in schema_ids and self.get(summary.snapshot_id) is not None:
@@ -171,10 +171,10 @@ class SnapshotChanges:
         return None
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> SnapshotIndex | None:
-        """Puts what has changed into the fields of the next document.
+        """Writes what has changed into the fields of the next document.
 
         Returns:
-            The index of its snapshots, None if that of the base was never needed and still holds.
+            The index of its snapshots; None if that of the base was never built and is still valid.
         """
         if format_version > 1:
             fields["last-sequence-number"] = (encode_json(self.last_sequence_number),)
@@ -193,7 +193,7 @@ class SnapshotChanges:
         return index
 
     def _count_rows_of_older_versions(self) -> None:
-        """Rows that snapshots numbered although their format version keeps no count of them."""
+        """Counts row ids that snapshots assigned before the table kept a count."""
         if self._base is None or self._base.format_version < _ROW_LINEAGE_VERSION:
             known = () if self._base is None else self._base.snapshots
             rows = ((each.first_row_id or 0) + (each.added_rows or 0) for each in (*known, *self.added))
@@ -211,7 +211,7 @@ class RefChanges:
         self.current_id = None if base is None else base.current_snapshot_id
         self._log: list[SnapshotLogEntry] = []
         self._passed: set[int] = set()
-        # made when snapshots are first removed, and kept up then
+        # built when snapshots are first removed, and maintained from then on
         self._names: dict[int, set[str]] | None = None
 
     @property
@@ -225,7 +225,7 @@ class RefChanges:
         return self._base is None or self.refs_changed or self.current_id != self._base.current_snapshot_id
 
     def set_ref(self, name: str, ref: SnapshotRef) -> None:
-        """Creates or moves a branch or tag; `main` takes the current snapshot along.
+        """Creates or moves a branch or tag; with `main` the current snapshot changes.
 
         Raises:
             IllegalArgumentError: the snapshot does not exist, or the reference breaks the rules for its type.
@@ -246,13 +246,13 @@ class RefChanges:
         self._set(name, ref)
 
     def _entry_time(self, made_ms: int | None) -> int:
-        """When `main` takes up a snapshot: as the client says, if that can be, so that times of both agree.
+        """The time at which `main` moves to a snapshot: if possible that of the snapshot, so that both agree.
 
-        The history must not end in the future, where it would lie before everything that honest clients
-        append, and must not run backwards: readers refuse such a table, and cannot travel in it.
+        The log must not end in the future, before everything that other clients append, and must not run
+        backwards: readers refuse such a table, and time travel fails.
 
         Args:
-            made_ms: time of a snapshot that this request adds; None for an older one, which is taken up now.
+            made_ms: time of a snapshot that this request adds; None for an older one.
         """
         last_ms = self.last_log_ms
         if made_ms is not None and last_ms <= made_ms <= self._now_ms + CLOCK_SKEW_MS:
@@ -260,7 +260,7 @@ class RefChanges:
         return max(last_ms, self._now_ms)
 
     def remove(self, name: str) -> None:
-        """Removes a branch or tag, if there. Without `main` there is no current snapshot."""
+        """Removes a branch or tag, if it exists. Without `main` there is no current snapshot."""
         self._set(name, None)
         if name == MAIN_BRANCH:
             self.current_id = None
@@ -276,7 +276,7 @@ class RefChanges:
                 self._names.setdefault(ref.snapshot_id, set()).add(name)
 
     def remove_dangling(self, removed: Set[int]) -> None:
-        """Removes what points at snapshots that were just removed."""
+        """Removes branches and tags of snapshots that were just removed."""
         if self._names is None:
             self._names = {}
             for name, ref in self.refs.items():
@@ -289,14 +289,14 @@ class RefChanges:
 
     @property
     def last_log_ms(self) -> int:
-        """Time of the last entry that `snapshot-log` will have, 0 without one."""
+        """Time of the last entry of the new `snapshot-log`, 0 without one."""
         if self._log:
             return self._log[-1].timestamp_ms
         existing = None if self._base is None else last_snapshot_log_entry(self._base.array("snapshot-log"))
         return 0 if existing is None else existing.timestamp_ms
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
-        """Puts what has changed into the fields of the next document."""
+        """Writes what has changed into the fields of the next document."""
         current_changed = self._base is None or self.current_id != self._base.current_snapshot_id
         upgraded = self._base is not None and self._base.format_version != format_version
         if current_changed or (upgraded and self.current_id is None):
@@ -325,7 +325,7 @@ class RefChanges:
         for entry, element in zip(reversed(entries + self._log), reversed(elements), strict=True):
             if self._snapshots.get(entry.snapshot_id) is None:
                 if self._snapshots.any_removed:
-                    # Without it, the one before would seem to have been current for longer than it was.
+                    # without this entry, the one before would seem current for too long
                     break
             elif entry.snapshot_id not in intermediate:
                 kept.append(element)

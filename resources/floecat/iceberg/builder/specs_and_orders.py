@@ -1,4 +1,4 @@
-"""Changes of the partition specs and sort orders of a table."""
+"""Changes to the partition specs and sort orders of a table."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
         self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
 
     def add(self, raw: RawJson, schema: Schema, format_version: int) -> None:
-        """Adds a spec under the next id, or finds the one that partitions alike.
+        """Adds a spec under the next id, or finds the equal one.
 
         Args:
-            raw: the spec; fields without ids get some.
+            raw: the spec; fields without ids get them.
             schema: the current schema, which the spec is bound to.
             format_version: of the table.
 
@@ -107,7 +107,7 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
         if self._known is None:
             specs = self.items.values()
             self._known = _FieldIndex(specs)
-            # A registered document may say less than its specs do.
+            # `last-partition-id` of a registered document may be too low
             self.last_field_id = max([self.last_field_id, *(spec.last_field_id for spec in specs)])
         return self._known
 
@@ -127,7 +127,7 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
                 )
 
     def remove(self, ids: Set[int]) -> list[PartitionSpec]:
-        """Removes specs and answers them; unknown ids do nothing.
+        """Removes specs and returns them; unknown ids are ignored.
 
         Raises:
             IllegalArgumentError: the default one is among them.
@@ -139,37 +139,37 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
         return removed
 
     def write(self, fields: dict[str, Fragment], format_version: int) -> None:
-        """Puts what has changed into the fields of the next document."""
+        """Writes what has changed into the fields of the next document."""
         if format_version == 1 and (self.selection_changed or "partition-spec" not in fields):
-            # Readers of version 1 that know no list of specs.
+            # for readers of version 1 that do not know the list of specs
             fields["partition-spec"] = (encode_json(self.selected.fields),)
         fields["last-partition-id"] = (encode_json(self.last_field_id),)
         super().write(fields, format_version)
 
 
 _Meaning: TypeAlias = tuple[tuple[int, ...], str]
-"""Sources and transform: what a field is, whatever its name."""
+"""Sources and transform of a field, which may have any name."""
 
 
 class _FieldIndex:
-    """Partition fields of all specs, by what they are derived from, and by their ids."""
+    """Partition fields of all specs, by source and transform and by id."""
 
     def __init__(self, specs: Iterable[PartitionSpec]) -> None:
-        # by meaning, then by spec: a spec that goes takes its ids with it
+        # by meaning, then by spec, so that a removed spec takes its ids with it
         self._ids: dict[_Meaning, dict[int, int | None]] = {}
         self._meanings: dict[int | None, Counter[_Meaning]] = {}
         for spec in specs:
             self.add(spec)
 
     def add(self, spec: PartitionSpec) -> None:
-        """Takes up the fields of a spec, which is the newest now."""
+        """Adds the fields of a spec, now the newest."""
         for field in spec.fields:
             self._ids.setdefault(_meaning(field), {})[spec.spec_id] = field.field_id
             if field.transform != VOID:
                 self._meanings.setdefault(field.field_id, Counter())[_meaning(field)] += 1
 
     def remove(self, spec: PartitionSpec) -> None:
-        """Forgets the fields of a spec that was added."""
+        """Removes the fields of a spec."""
         for field in spec.fields:
             self._ids[_meaning(field)].pop(spec.spec_id, None)
             if field.transform != VOID:
@@ -179,14 +179,14 @@ class _FieldIndex:
                     del meanings[_meaning(field)]
 
     def id_of(self, field: PartitionField) -> int | None:
-        """The id that such a field has in the newest spec with one, None if it is new."""
+        """The id of an equal field in the newest spec that has one, None if the field is new."""
         ids = self._ids.get(_meaning(field))
         return next(reversed(ids.values())) if ids else None
 
     def belongs_to_another(self, field: PartitionField) -> bool:
-        """Whether the id of a field stands for another one.
+        """Whether another field has the id of this one.
 
-        Files of all specs share one partition struct, in which an id can mean one thing only.
+        Files of all specs share one partition struct, in which an id has one meaning.
         """
         known = self._meanings.get(field.field_id, ())
         return bool(known) and field.transform != VOID and _meaning(field) not in known
@@ -214,7 +214,7 @@ class SortOrderChanges(DefinitionList[SortOrder]):
         super().__init__(base, _ORDERS, UNSORTED.order_id if base is None else base.default_sort_order_id)
 
     def add(self, raw: RawJson, schema: Schema) -> None:
-        """Adds an order under the next id, or finds the one that sorts alike. The unsorted order is always 0.
+        """Adds an order under the next id, or finds the equal one. The unsorted order is always 0.
 
         Args:
             raw: the order.

@@ -1,4 +1,4 @@
-"""Changes of the statistics files and the encrypted keys of a table."""
+"""Changes to the statistics files and the encrypted keys of a table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class StatisticsChanges:
-    """One of the two lists of statistics files; one file for each snapshot."""
+    """One of the two lists of statistics files, with one file per snapshot."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class StatisticsChanges:
         self.changed = False
 
     def set_file(self, raw: RawJson) -> None:
-        """Sets the file of a snapshot, which need not exist any more; the same file again is no change.
+        """Sets the file of a snapshot, which may have been removed; an equal file is no change.
 
         Raises:
-            IllegalArgumentError: no statistics file.
+            IllegalArgumentError: not a statistics file.
         """
         data = take_json(raw, self.name)
         snapshot_id = decode_json(data, self._file_type, self.name).snapshot_id
@@ -66,13 +66,13 @@ class StatisticsChanges:
         self.changed = True
 
     def remove(self, snapshot_ids: Set[int]) -> None:
-        """Removes the files of snapshots; those without a file do nothing."""
+        """Removes the files of snapshots; those without a file are ignored."""
         files = self._decoded()
         for snapshot_id in snapshot_ids:
             self.changed |= files.remove(snapshot_id)
 
     def write(self, fields: dict[str, Fragment]) -> None:
-        """Puts the list into the fields of the next document, if it has changed."""
+        """Writes the list into the fields of the next document, if it has changed."""
         if self.changed and self._files is not None:
             fields[self.name] = self._files.array()
         else:
@@ -108,7 +108,7 @@ class EncryptionKeyChanges:
         return self._decoded
 
     def add(self, raw: RawJson) -> None:
-        """Adds a key; one with the same id stays as it is.
+        """Adds a key; an existing one with the same id stays.
 
         Raises:
             IllegalArgumentError: not a key.
@@ -121,10 +121,10 @@ class EncryptionKeyChanges:
             self.changed = True
 
     def remove(self, key_id: str) -> None:
-        """Removes a key; an unknown one does nothing."""
+        """Removes a key; an unknown id is ignored."""
         self.changed |= self._keys.remove(key_id)
 
     def write(self, fields: dict[str, Fragment]) -> None:
-        """Puts the list into the fields of the next document, if it has changed."""
+        """Writes the list into the fields of the next document, if it has changed."""
         if self.changed:
             fields[_NAME] = self._keys.array()

@@ -64,21 +64,21 @@ _FIELD_ORDER = (
 
 
 _OPTIONAL = frozenset(_FIELD_ORDER) - {"current-snapshot-id"}
-"""Fields of which a null is as good as nothing; the current snapshot id is null for none."""
+"""Fields that may as well be missing as null; a null current snapshot id says that there is none."""
 
 
 @dataclass(frozen=True)
 class AppliedUpdates:
-    """What updates made of a document.
+    """The outcome of updates.
 
     Attributes:
-        metadata: the next document; the base itself if nothing has changed.
+        metadata: the next document; the base itself if nothing changed.
         changed: whether there is anything to commit.
         added_snapshots: in the order they were added.
         removed_snapshot_ids: in the order of the base.
-        refs_changed: whether a branch or tag is different.
-        dropped_metadata_files: locations that fell out of `metadata-log`, oldest first, if the table wants
-            such files deleted after the commit.
+        refs_changed: whether a branch or tag changed.
+        dropped_metadata_files: locations dropped from `metadata-log`, oldest first, if the table deletes such
+            files after a commit.
     """
 
     metadata: TableMetadata
@@ -117,7 +117,7 @@ class TableMetadataBuilder:
 
         Raises:
             IllegalArgumentError: it breaks a rule of the specification.
-            CommitFailedError: it was made on older metadata; the client can refresh and try again.
+            CommitFailedError: it was based on older metadata; the client can refresh and retry.
         """
         raise IllegalArgumentError(f"Cannot apply update {type(update).__name__} to a table")
 
@@ -259,19 +259,19 @@ class TableMetadataBuilder:
     # -- result ---------------------------------------------------------------------------------------------
 
     def build(self, base_metadata_location: str | None, table_uuid: str | None = None) -> AppliedUpdates:
-        """Makes the next document.
+        """Builds the next document.
 
         Args:
-            base_metadata_location: the file that holds the base; goes to `metadata-log`.
-            table_uuid: UUID of a new table if no update brought one.
+            base_metadata_location: the file that holds the base, for `metadata-log`.
+            table_uuid: UUID of a new table if no update has one.
 
         Raises:
-            IllegalArgumentError: the changes do not make a valid table together.
+            IllegalArgumentError: together, the changes do not make a valid table.
             InvalidMetadataError: the document would not be readable.
         """
         if self._base is not None and not self._changed():
             return AppliedUpdates(self._base, changed=False)
-        # the clock of a client may be somewhat ahead, and a history that was registered ends anywhere
+        # the clock of a client may be ahead, and the log of a registered table may end at any time
         self._now_ms = max(self._now_ms, self._refs.last_log_ms)
         self._complete(table_uuid)
         self._check_definitions()
@@ -352,7 +352,7 @@ class TableMetadataBuilder:
                 raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
 
     def _keep_source_ids(self) -> None:
-        """No new column takes an id that a spec or an order names, though no schema has it."""
+        """Keeps new columns from taking an id that a spec or order names although no schema has it."""
         if self._specs.list_changed or self._orders.list_changed:
             specs, orders = self._specs.items, self._orders.items
             sources = [source for spec in specs.values() for field in spec.fields for source in field.sources]

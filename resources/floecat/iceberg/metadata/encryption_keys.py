@@ -13,11 +13,11 @@ from floecat.iceberg.values.text_limits import check_numbers
 __all__ = ["EncryptedKey", "check_encryption_key", "parse_encryption_key", "parse_encryption_keys"]
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
-"""What the decoder of the reference implementation takes: padding may be left out, nothing else."""
+"""What the decoder of the reference implementation accepts: base64, with or without padding."""
 
 
 class EncryptedKey(msgspec.Struct, frozen=True, rename="kebab"):
-    """A key, encrypted by another or by a key management service. Its material is not looked at."""
+    """A key, encrypted by another key or by a key management service."""
 
     key_id: str
     encrypted_key_metadata: str
@@ -29,7 +29,7 @@ def parse_encryption_key(raw: RawJson) -> EncryptedKey:
     """Reads one key.
 
     Raises:
-        IllegalArgumentError: it is none.
+        IllegalArgumentError: it is not a key.
     """
     return decode_json(raw, EncryptedKey, "encryption key")
 
@@ -43,8 +43,8 @@ def check_encryption_key(raw: RawJson) -> None:
     """Refuses a key that readers cannot read although its shape is right.
 
     Raises:
-        IllegalArgumentError: its material is not base64, `properties` is null, or a number is longer than
-            readers take.
+        IllegalArgumentError: its material is not base64, `properties` is null, or a number is too long for
+            readers.
     """
     check_numbers(bytes(raw), "encryption key")
     key = decode_json(raw, _ReadableKey, "encryption key")
@@ -56,6 +56,6 @@ def parse_encryption_keys(array: Fragment) -> tuple[EncryptedKey, ...]:
     """Reads the keys of a table.
 
     Raises:
-        IllegalArgumentError: one is none.
+        IllegalArgumentError: an element is not a key.
     """
     return tuple(parse_encryption_key(element) for element in split_array(array, "encryption-keys"))

@@ -1,4 +1,4 @@
-"""Whole check of a metadata document that the catalog did not write itself, as when a table is registered."""
+"""Full check of a metadata document that another writer made, as when a table is registered."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def check_integrity(metadata: TableMetadata) -> None:
     """Reads every part of a document and checks that the parts agree.
 
     Raises:
-        InvalidMetadataError: a part cannot be read, by the catalog or by clients; a current or default id has
-            nothing behind it or an id occurs twice; a spec or order does not fit the current schema; a
-            reference breaks the rules for its type or points at no snapshot, or `main` at another than
-            `current-snapshot-id`; a number that new ids are taken from is below one in use; a log goes back
-            in time.
+        InvalidMetadataError: a part cannot be read, by the catalog or by clients; a current or default id is
+            missing or an id occurs twice; a spec or order does not fit the current schema; a reference
+            breaks the rules for its type or points at a missing snapshot, or `main` at another than
+            `current-snapshot-id`; a counter for new ids is below an id in use; a log is not in order of
+            time.
     """
     for part in _LISTS:
         getattr(metadata, part)
@@ -78,7 +78,7 @@ def check_integrity(metadata: TableMetadata) -> None:
 
 
 def _check_uuid(metadata: TableMetadata) -> None:
-    # an empty one counts as missing where the document is read
+    # the header reads an empty one as missing
     written = metadata.fields.get("table-uuid", (encode_json(metadata.table_uuid),))
     try:
         UUID(decode_json(fragment_bytes(written), str, "table-uuid"))
@@ -188,12 +188,14 @@ _FLOATS = frozenset({"float", "double"})
 
 
 def check_readable(metadata: TableMetadata) -> None:
-    """Refuses a document, whose parts were parsed before, that not every reader can read.
+    """Refuses a document, already parsed, that some readers cannot read although it is well-formed.
 
-    What `floecat.iceberg.normalization` brings into form is not looked at again.
+    The reference implementation refuses a null where it checks the presence of a field, and any document that
+    its JSON parser cannot read; PyIceberg refuses more. The catalog itself reads all of that, so that a table
+    that has it already is not lost. What `floecat.iceberg.normalization` rewrites is not checked again.
 
     Raises:
-        IllegalArgumentError: see above. The message does not quote the document.
+        IllegalArgumentError: with a message that does not quote the document.
     """
     check_numbers(metadata.to_bytes(), "table metadata")
     check_name_mapping(metadata.properties.get(NAME_MAPPING, "[]"))
@@ -205,12 +207,11 @@ def check_readable(metadata: TableMetadata) -> None:
 
 
 def check_schema_readable(raw: RawJson) -> None:
-    """Refuses a schema, parsed before, that not every reader can read.
+    """Refuses a schema, already parsed, that some readers cannot read.
 
     Raises:
-        IllegalArgumentError: a null for `schema-id`, `identifier-field-ids` or a default value; a whole
-            number as the default of a floating-point column; a type with capitals, or with blanks that are
-            not usual.
+        IllegalArgumentError: a null for `schema-id`, `identifier-field-ids` or a default value; an integer as
+            the default of a floating-point column; a type with capitals or unusual blanks.
     """
     schema = decode_json(raw, dict, "schema")
     for name in ("schema-id", "identifier-field-ids"):
@@ -246,12 +247,12 @@ _ROW_LINEAGE_VERSION = 3
 
 
 class Counter(NamedTuple):
-    """A number in table metadata that new ids are taken from.
+    """A counter in table metadata that new ids are taken from.
 
     Attributes:
         name: the field of the document.
-        value: what the document says.
-        in_use: the least value that gives no id a second time.
+        value: its value in the document.
+        in_use: the highest id in use, which the value must not be below.
     """
 
     name: str
@@ -260,7 +261,7 @@ class Counter(NamedTuple):
 
 
 def counters(metadata: TableMetadata) -> Iterator[Counter]:
-    """Each such number that the format version of the table has.
+    """The counters that the format version of the table has.
 
     Raises:
         InvalidMetadataError: a part that holds ids cannot be read.
@@ -282,7 +283,7 @@ def _column_ids(metadata: TableMetadata) -> Iterator[int]:
 
 
 def _mentioned_ids(metadata: TableMetadata) -> Iterator[int]:
-    """Ids of columns wherever the document names one: files may still hold what no schema has any more."""
+    """Ids of columns wherever the document names one: files may still hold columns that were dropped."""
     for schema in metadata.schemas:
         yield schema.highest_field_id
     for spec in metadata.partition_specs:

@@ -1,7 +1,7 @@
 """The scalar fields of table metadata, and which of them each format version requires.
 
-A v1 document of an early writer has one `schema` and one `partition-spec` instead of lists; what it leaves
-out gets the values that the specification gives for it ("Table Metadata Fields", Appendix F).
+A v1 document of an early writer has one `schema` and one `partition-spec` instead of lists; missing fields
+get the values that the specification gives for them ("Table Metadata Fields", Appendix F).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["NO_SNAPSHOT_ID", "MetadataHeader", "read_header"]
 T = TypeVar("T")
 
 NO_SNAPSHOT_ID = -1
-"""What documents of format versions 1 and 2 say in `current-snapshot-id` for none."""
+"""`current-snapshot-id` of a table without snapshots in format versions 1 and 2."""
 
 _ROOT = uuid.UUID("6f1a3f0e-4f3c-5d8e-9b0a-2d6f0c7a51e4")
 
@@ -93,7 +93,7 @@ def read_header(fields: Mapping[str, Fragment]) -> MetadataHeader:
     """Reads the scalar fields of a document.
 
     Args:
-        fields: the document, split; fields that are null are left out.
+        fields: the document, split; without fields that are null.
 
     Raises:
         InvalidMetadataError: the format version is not supported, or a field is missing or of another type.

@@ -1,4 +1,4 @@
-"""Table properties that the catalog acts on, the names of metadata files and the name mapping among them."""
+"""Table properties that the catalog acts on, names of metadata files and the name mapping included."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RESERVED_PROPERTIES = frozenset(
         "default-sort-order",
     }
 )
-"""Names that clients may send and that are never stored: engines show them as properties."""
+"""Names that engines show as properties: clients may send them, they are never stored."""
 
 _COMMIT_PROPERTIES = (
     "commit.retry.num-retries",
@@ -70,16 +70,16 @@ _ENCRYPTION_PROPERTIES = ("encryption.key-id", "encryption.data-key-length")
 
 
 def persisted_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """What of the properties of a new table is stored: defaults, and all that is not reserved."""
+    """The properties of a new table as stored: defaults added, reserved ones left out."""
     unreserved = {key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES}
     return {_PARQUET_COMPRESSION: "zstd"} | unreserved
 
 
 def requested_format_version(properties: Mapping[str, str]) -> int | None:
-    """The format version that `format-version` asks for, None if it is not there.
+    """The format version that `format-version` asks for, None without it.
 
     Raises:
-        IllegalArgumentError: it is no whole number.
+        IllegalArgumentError: it is not an integer.
     """
     value = properties.get(_FORMAT_VERSION)
     if value is None:
@@ -91,10 +91,10 @@ def requested_format_version(properties: Mapping[str, str]) -> int | None:
 
 
 def check_format_version(format_version: int) -> int:
-    """The format version, if tables of it can be created and changed.
+    """Returns the format version.
 
     Raises:
-        IllegalArgumentError: they cannot.
+        IllegalArgumentError: tables of this version cannot be created or changed.
     """
     if not 1 <= format_version <= MAX_FORMAT_VERSION:
         raise IllegalArgumentError(
@@ -107,8 +107,8 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
     """Refuses properties that a new table must not have.
 
     Raises:
-        IllegalArgumentError: metrics for a column that is not there, retry settings that are no whole
-            numbers, or encryption before format version 3.
+        IllegalArgumentError: metrics for a missing column, retry settings that are not integers, or
+            encryption before format version 3.
     """
     for key in properties:
         column = key.removeprefix(_COLUMN_METRICS)
@@ -126,7 +126,7 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
 
 
 def previous_versions_max(properties: Mapping[str, str]) -> int:
-    """How many entries `metadata-log` keeps: 100 unless the table says otherwise, at least 1."""
+    """Maximum entries of `metadata-log`: 100 by default, at least 1."""
     value = int32_of(properties.get(_PREVIOUS_VERSIONS_MAX, ""))
     return 100 if value is None else max(1, value)
 
@@ -163,14 +163,14 @@ def metadata_file_name(
     *,
     default_codec: Codec = "none",
 ) -> str:
-    """Where a metadata file of a table or view goes.
+    """The location of a metadata file of a table or view: `<directory>/<version>-<uuid>.metadata.json`.
 
     Args:
         location: of the table or view, without a slash at its end.
-        properties: `write.metadata.path` and `write.metadata.compression-codec` are looked at.
-        version: one more than the version of the file before, 0 for the first.
+        properties: `write.metadata.path` and `write.metadata.compression-codec` are used.
+        version: one more than that of the previous file, 0 for the first.
         uuid: makes the name unique, so that racing commits never write the same file.
-        default_codec: what is done where the properties name no codec.
+        default_codec: codec if the properties name none.
 
     Raises:
         IllegalArgumentError: the compression codec is neither `none` nor `gzip`.
@@ -185,7 +185,7 @@ def metadata_file_name(
 
 
 def metadata_version(metadata_location: str | None) -> int:
-    """The version in the name of a metadata file; -1 without one, so that the first file gets 0."""
+    """The version in the name of a metadata file; -1 if there is none, so that the first file gets 0."""
     if metadata_location is None:
         return -1
     match = _VERSION.match(metadata_location.rpartition("/")[2])
@@ -193,11 +193,11 @@ def metadata_version(metadata_location: str | None) -> int:
 
 
 NAME_MAPPING = "schema.name-mapping.default"
-"""The property that holds it."""
+"""The property that holds the name mapping (table specification, "Column Projection") as JSON."""
 
 
 class _Mapped(msgspec.Struct, rename="kebab"):
-    """What a mapping says of a column; also what only some readers take."""
+    """A column of a mapping, in a form that at least some readers accept."""
 
     field_id: Int32 | None = None
     fields: list[_Mapped] | None = None
@@ -217,7 +217,7 @@ def check_name_mapping(text: str) -> None:
     """Refuses a mapping with which PyIceberg and DuckDB cannot read the table.
 
     Raises:
-        IllegalArgumentError: it is no list of objects with `names`, and with whole numbers for `field-id`.
+        IllegalArgumentError: it is not a list of objects with `names` and integer `field-id`s.
     """
     try:
         _readable_decoder.decode(text)
@@ -226,7 +226,7 @@ def check_name_mapping(text: str) -> None:
 
 
 def mapped_ids(text: str) -> Iterator[int]:
-    """The column ids in a mapping, of all levels; none if it is no mapping."""
+    """The column ids in a mapping, of all levels; nothing if it is not a mapping."""
     try:
         mapped = _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

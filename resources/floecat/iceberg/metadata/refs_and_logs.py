@@ -39,9 +39,9 @@ class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
 
     Attributes:
         type: `branch` or `tag`.
-        min_snapshots_to_keep: of branches: how many ancestors an expiry leaves.
-        max_snapshot_age_ms: of branches: how old ancestors may get.
-        max_ref_age_ms: how old the reference itself may get; `main` never expires.
+        min_snapshots_to_keep: ancestors that an expiry leaves; branches only.
+        max_snapshot_age_ms: maximum age of ancestors; branches only.
+        max_ref_age_ms: maximum age of the reference itself; `main` never expires.
     """
 
     snapshot_id: Int64
@@ -52,7 +52,7 @@ class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
 
     @property
     def is_branch(self) -> bool:
-        """Whether it is a branch, and no tag."""
+        """Whether it is a branch rather than a tag."""
         return self.type == "branch"
 
 
@@ -60,8 +60,8 @@ def check_ref(name: str, ref: SnapshotRef) -> None:
     """Refuses a reference that breaks the rules for its type.
 
     Raises:
-        IllegalArgumentError: a name that is empty, too long or holds NUL; neither branch nor tag, `main` as a
-            tag, retention of snapshots on a tag, or limits that are not positive.
+        IllegalArgumentError: the name is empty, too long or holds NUL; the type is neither branch nor tag;
+            `main` is a tag; a tag has retention of snapshots; or a limit is not positive.
     """
     if not name:
         raise IllegalArgumentError("Invalid reference name: must not be empty")
@@ -111,7 +111,7 @@ def parse_snapshot_log(array: Fragment) -> tuple[SnapshotLogEntry, ...]:
     """Decodes `snapshot-log`, oldest first.
 
     Raises:
-        InvalidMetadataError: it is none.
+        InvalidMetadataError: it cannot be read.
     """
     try:
         return _snapshot_log_decoder.decode(fragment_bytes(array))
@@ -123,7 +123,7 @@ def parse_metadata_log(array: Fragment) -> tuple[MetadataLogEntry, ...]:
     """Decodes `metadata-log`, oldest first.
 
     Raises:
-        InvalidMetadataError: it is none.
+        InvalidMetadataError: it cannot be read.
     """
     try:
         return _metadata_log_decoder.decode(fragment_bytes(array))
@@ -132,16 +132,16 @@ def parse_metadata_log(array: Fragment) -> tuple[MetadataLogEntry, ...]:
 
 
 def last_snapshot_log_entry(array: Fragment) -> SnapshotLogEntry | None:
-    """The newest entry of `snapshot-log`; as a rule without decoding the others.
+    """The newest entry of `snapshot-log`, usually without decoding the others.
 
     Raises:
-        InvalidMetadataError: it is no log.
+        InvalidMetadataError: it cannot be read.
     """
     tail = bytes(array[-1][-256:]).rstrip()[:-1]
     try:
         return _snapshot_entry_decoder.decode(tail[tail.rindex(b"{") :])
     except (msgspec.MsgspecError, ValueError):
-        # Empty, or the last entry holds more than this version knows of.
+        # Empty, or the last entry has fields that this version does not know.
         entries = parse_snapshot_log(array)
         return entries[-1] if entries else None
 
@@ -149,16 +149,16 @@ def last_snapshot_log_entry(array: Fragment) -> SnapshotLogEntry | None:
 def append_metadata_log(
     array: Fragment, metadata_file: str, timestamp_ms: int, max_entries: int
 ) -> tuple[Fragment, list[MetadataLogEntry]]:
-    """Adds the file that a commit replaces, and forgets the oldest ones.
+    """Adds the file that a commit replaces, and drops the oldest ones.
 
     Args:
         array: `metadata-log` of the base.
         metadata_file: location of the file that holds the base.
         timestamp_ms: `last-updated-ms` of the base.
-        max_entries: how many entries stay, the new one included; at least 1.
+        max_entries: maximum length, the new entry included; at least 1.
 
     Returns:
-        The next `metadata-log`, and the entries that are no longer in it, oldest first.
+        The next `metadata-log`, and the entries that were dropped, oldest first.
 
     Raises:
         InvalidMetadataError: the log of the base cannot be read.

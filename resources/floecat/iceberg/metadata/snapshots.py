@@ -1,7 +1,7 @@
 """Snapshots of a table, and an index over their encoded array.
 
-The array may be megabytes long. It is decoded once, into what commits and loads ask about a snapshot and
-where in the array it stands; adding to it and removing from it derive the next index from the last.
+The array may be megabytes long. It is decoded once, into what commits and loads need of a snapshot and its
+position in the array; adding and removing snapshots derive the next index from the last.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class _Summary(msgspec.Struct, frozen=True, gc=False):
 
 
 class SnapshotSummary(msgspec.Struct, frozen=True, rename="kebab", gc=False):
-    """What the catalog looks at in a snapshot. The rest of it, its counters included, stays encoded.
+    """The parts of a snapshot that the catalog uses. The rest, its counters included, stays encoded.
 
     Attributes:
         sequence_number: 0 in format version 1.
-        manifest_list: None in v1 snapshots that name their manifests themselves.
-        manifests: manifest files of such a snapshot.
-        first_row_id: first row id that the snapshot assigns, None before format version 3.
+        manifest_list: None in v1 snapshots that list their manifests inline.
+        manifests: manifest files listed inline.
+        first_row_id: first row id that the snapshot assigns; None before format version 3.
         added_rows: upper bound of the row ids it assigns.
     """
 
@@ -88,7 +88,7 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
-"""What a snapshot may have done (table specification, "Snapshots")."""
+"""Operations of snapshots (table specification, "Snapshots")."""
 
 _OPTIONAL = frozenset(
     field.encode_name for field in msgspec.structs.fields(SnapshotSummary) if not field.required
@@ -99,7 +99,7 @@ _elements_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class SnapshotIndex:
-    """Where each snapshot stands in the encoded array. Immutable; shared between successive documents."""
+    """The position of each snapshot in the encoded array. Immutable; shared between successive documents."""
 
     __slots__ = ("_entries", "_summaries")
 
@@ -112,7 +112,7 @@ class SnapshotIndex:
         """Decodes an array of snapshots.
 
         Raises:
-            InvalidMetadataError: an element is no snapshot, or an id occurs twice.
+            InvalidMetadataError: an element is not a snapshot, or an id occurs twice.
         """
         try:
             summaries = _summaries_decoder.decode(array)
@@ -137,7 +137,7 @@ class SnapshotIndex:
         return snapshot_id in self._entries
 
     def get(self, snapshot_id: int) -> SnapshotSummary | None:
-        """The snapshot with an id, None if there is none."""
+        """The snapshot with an id, None if it is missing."""
         entry = self._entries.get(snapshot_id)
         return None if entry is None else entry.summary
 
@@ -149,19 +149,19 @@ class SnapshotIndex:
         return self._summaries
 
     def slice(self, array: Piece, snapshot_id: int) -> Piece:
-        """The encoded snapshot, out of the array that this is the index of."""
+        """The encoded snapshot, from the array that this index was made of."""
         entry = self._entries[snapshot_id]
         return array[entry.start : entry.end]
 
     def select(self, array: Piece, snapshot_ids: Collection[int]) -> list[Piece]:
-        """The encoded snapshots with these ids, in the order of the array. Costs nothing for the others."""
+        """The encoded snapshots with these ids, in the order of the array. The others cost nothing."""
         found = [self._entries[snapshot_id] for snapshot_id in snapshot_ids if snapshot_id in self._entries]
         found.sort(key=lambda entry: entry.start)
         view = memoryview(array)
         return [view[entry.start : entry.end] for entry in found]
 
     def appended(self, array: Fragment, added: Sequence[NewSnapshot]) -> tuple[SnapshotIndex, Fragment]:
-        """The index and the array with snapshots at the end."""
+        """The index and the array with snapshots appended."""
         if not added:
             return self, array
         entries = self._entries.copy()
@@ -173,7 +173,7 @@ class SnapshotIndex:
         return SnapshotIndex(entries), append_elements(array, [snapshot.raw for snapshot in added])
 
     def without(self, array: Fragment, removed: Set[int]) -> tuple[SnapshotIndex, Fragment]:
-        """The index and the array without some snapshots; what stays keeps its bytes."""
+        """The index and the array without some snapshots; the others keep their bytes."""
         if not any(snapshot_id in self._entries for snapshot_id in removed):
             return self, array
         runs = _Runs(memoryview(fragment_bytes(array)))
@@ -221,13 +221,14 @@ class _Runs:
 
 
 def read_new_snapshot(raw: RawJson) -> NewSnapshot:
-    """Reads a snapshot that a client sends; nulls for optional parts are dropped, the rest keeps its bytes.
+    """Reads a snapshot that a client sends.
 
-    So is a parent -1, with which ClickHouse says that there is none.
+    Nulls for optional fields are dropped, and so is the parent -1, which ClickHouse sends for none; the rest
+    keeps its bytes.
 
     Raises:
         IllegalArgumentError: a required field is missing or of another type, row ids are negative, the
-            operation is none of the four that there are, or a number is longer than readers take.
+            operation is not one of the four, or a number is too long for readers.
     """
     data = take_json(raw, "snapshot")
     fields = decode_fields(data, "snapshot")
@@ -246,7 +247,7 @@ def read_new_snapshot(raw: RawJson) -> NewSnapshot:
 
 
 def check_stored_texts(summary: SnapshotSummary) -> None:
-    """Refuses texts of a snapshot that not every store can keep.
+    """Refuses texts of a snapshot that some stores cannot keep.
 
     Raises:
         IllegalArgumentError: the operation or the manifest list holds the character NUL.

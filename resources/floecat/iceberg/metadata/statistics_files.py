@@ -46,12 +46,11 @@ class _ReadableFile(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def check_statistics_file(raw: RawJson, what: str) -> None:
-    """Refuses a statistics file, of either kind, that readers cannot read although its shape is right.
-
-    The reference implementation takes no null for `properties`, and column ids of 32 bits only.
+    """Refuses a statistics file, of either kind, that readers cannot read although its structure is right.
 
     Raises:
-        IllegalArgumentError: see above; or a number is longer than readers take.
+        IllegalArgumentError: `properties` is null, a column id exceeds 32 bits (both refused by the reference
+            implementation), or a number is too long for readers.
     """
     check_numbers(bytes(raw), what)
     decode_json(raw, _ReadableFile, what)

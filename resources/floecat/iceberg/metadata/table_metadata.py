@@ -1,7 +1,7 @@
-"""Table metadata: an immutable document, decoded only where it is looked at.
+"""Table metadata: an immutable document, decoded only where needed.
 
-The top level is split once. What a change does not touch stays the bytes it was read as, and the index of the
-snapshots is handed on from a document to its successor.
+The top level is split once. Fields that a change does not touch stay the bytes they were read as, and each
+document passes the index of its snapshots on to its successor.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _ARRAYS = (
 )
 
 _GROWING = ("snapshots", "snapshot-log")
-"""Arrays that a commit appends to, and that are most of a large document."""
+"""Arrays that commits append to; they make up most of a large document."""
 
 
 class TableMetadata:
@@ -81,9 +81,9 @@ class TableMetadata:
         table_uuid: for v1 documents without one, a UUID derived from the location.
         location: without a slash at its end.
         last_updated_ms: when it was written.
-        last_partition_id: highest partition field id ever assigned, 999 if none was.
+        last_partition_id: highest partition field id ever assigned; 999 if none.
         next_row_id: 0 before format version 3.
-        current_snapshot_id: None if there is none; the document says -1 or null.
+        current_snapshot_id: None without one, where the document has -1 or null.
         properties: table properties.
         refs: branches and tags by name.
     """
@@ -98,18 +98,18 @@ class TableMetadata:
         snapshot_index: SnapshotIndex | None = None,
         document: bytes | None = None,
     ) -> None:
-        """Puts a document together from parts that are known to agree; see `parse` for reading one.
+        """Assembles a document from parts that are known to agree; `parse` reads one.
 
         Args:
             fields: the encoded top-level fields, in order.
             header: the scalars among them, decoded.
             properties: `properties`, decoded.
             refs: `refs`, decoded.
-            snapshot_index: index of `snapshots`, if it is already known.
-            document: all of it, encoded, if it is already known.
+            snapshot_index: index of `snapshots`, if known.
+            document: the whole document, encoded, if known.
         """
         self._fields = dict(fields) if document is not None else _settled(fields)
-        # what stands between the fields of a parsed document is not ours to change
+        # a parsed document keeps its bytes, those between its fields included
         self._pieces = (document,) if document is not None else tuple(runs(_join(self._fields)))
         self.header = header
         self.format_version = header.format_version
@@ -131,8 +131,8 @@ class TableMetadata:
     def parse(cls, data: bytes) -> TableMetadata:
         """Reads a metadata document of format version 1, 2 or 3.
 
-        What is not needed yet (snapshots, schemas, logs) is checked when it is first looked at; for a
-        document from elsewhere see `floecat.iceberg.metadata.integrity`.
+        Snapshots, schemas and logs are checked when first used; `floecat.iceberg.metadata.integrity` checks a
+        document from elsewhere in full.
 
         Raises:
             InvalidMetadataError: malformed, of another format version, or a required field is missing or of
@@ -142,11 +142,11 @@ class TableMetadata:
 
     @classmethod
     def of(cls, fields: Mapping[str, Fragment], document: bytes | None = None) -> TableMetadata:
-        """Reads a document that is split already; see `parse`.
+        """Reads a document that is already split; see `parse`.
 
         Args:
             fields: the encoded top-level fields, in order.
-            document: all of it, if it is known.
+            document: the whole document, if known.
         """
         present = {
             name: fragment for name, fragment in fields.items() if not is_null(fragment_bytes(fragment))
@@ -163,7 +163,7 @@ class TableMetadata:
     # -- encoding -------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """The JSON document: the very bytes it was parsed from, or the pieces joined, once."""
+        """The JSON document: the bytes it was parsed from, or the pieces joined once."""
         return self._document
 
     @cached_property
@@ -171,7 +171,7 @@ class TableMetadata:
         return b"".join(self._pieces)
 
     def pieces(self) -> Sequence[Piece]:
-        """The document in pieces. The large ones are the very objects that the document before had."""
+        """The document in pieces. Large ones are the same objects as in the previous document."""
         return self._pieces
 
     @property
@@ -185,7 +185,7 @@ class TableMetadata:
 
     @property
     def has_refs_only_bytes(self) -> bool:
-        """Whether `refs_only_bytes` has been worked out already."""
+        """Whether `refs_only_bytes` has been computed."""
         return "_refs_only" in self.__dict__
 
     @cached_property
@@ -206,7 +206,7 @@ class TableMetadata:
         """A top-level array, encoded: `[]` if absent; schemas, specs and orders of old v1 documents as lists.
 
         Raises:
-            InvalidMetadataError: what an old v1 document has instead cannot be read.
+            InvalidMetadataError: the single schema or spec of an old v1 document cannot be read.
         """
         fragment = self._fields.get(name)
         if fragment is None or is_null(fragment[0]):
@@ -249,7 +249,7 @@ class TableMetadata:
 
     @property
     def known_snapshot_index(self) -> SnapshotIndex | None:
-        """The index if it was needed before."""
+        """The index, if it was needed before."""
         return self._snapshot_index
 
     @property
@@ -258,25 +258,25 @@ class TableMetadata:
         return self.snapshot_index.summaries
 
     def snapshot(self, snapshot_id: int) -> SnapshotSummary | None:
-        """The snapshot with an id, None if there is none."""
+        """The snapshot with an id, None if it is missing."""
         return self.snapshot_index.get(snapshot_id)
 
     def snapshot_bytes(self, snapshot_id: int) -> Piece:
         """The encoded snapshot with an id, all its fields included.
 
         Raises:
-            KeyError: there is none.
+            KeyError: it is missing.
         """
         return self.snapshot_index.slice(fragment_bytes(self.array("snapshots")), snapshot_id)
 
     @cached_property
     def snapshot_log(self) -> Sequence[SnapshotLogEntry]:
-        """Which snapshot became current when, oldest first."""
+        """When each snapshot became current, oldest first."""
         return parse_snapshot_log(self.array("snapshot-log"))
 
     @cached_property
     def metadata_log(self) -> Sequence[MetadataLogEntry]:
-        """The metadata files before this one, oldest first."""
+        """The previous metadata files, oldest first."""
         return parse_metadata_log(self.array("metadata-log"))
 
     @cached_property
@@ -309,7 +309,7 @@ class TableMetadata:
         """The current schema.
 
         Raises:
-            InvalidMetadataError: the document does not have it.
+            InvalidMetadataError: it is missing from the document.
         """
         for schema in self.schemas:
             if schema.schema_id == self.current_schema_id:
@@ -340,7 +340,7 @@ def split_document(data: bytes) -> dict[str, Fragment]:
     """The encoded top-level fields of a metadata document, in order.
 
     Raises:
-        InvalidMetadataError: it is no JSON object in UTF-8.
+        InvalidMetadataError: it is not a JSON object in UTF-8.
     """
     try:
         data.decode()
@@ -353,7 +353,7 @@ def split_document(data: bytes) -> dict[str, Fragment]:
 
 
 def _settled(fields: Mapping[str, Fragment]) -> dict[str, Fragment]:
-    """The fields without views, which would keep the document before alive; the growing ones in blocks."""
+    """The fields without views, which would keep the previous document alive; growing arrays in blocks."""
     return {
         name: (name in _GROWING and blocks_of(fragment)) or (bytes(fragment_bytes(fragment)),)
         for name, fragment in fields.items()
@@ -402,15 +402,13 @@ def _read_v1_spec(raw: RawJson) -> PartitionSpec:
 def metadata_file_location(
     metadata: TableMetadata, version: int, uuid: UUID | str, *, gzip_above_bytes: int = 0
 ) -> str:
-    """Where a metadata file of a table goes.
-
-    In `write.metadata.path`, or else in `metadata` under the location of the table.
+    """The location of a metadata file: in `write.metadata.path`, otherwise in `metadata` below the table.
 
     Args:
-        metadata: what will be written.
-        version: one more than that of the file before, 0 for the first; see `locations.metadata_version`.
+        metadata: the document to write.
+        version: one more than that of the previous file, 0 for the first; see `metadata_version`.
         uuid: makes the name unique.
-        gzip_above_bytes: a larger document is compressed, unless the table says what is done; 0 for none.
+        gzip_above_bytes: larger documents are compressed unless the table names a codec; 0 for never.
 
     Raises:
         IllegalArgumentError: `write.metadata.compression-codec` is neither `none` nor `gzip`.

@@ -1,4 +1,4 @@
-"""Schemas, partition specs, sort orders and properties of others in the form that every reader reads."""
+"""Schemas, partition specs, sort orders and properties of other writers, normalized for every reader."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _canonical_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def canonical(raw: RawJson) -> bytes:
-    """Equal for values that say the same, whatever the blanks and the order of fields."""
+    """An encoding that ignores blanks and the order of fields."""
     return _canonical_encoder.encode(msgspec.json.decode(raw))
 
 
@@ -81,7 +81,7 @@ def normalize_schema(raw: RawJson) -> RawJson:
     """A schema with its id, types as readers spell them, and no nulls for what is optional.
 
     Raises:
-        IllegalArgumentError: it is none.
+        IllegalArgumentError: it is not a schema.
     """
     made = _nested_type(raw)
     schema = parse_schema(made)
@@ -139,7 +139,7 @@ def _with_one_source(raw: RawJson, owner: str) -> RawJson:
 
 
 def numbered(array: RawJson) -> RawJson:
-    """Partition fields with ids: where none has one they count from 1000, as in version 1."""
+    """Partition fields with ids: if all are missing they count from 1000, as in version 1."""
     fields = decode_json(array, list[dict[str, msgspec.Raw]], "partition fields")
     if not fields or any("field-id" in field for field in fields):
         return array
@@ -153,7 +153,7 @@ _order = object_of({"order-id": integer, "fields": each(_normalize_sort_field)})
 
 
 def normalize_spec(raw: RawJson) -> RawJson:
-    """A partition spec with its id and those of its fields.
+    """A partition spec with its id and the ids of its fields.
 
     Raises:
         IllegalArgumentError: see `normalize_partition_field`.
@@ -162,7 +162,7 @@ def normalize_spec(raw: RawJson) -> RawJson:
 
 
 def normalize_sort_order(raw: RawJson) -> RawJson:
-    """A sort order with its id, and words as readers spell them.
+    """A sort order with its id, directions and null orders as readers spell them.
 
     Raises:
         IllegalArgumentError: see `normalize_partition_field`.
@@ -187,7 +187,7 @@ def normalize_properties(raw: RawJson) -> RawJson:
 
 
 def _name_mapping(written: str) -> str:
-    """Each column with `names`, and without nulls; what is no mapping is left for the check to refuse."""
+    """Each column with `names` and without nulls; anything else is left for the check to refuse."""
     data = written.encode()
     try:
         made = _mapped_columns(data)

@@ -1,7 +1,7 @@
-"""Snapshots of others in the form that every reader reads.
+"""Snapshots of other writers in the form that every reader reads.
 
-PyIceberg and DuckDB refuse a table if one of its snapshots lacks `operation` or has another than the four,
-and newer versions of DuckDB one that lacks `schema-id`.
+PyIceberg and DuckDB refuse a table with a snapshot that lacks `operation` or has an unknown one, newer
+versions of DuckDB also one without `schema-id`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _ORIGINAL_OPERATION = "original-operation"
-"""Where a summary keeps an operation that is none of the four."""
+"""Where a summary keeps an unknown operation."""
 
 _NO_PARENT = -1
 _NO_TEXT = b'""'
@@ -48,7 +48,7 @@ _UNSET = msgspec.UNSET
 
 
 class _Readable(msgspec.Struct, frozen=True, rename="kebab", gc=False):
-    """A snapshot that every reader takes. What else it has is not looked at."""
+    """A snapshot that every reader accepts; other fields are ignored."""
 
     snapshot_id: Int64
     timestamp_ms: Int64
@@ -64,7 +64,7 @@ class _Readable(msgspec.Struct, frozen=True, rename="kebab", gc=False):
 
 
 class _Age(msgspec.Struct, frozen=True, rename="kebab", gc=False):
-    """What tells the oldest snapshot, once the numbers are numbers."""
+    """Fields that order snapshots by age."""
 
     snapshot_id: Int64
     timestamp_ms: Int64
@@ -95,15 +95,15 @@ _decoder = msgspec.json.Decoder(_Readable)
 
 
 def normalize_snapshots(array: RawJson, schema_ids: Collection[int], current_schema_id: int) -> RawJson:
-    """The array of snapshots, each readable; costs one pass if they are so already.
+    """The array of snapshots, each readable; costs one pass if they already are.
 
     Args:
         array: encoded.
         schema_ids: of the schemas of the table.
-        current_schema_id: for snapshots that name no schema, as readers take it.
+        current_schema_id: for snapshots without a schema id, as readers assume.
 
     Raises:
-        IllegalArgumentError: a snapshot has no form that every reader reads; the message names it.
+        IllegalArgumentError: a snapshot cannot be made readable for every reader; the message names it.
     """
     if _are_readable(bytes(array), schema_ids):
         return array
@@ -130,7 +130,7 @@ def _are_readable(array: bytes, schema_ids: Collection[int]) -> bool:
         if not _is_readable(snapshot, schema_ids):
             return False
         pairs += _pairs(snapshot)
-    # more than were decoded: a key that comes twice, or that is not known
+    # more than were decoded: a duplicate or unknown key
     return has_pairs(array, pairs)
 
 
@@ -200,10 +200,10 @@ def _summary(raw: RawJson, *, is_first: bool) -> RawJson:
 
 
 def _derived_operation(summary: Mapping[str, str], *, is_first: bool) -> str:
-    """What a snapshot did that does not say it: what its counts prove, or else what readers take it for.
+    """The operation of a snapshot without one: what its counts prove, otherwise what readers assume.
 
-    Java and PyIceberg take a summary without an operation for `overwrite`. A wrong `append` or `delete` would
-    let those who read changes miss some; so both counts of data files must be there.
+    Java and PyIceberg read a summary without an operation as `overwrite`. After a wrong `append` or `delete`,
+    incremental readers would miss changes, so both counts of data files are required.
     """
     added, removed = (int32_of(summary.get(name, "")) for name in ("added-data-files", "deleted-data-files"))
     deletes = any(int32_of(summary.get(name, "")) for name in ("added-delete-files", "removed-delete-files"))

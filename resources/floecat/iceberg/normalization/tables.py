@@ -1,4 +1,4 @@
-"""Table metadata of others in the form that every reader reads."""
+"""Table metadata of other writers in the form that every reader reads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Changes: TypeAlias = Mapping[str, object]
 """New values of top-level fields."""
 
 PYICEBERG_BLOBS = frozenset({"apache-datasketches-theta-v1", "deletion-vector-v1"})
-"""Types of blobs with which PyIceberg reads a table; it refuses tables with others (0.12, `BlobMetadata`)."""
+"""Types of blobs that PyIceberg accepts; it refuses tables with others (0.12, `BlobMetadata`)."""
 
 
 def _integers(*names: str) -> dict[str, Rewrite]:
@@ -107,7 +107,7 @@ _ref = object_of(
 
 
 def _log(entry: type[SnapshotLogEntry] | type[MetadataLogEntry]) -> Rewrite:
-    """A log; a long one that is well-formed costs one pass."""
+    """A log; a well-formed one costs one pass."""
     decoder = msgspec.json.Decoder(list[entry])  # type: ignore[valid-type]
     names = {field.encode_name: integer for field in msgspec.structs.fields(entry)}
     rewrite_all = each(object_of(names))
@@ -127,7 +127,7 @@ def _uuid(written: str) -> str:
     try:
         dashed = str(UUID(written))
     except ValueError:
-        return written  # refused by the check that follows
+        return written  # refused by the check afterwards
     return written if written.lower() == dashed else dashed
 
 
@@ -163,7 +163,7 @@ _TABLE: Mapping[str, Rewrite] = {
 
 
 def normalize_table(data: bytes) -> bytes:
-    """A metadata document of a table as every reader reads it: the same bytes if it is so already.
+    """A metadata document in the form that every reader reads; the same bytes if it already is.
 
     Raises:
         InvalidMetadataError: see `read_foreign_table`.
@@ -172,10 +172,10 @@ def normalize_table(data: bytes) -> bytes:
 
 
 def read_metadata_file(data: bytes) -> TableMetadata:
-    """Reads a metadata file as it was registered; one that could not be registered today as far as it goes.
+    """Reads a metadata file as registration does; without normalization if it could not be registered today.
 
     Raises:
-        InvalidMetadataError: it is no table metadata.
+        InvalidMetadataError: it is not table metadata.
     """
     try:
         return read_foreign_table(data)
@@ -184,10 +184,10 @@ def read_metadata_file(data: bytes) -> TableMetadata:
 
 
 def read_foreign_table(data: bytes) -> TableMetadata:
-    """Reads a metadata document that another writer may have written; its bytes are the normalised ones.
+    """Reads and normalizes a metadata document of any writer.
 
     Raises:
-        InvalidMetadataError: it is no table metadata, or something in it has no form that every reader reads.
+        InvalidMetadataError: it is not table metadata, or a part cannot be made readable for every reader.
             The message names the part and quotes nothing.
     """
     data = data.removeprefix(BOM_UTF8)
@@ -208,7 +208,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
 
 
 def _without_long_arrays(data: bytes, fields: Mapping[str, RawJson]) -> bytes:
-    """The document without the arrays whose own rewriting finds a key that comes twice."""
+    """The document without the long arrays, which are checked for duplicate keys when rewritten."""
     cuts = []
     for name in _LONG_ARRAYS:
         view = memoryview(fields.get(name, b""))
@@ -223,10 +223,10 @@ def _without_long_arrays(data: bytes, fields: Mapping[str, RawJson]) -> bytes:
 
 
 def _without_leftovers(fields: Mapping[str, RawJson]) -> Mapping[str, RawJson]:
-    """The fields without what readers do not look at but may fail on; the same mapping if there is nothing.
+    """The fields without those that readers ignore but may fail on; the same mapping if there are none.
 
-    After version 1 that is what it had in place of lists. In version 1 a list that is empty beside it says
-    nothing. No reader takes a table without sort orders.
+    From version 2 those are the single `schema` and `partition-spec`; in version 1 the empty lists beside
+    them. No reader accepts a table without sort orders.
     """
     empty = {name for name in _DEFINITIONS if _EMPTY.fullmatch(fields.get(name, b"")) is not None}
     if bytes(integer(fields.get("format-version", b""))) == b"1":
@@ -239,7 +239,7 @@ def _without_leftovers(fields: Mapping[str, RawJson]) -> Mapping[str, RawJson]:
 
 
 def _defaults(metadata: TableMetadata) -> Changes:
-    """What readers would have to fill in: the parts of version 1 that came later, and `main`."""
+    """Values for missing fields: those of early version 1 documents, and `main`."""
     made: dict[str, object] = {}
     if metadata.format_version == 1:
         made |= {name: _raw(metadata.array(name)) for name in _DEFINITIONS if name not in metadata.fields}
@@ -252,7 +252,7 @@ def _defaults(metadata: TableMetadata) -> Changes:
 
 
 def _current(metadata: TableMetadata) -> Iterator[tuple[str, object]]:
-    """What format version 1 says twice, for readers that know lists and for readers that do not."""
+    """Fields of format version 1 for readers that know lists and for readers that do not."""
     yield "table-uuid", metadata.table_uuid
     yield "current-schema-id", metadata.current_schema_id
     yield "default-spec-id", metadata.default_spec_id
@@ -284,7 +284,7 @@ def _raised(metadata: TableMetadata) -> Changes:
 
 
 def _statistics(metadata: TableMetadata) -> Changes:
-    """Statistics without blobs that PyIceberg refuses; last, as ids of their columns are in use too."""
+    """Statistics without blobs that PyIceberg refuses. Runs last, as counters include their column ids."""
     if not metadata.statistics:
         return {}
     array = fragment_bytes(metadata.array("statistics"))
@@ -293,7 +293,7 @@ def _statistics(metadata: TableMetadata) -> Changes:
 
 
 def _with(metadata: TableMetadata, changes: Changes) -> TableMetadata:
-    """The document with other values for some fields; None takes a field away."""
+    """The document with new values for some fields; None removes a field."""
     if not changes:
         return metadata
     made: dict[str, Fragment] = dict(metadata.fields)

@@ -1,4 +1,4 @@
-"""Rewrites encoded JSON values field by field; what it does not change stays the bytes that were read."""
+"""Rewrites encoded JSON values field by field; unchanged values keep their bytes."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ __all__ = [
 ]
 
 Rewrite: TypeAlias = Callable[[RawJson], RawJson]
-"""Gives a value as readers expect it: the same object if it is so already."""
+"""Returns a value in the form that readers expect: the same object if it already is."""
 
 _WHOLE = re.compile(rb'"?(-?(?:0|[1-9][0-9]*))(?:\.0+)?"?')
 
 
 def keep(raw: RawJson) -> RawJson:
-    """A value that is only dropped if it is null."""
+    """A value that is dropped only if it is null."""
     return raw
 
 
 def integer(raw: RawJson) -> RawJson:
-    """A whole number; also one that is written as text, or with a point and zeros."""
+    """An integer, also one written as text or with a fraction of zeros."""
     match = _WHOLE.fullmatch(raw)
     return raw if match is None or len(match[1]) == len(memoryview(raw)) else match[1]
 
 
 def text(raw: RawJson) -> RawJson:
-    """A string; a number or a truth value as its text."""
+    """A string; a number or boolean becomes its text."""
     data = bytes(raw)
     return raw if data[:1] in (b'"', b"{", b"[") else b'"' + data + b'"'
 
@@ -70,7 +70,7 @@ def is_string(raw: RawJson) -> bool:
 
 
 def renamed(raw: RawJson, change: Callable[[str], str]) -> RawJson:
-    """A string after a change of its text; what is no string is left to the parser to refuse."""
+    """A string with its text changed; other values are left for the parser to refuse."""
     if not is_string(raw):
         return raw
     before = decode_json(raw, str, "string")
@@ -79,7 +79,7 @@ def renamed(raw: RawJson, change: Callable[[str], str]) -> RawJson:
 
 
 def object_of(shape: Mapping[str, Rewrite]) -> Rewrite:
-    """An object with these fields, none of which may be null. Fields that are not named stay as they are."""
+    """An object with these fields; nulls among them are dropped. Other fields stay as they are."""
 
     def rewrite(raw: RawJson) -> RawJson:
         fields = decode_fields(raw, "object")
@@ -100,9 +100,9 @@ def rewritten(
     """The fields of an object, see `object_of`; the same mapping if nothing changes.
 
     Args:
-        fields: in their order.
-        shape: how each known field is rewritten.
-        nullable: a field whose null says something.
+        fields: in order.
+        shape: the rewrite of each known field.
+        nullable: a field whose null has a meaning.
 
     Raises:
         IllegalArgumentError: a field cannot be rewritten; the message begins with its name.
@@ -137,7 +137,7 @@ def each(rewrite: Rewrite) -> Rewrite:
 
 
 def each_value(rewrite: Rewrite) -> Rewrite:
-    """An object of any keys whose values are rewritten; a key whose value is null is left out."""
+    """An object with any keys whose values are rewritten; nulls are dropped."""
 
     def rewrite_all(raw: RawJson) -> RawJson:
         fields = decode_fields(raw, "object")

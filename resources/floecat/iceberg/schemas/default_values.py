@@ -22,7 +22,7 @@ _UTC_OFFSETS = frozenset({"+00:00", "-00:00", "Z"})
 
 _EPOCH = datetime(1970, 1, 1)
 _MAX_MICROS_YEAR = 292_000
-"""In every year up to this, before and after the epoch, microseconds fit into 64 bits."""
+"""Microseconds of every year up to this, before and after the epoch, fit into 64 bits."""
 
 
 def check_default(value: object, type: Type, column: str) -> object:
@@ -34,10 +34,10 @@ def check_default(value: object, type: Type, column: str) -> object:
         column: name of the field, for messages.
 
     Returns:
-        The value to store; a whole number for a floating-point column becomes a float, as readers want it.
+        The value to store; an integer for a floating-point column becomes a float, as readers require.
 
     Raises:
-        IllegalArgumentError: the type admits no default but null, or the value does not fit. The message does
+        IllegalArgumentError: the type allows no default but null, or the value does not fit. The message does
             not quote it.
     """
     if not isinstance(type, PrimitiveType) or type.name in _ALWAYS_NULL:
@@ -86,7 +86,7 @@ def _year_of(day: str) -> int | None:
         return None
     year = int(match[1])
     try:
-        # Years beyond four digits are legal in Iceberg and unknown to `datetime`; leap years come back.
+        # Iceberg allows years beyond four digits, `datetime` does not; leap years repeat every 400 years.
         date.fromisoformat(f"{2000 + year % 400}{match[2]}")
     except ValueError:
         return None

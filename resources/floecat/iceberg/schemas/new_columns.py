@@ -1,4 +1,4 @@
-"""What columns must keep so that all clients read them, beyond what the catalog itself reads."""
+"""Rules for new columns that all clients can read; the catalog itself reads more."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _FORMS = {
     "timestamp_ns": re.compile(f"{_DAY}T{_CLOCK}{_NANOS}"),
     "timestamptz_ns": re.compile(f"{_DAY}T{_CLOCK}{_NANOS}\\+00:00"),
 }
-"""The one form of a date or time that all clients read (table specification, Appendix D)."""
+"""The form of a date or time that all clients read (table specification, Appendix D)."""
 
 _BEYOND_FLOAT = 2.0**128 - 2.0**103
-"""The smallest number that rounds to no finite float. Java prints the greatest float as a number above it."""
+"""The smallest number that does not round to a finite float; what Java prints for the largest float does."""
 
 
 def check_new_columns(schema: Schema, before: Schema | None) -> None:
-    """Refuses types and default values that not all clients read.
+    """Refuses types and default values that some clients cannot read.
 
     Args:
         schema: the new schema.
-        before: the schema that was current so far. What it has already stays allowed, for a table that was
-            registered with it could not be changed any more otherwise.
+        before: the current schema so far. Its columns stay allowed: otherwise a table that was registered
+            with them could not be changed.
 
     Raises:
-        IllegalArgumentError: a decimal has no digits, or more after the point than in all; a default is not
-            written as the specification says, or a `float` cannot hold it.
+        IllegalArgumentError: a decimal has no digits, or more after the point than in total; a default is not
+            in the form of the specification, or is out of the range of `float`.
     """
     for field_id, field in schema.fields_by_id.items():
         known = None if before is None else before.fields_by_id.get(field_id)
@@ -48,10 +48,10 @@ def check_new_columns(schema: Schema, before: Schema | None) -> None:
 
 
 def check_default_forms(schema: Schema) -> None:
-    """Refuses default values that not all clients read.
+    """Refuses default values that some clients cannot read.
 
     Raises:
-        IllegalArgumentError: one is not written as the specification says, or a `float` cannot hold it.
+        IllegalArgumentError: one is not in the form of the specification, or is out of the range of `float`.
     """
     for field in schema.fields_by_id.values():
         _check_forms(field)

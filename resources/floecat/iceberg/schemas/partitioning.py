@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 FIRST_PARTITION_FIELD_ID = 1000
-"""Where partition field ids begin."""
+"""The first partition field id."""
 
 NO_PARTITION_FIELD_ID = FIRST_PARTITION_FIELD_ID - 1
 """`last-partition-id` of a table that never had a partition field."""
@@ -40,7 +40,7 @@ class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
     """A field of a partition spec.
 
     Attributes:
-        source_id: the column it is derived from, None if `source_ids` names several (format version 3).
+        source_id: the source column; None if `source_ids` names several (format version 3).
         field_id: None only in a spec that a client sends, and in old v1 files.
     """
 
@@ -52,7 +52,7 @@ class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """Ids of all columns it is derived from."""
+        """Ids of all source columns."""
         if self.source_id is not None:
             return (self.source_id,)
         return self.source_ids or ()
@@ -71,12 +71,12 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def has_sequential_ids(self) -> bool:
-        """Whether field ids count from 1000 without gaps, as format version 1 needs them."""
+        """Whether field ids count from 1000 without gaps, as format version 1 requires."""
         expected = range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(self.fields))
         return all(field.field_id == wanted for field, wanted in zip(self.fields, expected, strict=True))
 
     def with_single_sources(self) -> PartitionSpec:
-        """The same spec as it is written: each field names its one column in `source-id`.
+        """The spec in the form that is written: each field names its one column in `source-id`.
 
         Raises:
             IllegalArgumentError: a field has several.
@@ -85,7 +85,7 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def content(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-        """Equal for specs that have the same fields in the same order, whatever their ids."""
+        """Equal for specs with the same fields in the same order, whatever their ids."""
         return tuple((field.name, field.transform, field.sources) for field in self.fields)
 
 
@@ -123,18 +123,18 @@ def check_partition_spec(spec: PartitionSpec, schema: Schema) -> None:
     """Refuses a spec that cannot partition rows of a schema.
 
     Raises:
-        IllegalArgumentError: a source column is missing, is not primitive, or lies in a list or map; or the
-            transform does not take its type.
+        IllegalArgumentError: a source column is missing, is not primitive, or is in a list or map; or the
+            transform does not accept its type.
     """
     for field in spec.fields:
-        # A dropped column of a v1 table leaves a void field behind, whose source is gone.
+        # a dropped column of a v1 table leaves a void field without a source
         if field.transform != VOID:
             for source_id in field.sources:
                 _check_source(field, source_id, schema)
 
 
 def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
-    """Refuses names that a new spec must not have.
+    """Refuses invalid names in a new spec.
 
     Raises:
         IllegalArgumentError: a name is empty, used twice, or that of a column, unless the field is the
@@ -150,7 +150,7 @@ def check_new_names(spec: PartitionSpec, schema: Schema) -> None:
 
 
 def check_fields_once(spec: PartitionSpec) -> None:
-    """Refuses names and ids that readers refuse in any spec.
+    """Refuses names and ids that readers refuse in every spec.
 
     Raises:
         IllegalArgumentError: a name is empty; a name or an id is used twice.
@@ -168,10 +168,10 @@ def check_fields_once(spec: PartitionSpec) -> None:
 
 
 def check_historical_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Refuses a schema with which readers cannot load a spec that partitions nothing any more.
+    """Refuses a schema with which readers cannot load a former spec.
 
-    Columns that are gone do not matter. One that is there must not have got a type that the transform does
-    not take, as when a table is replaced; and no other column may have the name of a field.
+    Missing columns do not matter. A column must not have a new type that the transform does not accept, as
+    when a table is replaced; and no other column may have the name of a field.
 
     Raises:
         IllegalArgumentError: see above.

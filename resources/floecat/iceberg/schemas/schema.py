@@ -1,6 +1,6 @@
 """Schemas of tables and views: parsed, checked, numbered and compared.
 
-A schema keeps the JSON it was read from, so that what this version does not know is written back.
+A schema keeps the JSON it was read from, so that fields unknown to this version are written back.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Schema:
     """A schema of a table or a view.
 
     Attributes:
-        schema_id: 0 where the JSON names none.
+        schema_id: 0 if the JSON has none.
         struct: the columns.
         identifier_field_ids: ids of the columns that identify a row.
         raw: the JSON object, with `schema-id`.
@@ -101,7 +101,7 @@ class Schema:
 
     @cached_property
     def content(self) -> bytes:
-        """Equal for schemas that say the same but for their ids; docs and defaults count."""
+        """Equal for schemas that differ in their schema ids only; docs and defaults count."""
         return _content_encoder.encode((self.struct, sorted(self.identifier_field_ids)))
 
     def with_schema_id(self, schema_id: int) -> Schema:
@@ -117,7 +117,7 @@ class Schema:
         """Refuses types and defaults that are newer than a format version.
 
         Raises:
-            IllegalArgumentError: with one line for each column that is in the way.
+            IllegalArgumentError: with one line for each such column.
         """
         problems = [
             problem
@@ -141,7 +141,7 @@ class Schema:
 
 
 class FreshSchema(NamedTuple):
-    """A schema with fresh ids, and where the old ones went."""
+    """A schema with fresh ids, and the new id of each old one."""
 
     schema: Schema
     old_to_new: dict[int, int]
@@ -150,10 +150,10 @@ class FreshSchema(NamedTuple):
 def parse_schema(raw: RawJson) -> Schema:
     """Reads and checks a schema.
 
-    Type names are written in lower case, nulls for optional parts of fields dropped; all else is kept.
+    Type names become lower case, nulls for optional parts of fields are dropped; everything else is kept.
 
     Raises:
-        IllegalArgumentError: not a schema; ids or names used twice; identifier fields that cannot be.
+        IllegalArgumentError: not a schema; duplicate ids or names; invalid identifier fields.
     """
     json = _decode(raw)
     return _build(json)
@@ -257,19 +257,19 @@ class _Entry(NamedTuple):
 
 
 def _walk(nested: NestedField, name: str, short: str, inner: str, parent: int | None) -> Iterator[_Entry]:
-    """Yields a field and all that is nested in it.
+    """Yields a field and all fields nested in it.
 
     Args:
         nested: the field.
         name: its full name.
         short: its short name.
-        inner: what the short names of the fields in it begin with.
+        inner: prefix of the short names of its fields.
         parent: id of the field that holds it.
     """
     yield _Entry(nested, name, short, parent)
     for part in _parts(nested.type):
         part_short = f"{inner}.{part.name}"
-        # A struct in a list or a map value is addressed without the word "element" or "value".
+        # short names leave out "element" and "value" before the fields of a struct
         skipped = not isinstance(nested.type, StructType) and part.name != "key"
         part_inner = inner if skipped and isinstance(part.type, StructType) else part_short
         yield from _walk(part, f"{name}.{part.name}", part_short, part_inner, nested.id)

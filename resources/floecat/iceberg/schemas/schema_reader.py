@@ -1,6 +1,6 @@
-"""Reads a schema out of JSON: shapes, ids and defaults are checked, types brought into one spelling.
+"""Reads a schema from JSON: checks structure, ids and defaults, and normalizes the spelling of types.
 
-Works on the decoded JSON objects and changes them in place, so that fields it does not know survive.
+Works on the decoded JSON objects and changes them in place, so that unknown fields survive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_struct(json: JsonObject, depth: int = 0) -> StructType:
     """Reads a struct; `json` is normalised in place.
 
     Raises:
-        IllegalArgumentError: a field lacks a part, has a wrong one, or the type is nested too deeply.
+        IllegalArgumentError: a part of a field is missing or wrong, or the type is nested too deeply.
     """
     fields = json.get("fields")
     if not isinstance(fields, list):
@@ -83,8 +83,8 @@ def _read_type(json: JsonObject, key: str, owner: str, depth: int) -> Type:
     if isinstance(value, str):
         primitive = parse_primitive(value)
         geospatial = primitive.name in ("geometry", "geography")
-        # Not every reader takes capitals, or blanks that the form of the reference implementation does not
-        # have. The name of a coordinate system stays as it is.
+        # Some readers refuse capitals, and blanks that the reference implementation does not write. The name
+        # of a coordinate system stays as it is.
         json[key] = primitive.name + value[len(primitive.name) :] if geospatial else str(primitive)
         return primitive
     if not isinstance(value, dict):
@@ -135,7 +135,7 @@ def _read_doc(json: JsonObject, owner: str) -> str | None:
 def renumber_struct(json: JsonObject, next_id: Callable[[], int], old_to_new: dict[int, int]) -> None:
     """Gives fresh ids to all fields of a struct that `read_struct` accepted.
 
-    The fields of one struct get theirs before what is nested in them, as in the reference implementation.
+    Fields of a struct are numbered before those nested in them, as in the reference implementation.
 
     Args:
         json: the struct, changed in place.
@@ -143,7 +143,7 @@ def renumber_struct(json: JsonObject, next_id: Callable[[], int], old_to_new: di
         old_to_new: filled with the fresh id of each old one.
     """
     for field in json["fields"]:
-        # Targets are assigned from left to right: the old id is looked at before it is replaced.
+        # Python assigns from left to right: the old id is the key before it is replaced
         old_to_new[field["id"]] = field["id"] = next_id()
     for field in json["fields"]:
         _renumber_type(field["type"], next_id, old_to_new)

@@ -1,7 +1,7 @@
 """Binary single values: the form of bounds in manifests (table specification, Appendix D).
 
-Arrays are encoded as a whole. Bounds of types that the specification gives no binary form (`unknown`,
-`variant`) or another one (`geometry`, `geography`) are not made here.
+Arrays are encoded as a whole. Types without a binary form (`unknown`, `variant`) or with another form of
+bounds (`geometry`, `geography`) are not supported.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FLOATS = {"float": "<f4", "double": "<f8"}
 def encode(values: pa.Array, type: PrimitiveType) -> pa.BinaryArray:
     """Encodes values of one type; nulls stay null.
 
-    The bytes of fixed-width values are not copied, and null slots may have a length: it is for readers to
-    look at the validity first, as Arrow wants it.
+    The bytes of fixed-width values are not copied, and null slots may have a length: readers check the
+    validity first, as Arrow requires.
 
     Args:
         values: for `decimal` of type decimal128 at the scale of the column, for `date` and the types of
@@ -118,7 +118,7 @@ def _fixed_width(values: pa.Array, data: npt.NDArray[np.generic], width: int) ->
 
 @lru_cache(maxsize=8)
 def _offsets(count: int, width: int) -> npt.NDArray[np.int32]:
-    # One array serves all columns of the same files.
+    # one array serves all columns of the same files
     return np.arange(count + 1, dtype=np.int32) * np.int32(width)
 
 

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 FIRST_SORT_ORDER_ID = 1
-"""Id of the first order that sorts; 0 is the unsorted one of every table."""
+"""Id of the first order that sorts; 0 is the unsorted order of every table."""
 
 _DIRECTIONS = frozenset({"asc", "desc"})
 _NULL_ORDERS = frozenset({"nulls-first", "nulls-last"})
@@ -37,7 +37,7 @@ class SortField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """Ids of all columns it is derived from."""
+        """Ids of all source columns."""
         if self.source_id is not None:
             return (self.source_id,)
         return self.source_ids or ()
@@ -51,11 +51,11 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether it orders nothing."""
+        """Whether it has no fields."""
         return not self.fields
 
     def with_single_sources(self) -> SortOrder:
-        """The same order as it is written: each field names its one column in `source-id`.
+        """The order in the form that is written: each field names its one column in `source-id`.
 
         Raises:
             IllegalArgumentError: a field has several.
@@ -64,7 +64,7 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 UNSORTED = SortOrder()
-"""The order of a table that asks for none."""
+"""The order of a table that is not sorted."""
 
 
 def parse_sort_order(raw: RawJson) -> SortOrder:
@@ -107,8 +107,8 @@ def check_sort_order(order: SortOrder, schema: Schema) -> None:
     """Refuses an order that cannot sort rows of a schema.
 
     Raises:
-        IllegalArgumentError: a source column is missing or not primitive, or the transform does not take its
-            type.
+        IllegalArgumentError: a source column is missing or not primitive, or the transform does not accept
+            its type.
     """
     for field in order.fields:
         for source_id in field.sources:

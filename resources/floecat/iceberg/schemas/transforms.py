@@ -27,7 +27,7 @@ _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]+)\]", re.IGNORECASE)
 
 
 def normalize_transform(text: str) -> str:
-    """Writes a known transform in lower case; an unknown one stays as it is.
+    """A known transform in lower case; an unknown one as it is.
 
     Raises:
         IllegalArgumentError: the width of a bucket or truncate transform is not a positive `int`.
@@ -44,7 +44,7 @@ def normalize_transform(text: str) -> str:
 
 
 def can_transform(transform: str, source: PrimitiveType) -> bool:
-    """Whether a normalised transform takes values of a primitive type. Unknown transforms take all."""
+    """Whether a normalized transform accepts a primitive type. Unknown transforms accept all."""
     if transform == VOID:
         return True
     if transform == IDENTITY:
@@ -54,17 +54,17 @@ def can_transform(transform: str, source: PrimitiveType) -> bool:
 
 
 def only_source(source_id: int | None, source_ids: tuple[int, ...] | None, owner: str) -> int:
-    """The one column of a transform that is written anew, whichever way it is named.
+    """The source column of a transform, given in either field.
 
-    Clients read `source-id` alone, and no transform with several columns.
+    Clients read only `source-id`, and no transforms of several columns.
 
     Args:
         source_id: `source-id`.
         source_ids: `source-ids`.
-        owner: what has the transform, for messages.
+        owner: the name of the field in messages.
 
     Raises:
-        IllegalArgumentError: there is no column, there are several, or the two differ.
+        IllegalArgumentError: no column, several columns, or the two fields differ.
     """
     sources = source_ids if source_ids is not None else () if source_id is None else (source_id,)
     if len(sources) != 1 or source_id not in (None, sources[0]):

@@ -33,7 +33,7 @@ MIN_FORMAT_VERSIONS = {
     "geometry": 3,
     "geography": 3,
 }
-"""Types that came after format version 1, and the version that brought them."""
+"""Types added after format version 1, with the version that added them."""
 
 _DEFAULT_CRS = "OGC:CRS84"
 _EDGE_ALGORITHMS = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
@@ -70,7 +70,7 @@ class PrimitiveType(msgspec.Struct, frozen=True):
     Attributes:
         name: the type without its parameters, in lower case, e.g. `decimal`.
         parameters: precision and scale; length; or coordinate system and algorithm. The coordinate system is
-            folded, since it compares without case.
+            case-folded, as it compares without case.
     """
 
     name: str
@@ -84,7 +84,7 @@ class PrimitiveType(msgspec.Struct, frozen=True):
 
     @property
     def is_primitive(self) -> bool:
-        """Whether the specification calls it primitive, which it does not for `variant`."""
+        """Whether the specification calls it primitive: all but `variant`."""
         return self.name != "variant"
 
 
@@ -146,7 +146,7 @@ def parse_primitive(text: str) -> PrimitiveType:
     """Reads a type that JSON holds as a string, e.g. `decimal(9, 2)`. Case does not matter.
 
     Raises:
-        IllegalArgumentError: no such type, or parameters out of range.
+        IllegalArgumentError: unknown type, or parameters out of range.
     """
     lowered = text.lower()
     if lowered in _PLAIN:

@@ -1,6 +1,6 @@
-"""JSON in encoded form: values that are decoded only where they are looked at, and arrays in pieces.
+"""JSON in encoded form: values are decoded only where needed, and arrays are kept in pieces.
 
-A change of a document copies references and not megabytes. A fragment is one encoded JSON value in one or
+A change to a document copies references, not megabytes. A fragment is one encoded JSON value in one or
 more pieces; the last piece of an array holds at least its closing bracket and the character before it.
 """
 
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 MAX_INT32 = 2**31 - 1
-"""The highest id that a Java `int` holds."""
+"""The largest Java `int`."""
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=MAX_INT32)]
-"""Ids of fields, schemas, specs and orders: what a Java `int` holds."""
+"""A Java `int`: ids of fields, schemas, specs and orders."""
 
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Snapshot ids, sequence numbers, row ids and times: what a Java `long` holds."""
+"""A Java `long`: snapshot ids, sequence numbers, row ids and times."""
 
 JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class WithFields(msgspec.Struct):
-    """What a partition spec and a sort order must hold, though their absence has a plain meaning."""
+    """Fails to decode without `fields`, which a partition spec and a sort order must have."""
 
     fields: list[msgspec.Raw]
 
@@ -75,10 +75,10 @@ def decode_json(raw: RawJson, type: type[T], what: str) -> T:
     Args:
         raw: the encoded value.
         type: what to decode into.
-        what: how a message calls the value, e.g. "schema".
+        what: the name of the value in messages, e.g. "schema".
 
     Raises:
-        IllegalArgumentError: malformed, or of another shape. The message names the place, not the content.
+        IllegalArgumentError: malformed, or of another type. The message names the place, not the content.
     """
     try:
         return msgspec.json.decode(raw, type=type)
@@ -90,7 +90,7 @@ def decode_fields(raw: RawJson, what: str) -> dict[str, msgspec.Raw]:
     """Splits a JSON object into its fields, in order; the values stay encoded.
 
     Raises:
-        IllegalArgumentError: malformed, or no object.
+        IllegalArgumentError: malformed, or not an object.
     """
     try:
         return _fields_decoder.decode(raw)
@@ -124,7 +124,7 @@ def is_null(raw: RawJson) -> bool:
 
 
 def describe_decode_error(error: Exception) -> str:
-    """Why a value could not be decoded, for a message: names the place in it, never quotes it."""
+    """Why decoding failed, for a message: names the place in the value, never quotes it."""
     if isinstance(error, UnicodeError):
         return "not valid UTF-8"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -179,7 +179,7 @@ def append_elements(array: Fragment, elements: Iterable[Piece]) -> Fragment:
 def blocks_of(array: Fragment) -> Fragment | None:
     """A large array as blocks that stay the same objects while elements are appended; None for a small one.
 
-    What was worked out for a block, its compressed form for one, so serves the documents that follow.
+    So the compressed form of a block, for example, serves the following documents too.
     """
     if fragment_size(array) < 2 * _BLOCK_BYTES:
         return None
@@ -191,7 +191,7 @@ def blocks_of(array: Fragment) -> Fragment | None:
         else:
             loose.append(piece)
     rest = b"".join([*loose, array[-1]])
-    # the last block holds the end of the array, which changes, and is never less than two bytes
+    # the last block holds the end of the array, which changes; it has at least two bytes
     cuts = range(0, max(len(rest) - _BLOCK_BYTES - 1, 0), _BLOCK_BYTES)
     blocks.extend(rest[cut : cut + _BLOCK_BYTES] for cut in cuts)
     blocks.append(rest[len(cuts) * _BLOCK_BYTES :])
@@ -202,7 +202,7 @@ def split_array(array: Fragment, name: str) -> list[msgspec.Raw]:
     """The encoded elements of a top-level array of a document.
 
     Raises:
-        InvalidMetadataError: it is no array.
+        InvalidMetadataError: it is not an array.
     """
     try:
         return _elements_decoder.decode(fragment_bytes(array))
@@ -214,7 +214,7 @@ K = TypeVar("K")
 
 
 class KeyedElements(Generic[K]):
-    """Elements in their order; several may have one key. No change looks at the others."""
+    """Encoded elements of an array by key, in order; several may share a key. No change costs a scan."""
 
     def __init__(self, elements: Iterable[tuple[K, Piece]]) -> None:
         self._next_place = count()
@@ -224,7 +224,7 @@ class KeyedElements(Generic[K]):
             self.add(key, element)
 
     def get(self, key: K) -> list[Piece]:
-        """The elements that have a key."""
+        """The elements with a key."""
         return [self._elements[place] for place in self._places.get(key, ())]
 
     def add(self, key: K, element: Piece) -> None:
@@ -234,7 +234,7 @@ class KeyedElements(Generic[K]):
         self._places.setdefault(key, []).append(place)
 
     def remove(self, key: K) -> bool:
-        """Removes the elements that have a key, and answers whether there were any."""
+        """Removes the elements with a key; returns whether there were any."""
         places = self._places.pop(key, [])
         for place in places:
             del self._elements[place]

@@ -1,4 +1,4 @@
-"""Limits on texts and numbers: what readers of a document parse, what properties mean, what stores keep."""
+"""Limits on texts and numbers: what readers parse, what a property of type `int` holds, what stores keep."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+"|[+\-.0-9Ee]++', re.DOTALL)
 
 
 def check_numbers(data: bytes, what: str) -> None:
-    """Refuses JSON that holds a number of more than 1,000 characters.
+    """Refuses JSON with a number of more than 1,000 characters.
+
+    The JSON parser of the reference implementation cannot read such a document at all, whatever the field.
 
     Args:
-        data: valid JSON. It is looked at as a whole once, and closer only if it has such a run of digits.
-        what: how a message calls it, e.g. "snapshot".
+        data: valid JSON. One fast pass looks for such a run of digits; only a match is examined further.
+        what: the name of the value in messages, e.g. "snapshot".
 
     Raises:
-        IllegalArgumentError: there is one.
+        IllegalArgumentError: it has one.
     """
     if _TOO_LONG not in data.translate(_DIGITS_ONLY):
         return
@@ -44,10 +46,10 @@ _DIGITS: Final = re.compile(r"[+-]?0*([0-9]{1,10})")
 
 
 def int32_of(text: str) -> int | None:
-    """What a property that is a Java `int` says: ASCII digits, with a sign or without one, and nothing else.
+    """The value of a property that is a Java `int`: ASCII digits with an optional sign, nothing else.
 
     Returns:
-        None for anything else, and for what a Java `int` does not hold.
+        None for any other text, and for values beyond 32 bits.
     """
     match = _DIGITS.fullmatch(text)
     if match is None:
@@ -57,16 +59,16 @@ def int32_of(text: str) -> int | None:
 
 
 _LONGEST_KEY: Final = 1024
-"""UTF-8 bytes of a text that things are found by. An index entry of PostgreSQL takes some 2,700."""
+"""Maximum UTF-8 bytes of a text that is indexed. An index entry of PostgreSQL holds about 2,700."""
 
 
 def check_stored_text(text: str | None, what: str, max_bytes: int | None = _LONGEST_KEY) -> None:
-    """Refuses a text that not every store can keep.
+    """Refuses a text that some stores cannot keep.
 
     Args:
-        text: the text; None is fine.
-        what: how a message calls it.
-        max_bytes: the longest one, in UTF-8 bytes; None for any.
+        text: None is accepted.
+        what: the name of the text in messages.
+        max_bytes: maximum length in UTF-8 bytes; None for no limit.
 
     Raises:
         IllegalArgumentError: it holds the character NUL, or is too long.

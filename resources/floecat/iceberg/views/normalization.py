@@ -1,8 +1,8 @@
 """View metadata of other writers, brought into the form that every reader reads.
 
 The forms are those of the view specification and of the REST specification; readers are the parsers of the
-reference implementation and of PyIceberg. What has no plain meaning is left as it is, and refused by name
-when the document is parsed and checked.
+reference implementation and of PyIceberg. Values without an obvious meaning are left as they are, and refused
+by name when the document is parsed and checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["normalize_version", "normalize_view"]
 T = TypeVar("T")
 
 _Fields = dict[str, Any]
-"""A JSON object, of which the values are encoded or new."""
+"""A JSON object whose values are encoded or new."""
 
 _LONGEST_UUID: Final = len("urn:uuid:") + 36
 _NULL: Final = msgspec.Raw(b"null")
@@ -31,12 +31,12 @@ _LAST_ADDED: Final = -1
 
 
 def normalize_view(data: bytes) -> bytes:
-    """The document as all readers read it; the same object if it is that already, or cannot be read so.
+    """The document in the form that every reader reads; the same object if nothing changes.
 
     A missing schema id becomes that of the only schema, a missing current version the last one of the log, a
     missing log one entry. Nulls become empty maps and lists or are left out; numbers and booleans in string
-    maps become strings. Types of columns and representations get their usual spelling. What occurs twice and
-    says the same is kept once.
+    maps become strings. Types of columns and representations get their usual spelling. Equal elements are
+    kept once.
     """
     data = data.removeprefix(BOM_UTF8)
     try:
@@ -49,10 +49,10 @@ def normalize_view(data: bytes) -> bytes:
 
 
 def normalize_version(encoded: bytes) -> bytes:
-    """The JSON object of one version, likewise; but what occurs twice stays, to be refused.
+    """The JSON object of one version in that form; but equal elements stay, to be refused.
 
     Raises:
-        IllegalArgumentError: it is no object, or a part has another shape.
+        IllegalArgumentError: it is not an object, or a part has another type.
     """
     return encode_json(_version(msgspec.Raw(encoded), None))
 
@@ -109,7 +109,7 @@ def _distinct(elements: list[_Fields]) -> list[_Fields]:
 def _uuid(raw: msgspec.Raw) -> msgspec.Raw | str:
     try:
         written = decode_json(raw, str, "view-uuid")
-        # Python takes any number of dashes
+        # Python accepts any number of dashes
         return str(UUID(written)) if len(written) <= _LONGEST_UUID else raw
     except (ValueError, IllegalArgumentError):
         return raw

@@ -1,7 +1,7 @@
 """New view metadata, and view metadata with updates applied (Iceberg view specification).
 
-A version is immutable. What the catalog decides about one is its id and the id of its schema: those that a
-client sends were chosen from the metadata that it had last seen, and another client may have used them since.
+A version is immutable. The catalog decides its id and the id of its schema: the client chose those that it
+sends from the metadata that it last saw, and another client may have used them since.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def new_view_metadata(
     Raises:
         IllegalArgumentError: the schema or the version breaks a rule of the specification.
     """
-    del now_ms  # the version was made at the time that it says
+    del now_ms  # the version carries its own time
     version = read_new_version(bytes(view_version))
     change = _Change.blank(location=location, view_uuid=view_uuid, properties=properties)
     version = version.with_ids(version_id=version.version_id, schema_id=change.schemas.add(bytes(schema)))
@@ -131,11 +131,11 @@ def check_view_requirements(requirements: Sequence[ViewRequirement], metadata: V
 
 
 def view_metadata_file_location(metadata: ViewMetadata, version: int, uuid: UUID | str) -> str:
-    """Where a metadata file goes: below `write.metadata.path` if the view sets it, else below its location.
+    """The location of a metadata file: in `write.metadata.path`, otherwise in `metadata` below the view.
 
     Args:
-        metadata: the document that is about to be written.
-        version: one more than the version of the file before, 0 for the first.
+        metadata: the document to write.
+        version: one more than that of the previous file, 0 for the first.
         uuid: makes the name unique, so that racing commits never write the same file.
 
     Raises:
@@ -146,7 +146,7 @@ def view_metadata_file_location(metadata: ViewMetadata, version: int, uuid: UUID
 
 
 class _Change:
-    """Metadata in the making."""
+    """View metadata while updates change it."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Change:
         version = self.versions.items.get(version_id)
         if version is None:
             raise IllegalArgumentError(f"Cannot set current version to unknown version: {version_id}")
-        # a version that is taken up again was made long before it became the current one
+        # an older version becomes current now, long after it was made
         self.set_current(
             version_id, version.timestamp_ms if version_id in self.versions.added_ids else now_ms
         )

@@ -1,4 +1,4 @@
-"""Whole check of view metadata that the catalog did not write itself, as when a view is registered."""
+"""Full check of view metadata that another writer made, as when a view is registered."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["check_view_integrity"]
 
 
 def check_view_integrity(metadata: ViewMetadata) -> None:
-    """Refuses view metadata that not every reader can read.
+    """Refuses view metadata that some readers cannot read.
 
     Raises:
-        InvalidMetadataError: a schema is none, or in a form that readers do not take; a version has two
-            queries of one dialect, or one that is not SQL; `properties` is null; a number is longer
-            than readers take; an object has a key twice.
+        InvalidMetadataError: a schema is invalid, or in a form that readers refuse; a version has two queries
+            of one dialect, or one that is not SQL; `properties` is null; a number is too long for readers;
+            an object has a key twice.
     """
     try:
         check_numbers(metadata.to_bytes(), "view metadata")

@@ -1,8 +1,8 @@
 """View metadata documents (Iceberg view specification, format version 1).
 
-A document is parsed once and never changed. What the specification does not name stays in it: fields are
-kept as the bytes they came in, and a new document is made by replacing whole fields (see
-`floecat.iceberg.views.view_builder`).
+A document is parsed once and never changed. Fields that the specification does not name stay: fields are kept
+as the bytes they came in, and `floecat.iceberg.views.view_builder` makes a new document by replacing whole
+fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 _behaviour_encoder = msgspec.json.Encoder(order="deterministic")
 
 SUPPORTED_VIEW_FORMAT_VERSION = 1
-"""The only format version of views that the specification has."""
+"""The only format version in the specification."""
 
 
 class ViewRepresentation(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class _VersionFields(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ViewVersion(msgspec.Struct, frozen=True):
-    """An immutable version of a view: how it is defined, and where its unqualified names resolve."""
+    """An immutable version of a view: its definition, and where its unqualified names resolve."""
 
     version_id: int
     schema_id: int
@@ -116,7 +116,7 @@ class ViewVersion(msgspec.Struct, frozen=True):
         )
 
     def with_ids(self, *, version_id: int, schema_id: int) -> ViewVersion:
-        """The same version under other ids; itself if they are its own."""
+        """The same version under other ids; itself if they do not change."""
         if (version_id, schema_id) == (self.version_id, self.schema_id):
             return self
         fields: dict[str, Any] = msgspec.json.decode(self.encoded, type=dict[str, msgspec.Raw])
@@ -160,7 +160,7 @@ class ViewMetadata:
     Attributes:
         view_uuid: identity of the view; never changes.
         format_version: format version of the document.
-        location: base location, which metadata file locations are made from.
+        location: base location, from which locations of metadata files derive.
         current_version_id: id of the current version; one of `versions` has it.
         properties: settings and comments.
         versions: known versions by id, in the order of the document.
@@ -196,8 +196,8 @@ class ViewMetadata:
         """Reads and checks a document.
 
         Raises:
-            InvalidMetadataError: it is no view metadata, or breaks the specification. The message names the
-                field and never what it holds.
+            InvalidMetadataError: it is not view metadata, or breaks the specification. The message names the
+                field, never its value.
         """
         _check_format_version(_decode(data, _FormatVersion, "view metadata").format_version)
         document = _decode(data, _Document, "view metadata")
@@ -240,7 +240,7 @@ class ViewMetadata:
 
 def _decode(data: bytes, kind: type[T], what: str) -> T:
     try:
-        data.decode()  # what is kept encoded would not be checked otherwise
+        data.decode()  # msgspec does not check the parts that stay encoded
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # msgspec names the field and the expected type; it quotes no values of these structs
@@ -281,7 +281,7 @@ def _versions_by_id(encoded: list[msgspec.Raw]) -> Mapping[int, ViewVersion]:
 
 
 def _schemas_by_id(encoded: list[msgspec.Raw]) -> Mapping[int, ViewSchema]:
-    # a schema without an id is schema 0, as in tables that have one schema only
+    # a schema without an id is schema 0, as in tables with one schema
     schemas = [
         ViewSchema(_decode(bytes(raw), _SchemaId, "view schema").schema_id, bytes(raw)) for raw in encoded
     ]

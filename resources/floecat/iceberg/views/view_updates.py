@@ -1,7 +1,7 @@
 """Changes of a view and what they require of it (Iceberg REST specification, `ViewUpdate`).
 
-Schemas and versions stay encoded until `floecat.iceberg.views.view_builder` applies them. A null where a list
-or a map is required is an empty one, as Go writes it.
+Schemas and versions stay encoded until `floecat.iceberg.views.view_builder` applies them. Go writes null for
+an empty list or map, so null is accepted for both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Update(msgspec.Struct, frozen=True, tag_field="action", rename="kebab"):
 
 
 class AssignViewUuid(_Update, frozen=True, tag="assign-uuid"):
-    """Names the UUID of the view. It cannot change once it is assigned."""
+    """Assigns the UUID of the view, which cannot change afterwards."""
 
     uuid: str
 
@@ -46,11 +46,11 @@ class UpgradeViewFormatVersion(_Update, frozen=True, tag="upgrade-format-version
 
 
 class AddViewSchema(_Update, frozen=True, tag="add-schema"):
-    """Adds a schema, or finds the equal one that the view has. The id that it carries is not trusted."""
+    """Adds a schema, or finds the equal one of the view. Its id is ignored."""
 
     schema: msgspec.Raw
     last_column_id: int | None = None
-    """Deprecated in the specification, and without a meaning for views."""
+    """Deprecated in the specification; it has no meaning for views."""
 
 
 class SetViewLocation(_Update, frozen=True, tag="set-location"):
@@ -94,7 +94,7 @@ class RemoveViewProperties(_Update, frozen=True, tag="remove-properties"):
 
 
 class AddViewVersion(_Update, frozen=True, tag="add-view-version"):
-    """Adds a version, or finds the one that behaves the same. Adding it does not make it the current one."""
+    """Adds a version, or finds the one that behaves the same. It does not become the current one."""
 
     view_version: msgspec.Raw
 

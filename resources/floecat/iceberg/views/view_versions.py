@@ -1,6 +1,6 @@
 """Schemas and versions of a view: what a new one must have, which id it gets, and which stay.
 
-A request may add thousands: what one of them costs does not depend on how many there are.
+A request may add thousands: the cost of one does not depend on their number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _VERSION_HISTORY_SIZE = "version.history.num-entries"
-"""Property: how many versions are kept."""
+"""Property: number of versions to keep."""
 
 _DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
 """Property: the current version may be replaced by one that lacks some of its SQL dialects."""
@@ -40,7 +40,7 @@ def read_new_version(encoded: bytes) -> ViewVersion:
     """Reads a version that a client sends.
 
     Raises:
-        IllegalArgumentError: it is none, or holds a number that readers cannot read.
+        IllegalArgumentError: it is not a version, or has a number that is too long for readers.
     """
     ViewVersion.parse(encoded)
     check_numbers(encoded, "view version")
@@ -64,7 +64,7 @@ def check_representations(version: ViewVersion) -> None:
     """Checks how a version is expressed.
 
     Raises:
-        IllegalArgumentError: there are two queries of one dialect, or one is not SQL, which readers refuse.
+        IllegalArgumentError: two queries have one dialect, or one is not SQL, which readers refuse.
     """
     unknown = sorted({item.type for item in version.representations if item.sql_dialect is None})
     if unknown:
@@ -85,7 +85,7 @@ def check_dialects_kept(
     """Refuses a current version that lacks a SQL dialect of the one before, unless a property allows it.
 
     Raises:
-        IllegalArgumentError: a dialect is lost, or the properties contradict each other.
+        IllegalArgumentError: a dialect is missing, or the properties contradict each other.
     """
     drop_allowed = _is_true(properties, _DROP_DIALECT_ALLOWED)
     if drop_allowed and _is_true(properties, _APPEND_DIALECT_ALLOWED):
@@ -108,12 +108,12 @@ def retained_versions(
     added_ids: Collection[int],
     properties: Mapping[str, str],
 ) -> list[ViewVersion]:
-    """The versions that stay: the current one, those just added, and the newest others, in their old order.
+    """The versions to keep: the current one, those just added, and the newest others, in their old order.
 
     Raises:
-        IllegalArgumentError: `version.history.num-entries` is no positive integer.
+        IllegalArgumentError: `version.history.num-entries` is not a positive integer.
     """
-    # versions just added have the highest ids, so that room for all of them is all they need
+    # versions just added have the highest ids: with room for all of them, all are kept
     room = max(_history_size(properties), len({*added_ids, current.version_id}))
     newest = sorted((id_ for id_ in versions if id_ != current.version_id), reverse=True)
     kept = {current.version_id, *newest[: room - 1]}
@@ -121,7 +121,7 @@ def retained_versions(
 
 
 def expired_log_entries(log: Sequence[VersionLogEntry], version_ids: Collection[int]) -> int:
-    """How many entries at the start of the log go, so that every version in the rest is still known."""
+    """Number of entries to drop at the start of the log, so that every version in the rest is known."""
     for index in range(len(log) - 1, -1, -1):
         if log[index].version_id not in version_ids:
             return index + 1
@@ -151,7 +151,7 @@ class ViewSchemas:
         self._ids: dict[bytes, int] | None = None
 
     def add(self, encoded: bytes) -> int:
-        """Adds a schema under the next free id, or finds the first equal one, and returns its id.
+        """Adds a schema under the next free id, or finds the first equal one; returns its id.
 
         Raises:
             IllegalArgumentError: the schema breaks a rule of the specification.
@@ -186,9 +186,10 @@ class ViewVersions:
         self._ids: dict[bytes, int] | None = None
 
     def add(self, sent: ViewVersion, schemas: ViewSchemas) -> int:
-        """Adds a version, or finds the first one that behaves the same, and returns its id.
+        """Adds a version, or finds the first one that behaves the same; returns its id.
 
-        A new one keeps its id if that is higher than all ids of the view, and else gets the next free one.
+        A new one keeps its id if that is higher than all ids of the view; otherwise it gets the next free
+        one.
 
         Args:
             sent: the version; its `schema-id` may be `LAST_ADDED`.

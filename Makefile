@@ -3,7 +3,7 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := pipeline,spark,s3,clients,delta,dev
+EXTRAS := pipeline,spark,s3,clients,lance,delta,dev
 # Packages whose bounds contradict the others, installed without what they ask for.
 APART  := tests/clients/without-dependencies.txt
 # Python 3.11 or newer; the Iceberg runtime for Spark comes as a package for 3.11 and 3.12 only, so these first.

@@ -82,6 +82,12 @@ def test_spark(catalog_server: CatalogServer, tmp_path: Path) -> None:
     assert re.search(r"\|\s*2\| view\|", output)
 
 
+def test_lance(catalog_server: CatalogServer, tmp_path: Path) -> None:
+    output = output_of(tmp_path, "-c", quick_start("Lance", "python", catalog_server))
+    assert "['items']" in output
+    assert "id: [[1,2]]" in output
+
+
 @contextmanager
 def service_in(folder: Path) -> Iterator[str]:
     """What `make up` starts, without Dagster and demo data, until the end of the block; gives its URL."""

@@ -1,6 +1,7 @@
 """A real S3 server with STS for tests: SeaweedFS, one for all workers of a test session.
 
 `s3_server` starts it when the first test asks for it; `s3_bucket` gives each test a bucket of its own.
+The server has an Iceberg REST catalog of its own, for tests of clients with catalogs that are not ours.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class S3Server(msgspec.Struct, frozen=True):
     endpoint: str
     access_key_id: str
     secret_access_key: str
+    catalog_url: str
+    """Its own Iceberg REST catalog: warehouses are table buckets, the keys a credential of OAuth2."""
     region: str = "us-east-1"
     role_arn: str = ROLE_ARN
     """A role that these credentials may assume, with a session policy, and that may do everything."""
@@ -60,6 +63,12 @@ class S3Server(msgspec.Struct, frozen=True):
                 s3={"addressing_style": "path"},
             ),
         )
+
+    def create_table_bucket(self) -> str:
+        """Makes an empty warehouse of its catalog and returns its name."""
+        name = f"tables-{secrets.token_hex(8)}"
+        self.client("s3tables").create_table_bucket(name=name)
+        return name
 
     def create_bucket(self) -> str:
         """Makes an empty bucket and returns its name."""
@@ -114,7 +123,12 @@ def _locked(path: Path) -> Iterator[None]:
 def _start() -> tuple[S3Server, Any]:
     for _ in range(_ATTEMPTS):
         ports = _free_ports(12)
-        server = S3Server(f"http://127.0.0.1:{ports[0]}", secrets.token_hex(10), secrets.token_hex(20))
+        server = S3Server(
+            f"http://127.0.0.1:{ports[0]}",
+            secrets.token_hex(10),
+            secrets.token_hex(20),
+            f"http://127.0.0.1:{ports[10]}",
+        )
         # Unix sockets of the server live in TMPDIR and have short names only; pytest's folders are too deep.
         folder = Path(tempfile.mkdtemp(prefix="floecat-s3-"))
         process = supervisor.start(folder, _command(folder, server, ports))
@@ -143,7 +157,8 @@ def _command(folder: Path, server: S3Server, ports: list[int]) -> list[str]:
         *flags,
         f"-filer.localSocket={folder / 'filer.sock'}",
         f"-s3.localSocket={folder / 's3.sock'}",
-        "-s3.port.iceberg=0",
+        f"-s3.port.iceberg={ports[10]}",
+        f"-s3.iceberg.credentialRole={ROLE_ARN}",
         "-s3.port.lance=0",
         "-webdav=false",
         "-admin.ui=false",
@@ -175,6 +190,12 @@ def _roles() -> dict[str, Any]:
         "Principal": {"AWS": "arn:aws:iam::000000000000:user/catalog"},
         "Action": ["sts:AssumeRole"],
     }
+    # its catalog takes the role for those to whom it gives credentials
+    vending = {
+        "Effect": "Allow",
+        "Principal": {"Federated": "iceberg-catalog"},
+        "Action": ["sts:AssumeRoleWithCredentials"],
+    }
     everything = [
         {"Effect": "Allow", "Action": ["s3:*"], "Resource": ["*"]},
         {"Effect": "Allow", "Action": ["sts:ValidateSession"], "Resource": ["*"]},
@@ -191,7 +212,7 @@ def _roles() -> dict[str, Any]:
             {
                 "roleName": "LakeRole",
                 "roleArn": ROLE_ARN,
-                "trustPolicy": {"Version": "2012-10-17", "Statement": [trust]},
+                "trustPolicy": {"Version": "2012-10-17", "Statement": [trust, vending]},
                 "attachedPolicies": ["LakeAll"],
             }
         ],

@@ -6,6 +6,7 @@ Each step reads the same field of all records by a few NumPy calls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -38,9 +39,9 @@ class Chunk:
         words: the 8 bytes from every position on, as one number.
     """
 
-    def __init__(self, data: bytes | bytearray) -> None:
-        self.size = len(data)
-        self.padded = b"".join((data, bytes(_PADDING)))
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        self.padded = b"".join((*parts, bytes(_PADDING)))
+        self.size = len(self.padded) - _PADDING
         self.data: Bytes = np.frombuffer(self.padded, np.uint8)
         self.words: _Uint64s = np.ndarray(
             (self.size + _PADDING - _WORD + 1,), np.dtype("<u8"), self.data.data, strides=(1,)

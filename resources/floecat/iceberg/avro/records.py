@@ -1,7 +1,7 @@
 """Records of Avro files of any writer, column by column (Avro specification, "Object Container Files").
 
 Fields are found by Iceberg field id (table specification, appendix A, "Avro"), in files without ids by name.
-Only what is wanted is decoded. Blocks of about `_CHUNK_BYTES` are decoded together and then dropped.
+Only what is wanted is decoded. Blocks of up to `_CHUNK_BYTES` and `_CHUNK_ROWS` are decoded together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 
 __all__ = ["RecordReader", "Records", "Wanted"]
 
-_CHUNK_BYTES = 2 * 1024 * 1024
+_CHUNK_BYTES = 8 * 1024 * 1024
+_CHUNK_ROWS = 24 * 1024
 
 Wanted: TypeAlias = "dict[int, Set[int] | None]"
 """Places in `RecordReader.fields`; for a map with integer keys the wanted keys, None for all."""
@@ -45,13 +46,16 @@ class _Blocks:
     """Blocks of a chunk, decompressed."""
 
     def __init__(self) -> None:
-        self.data = bytearray()
+        self.parts: list[bytes] = []
+        self.size = self.rows = 0
         self.places: list[BlockPlace] = []
 
     def add(self, records: bytes, rows: int) -> None:
-        start = len(self.data)
-        self.data += records
-        self.places.append(BlockPlace(start, len(self.data), rows))
+        start = self.size
+        self.parts.append(records)
+        self.size += len(records)
+        self.rows += rows
+        self.places.append(BlockPlace(start, self.size, rows))
 
 
 class RecordReader:
@@ -119,7 +123,8 @@ class RecordReader:
         blocks = _Blocks()
         try:
             for records, rows in self._inflated():
-                if blocks.places and len(blocks.data) + len(records) > _CHUNK_BYTES:
+                fits = blocks.size + len(records) <= _CHUNK_BYTES and blocks.rows + rows <= _CHUNK_ROWS
+                if blocks.places and not fits:
                     yield from self._decode(blocks, wanted)
                     blocks = _Blocks()
                 blocks.add(records, rows)
@@ -151,7 +156,7 @@ class RecordReader:
     def _decode(self, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
         if not blocks.places:
             return
-        chunk = Chunk(blocks.data)
+        chunk = Chunk(blocks.parts)
         places = blocks.places
         try:
             if all(place.rows == 1 for place in places):
@@ -170,8 +175,7 @@ class RecordReader:
         starts: list[int] = []
         places: list[BlockPlace] = []
         whole = True
-        for place in blocks.places:
-            data = bytes(memoryview(blocks.data)[place.start : place.stop])
+        for place, data in zip(blocks.places, blocks.parts, strict=True):
             found, whole = walk_records(self._schema, data, place.rows)
             starts += [place.start + start for start in found]
             if found:

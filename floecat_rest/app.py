@@ -20,6 +20,7 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
+from floecat_rest.browsers import guard_browsers
 from floecat_rest.documents import OWN_COMPRESSION
 from floecat_rest.errors import answer_error
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
@@ -89,17 +90,17 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     HealthController,
     MetricsPageController,
 ]
-"""One per path: the framework refuses two."""
+"""One per path; two on one path would not start."""
 
 _COMPRESS_FROM_BYTES = 1 << 10
 
 
 def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
-    """Build the application.
+    """Put the application together.
 
     Args:
         settings: of the process.
-        kernel: an open one, which the caller closes; None opens one at startup and closes it at shutdown.
+        kernel: an open one, which stays the caller's; None opens one at start and closes it at the end.
 
     Returns:
         The application, for an ASGI server.
@@ -131,7 +132,8 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     services.endpoints = served_endpoints(app.routes)
     named = EmptyNames(app, services, authenticator)
     loads = FastLoadAnswers(named, services, authenticator, path_template=TableController.path)
-    return RequestLog(RawPaths(loads, default_prefix=settings.gateway.default_prefix))
+    paths = RawPaths(loads, default_prefix=settings.gateway.default_prefix)
+    return RequestLog(guard_browsers(paths, settings.gateway))
 
 
 def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
@@ -141,7 +143,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         asyncio.get_running_loop().set_default_executor(threads)
         opened = None if services.kernel else open_kernel(services.settings)
         services.kernel = services.kernel or opened
-        # those of the routes too, which did not exist when the kernel was opened
+        # those of the routes too, which a kernel that was opened before has not seen
         prepare_struct_types()
         if opened is not None:
             opened.start_workers()

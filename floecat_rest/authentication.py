@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["PUBLIC", "AuthenticationMiddleware", "Authenticator"]
 
 PUBLIC = "public"
-"""Key in `opt` of routes that need no login."""
+"""Key in `opt` of routes that anybody may call."""
 
 _DOCUMENTATION = "/schema"
 
@@ -30,7 +30,7 @@ class Authenticator:
         """The principal of a request.
 
         Raises:
-            NotAuthorizedError: the request carries no valid identity.
+            NotAuthorizedError: it carries no valid identity.
         """
         authentication = self._authentication
         credentials = [value for name, value in scope["headers"] if name == authentication.header]
@@ -42,9 +42,10 @@ class Authenticator:
 
 
 class AuthenticationMiddleware:
-    """Sets `scope["user"]` to the principal, on every route that is not public."""
+    """Sets `scope["user"]` to the principal, on all routes but public ones."""
 
     def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+        """Wrap an application."""
         self._app = app
         self._authenticator = authenticator
 

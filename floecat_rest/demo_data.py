@@ -1,7 +1,7 @@
-"""The demo data, written by PyIceberg through the REST service, as a user would.
+"""The demo data: written as any user would write it, by PyIceberg through the REST service.
 
 A table that this module is still filling carries the property `demo.state=loading`; such a table is dropped
-and made again by the next run. Any other table of the same name is left alone.
+and made again by the next run. Every other table of the same name is left as it is.
 """
 
 from __future__ import annotations

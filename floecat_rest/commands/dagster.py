@@ -1,4 +1,4 @@
-"""The processes of Dagster. They are started, never imported: the REST service works without them."""
+"""The processes of Dagster. They are started, never imported: the REST service stands without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floecat_rest.commands.processes import Service
 __all__ = ["dagster_is_installed", "dagster_services", "dagster_storage_upgrade"]
 
 HOST = "127.0.0.1"
-"""Dagster has no login, so its UI stays on this machine."""
+"""Dagster knows no login: its UI stays on this machine."""
 
 
 def dagster_is_installed() -> bool:
@@ -23,7 +23,7 @@ def dagster_is_installed() -> bool:
 
 
 def dagster_storage_upgrade(environ: Mapping[str, str], logs: Path) -> Service:
-    """The command that creates or upgrades Dagster's own storage.
+    """What creates or upgrades Dagster's own storage, and ends.
 
     On new storage the webserver and the daemon would both create the tables, and the slower one would fail.
     """
@@ -45,7 +45,7 @@ def dagster_services(port: int, logs: Path) -> list[Service]:
     """
     workspace = _project_file("workspace.yaml")
     code = ["-w", str(workspace)] if workspace else ["-m", "floecat_assets.definitions"]
-    web = [sys.executable, "-m", "dagster_webserver", "-h", HOST, "-p", str(port), *code]
+    web = [sys.executable, "-m", "floecat_assets.webserver", "-h", HOST, "-p", str(port), *code]
     daemon = [sys.executable, "-m", "dagster._daemon", "run", *code]
     return [
         Service("Dagster UI", web, logs / "dagster-webserver.log", f"http://{HOST}:{port}/server_info"),

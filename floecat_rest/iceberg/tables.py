@@ -1,4 +1,4 @@
-"""Tables."""
+"""Tables: what a catalog is for."""
 
 from __future__ import annotations
 
@@ -109,21 +109,21 @@ class UnregisterTableController(Controller):
 
     @post(operation_id="unregisterTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
-        """Removes the table, leaves its files, and returns its last metadata."""
+        """Forgets the table, leaves its files, and answers its last metadata."""
         call = request.mutation()
         table = request.kernel.tables.unregister(call, request.entry(call))
         return request.table_answer(table, with_config=False)
 
 
 class RegisterTableController(Controller):
-    """Registration of tables that exist as files."""
+    """Tables that exist as files."""
 
     path = f"{_NAMESPACE}/register"
     tags = ["Tables"]
 
     @post(operation_id="registerTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def register_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
-        """Registers a metadata file as a table."""
+        """Makes a table of a metadata file."""
         sent = request.read(body, RegisterTableRequest)
         call = request.mutation(body)
         table = request.kernel.registration.register_table(
@@ -138,7 +138,7 @@ class RegisterTableController(Controller):
 
 
 class RenameTableController(Controller):
-    """Renames of tables."""
+    """Names of tables."""
 
     path = "/v1/{prefix:str}/tables/rename"
     tags = ["Tables"]

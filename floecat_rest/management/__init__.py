@@ -1,1 +1,1 @@
-"""Routes for operators: connectors, registration by location, health, metrics."""
+"""What operators look at: health and metrics."""

@@ -1,4 +1,4 @@
-"""Health and metrics, without a login."""
+"""Health and metrics, for whoever runs the service. Outside of authentication."""
 
 from __future__ import annotations
 

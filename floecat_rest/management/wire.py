@@ -1,6 +1,7 @@
 """Bodies of the management routes.
 
-Unknown fields are refused: no other specification adds any, and a misspelt field would be ignored silently.
+Requests are refused if they hold a field that is not known: no specification but this one makes it grow, and
+what is misspelt would be dropped without a word.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
 
 
 class RegisterRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    """A table in storage, to be registered."""
+    """A table that is in storage and becomes one of the catalog."""
 
     name: str
     format: str
@@ -53,7 +54,7 @@ class Identifier(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """What went wrong, as in an error response."""
+    """Why something did not work, as an error answer would tell it."""
 
     type: str
     message: str
@@ -64,14 +65,14 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
 
     identifier: Identifier
     id: UUID
-    """Id of the table in the pipeline: its partition in Dagster."""
+    """What the pipeline knows the table by: its partition in Dagster."""
     format: str
     location: str
     table_uuid: str
     snapshot_id: int | None
     """Newest version that Iceberg readers see."""
     problem: Problem | None
-    """Why the newest version cannot be read; loads of the table fail with the same error."""
+    """Why the newest version cannot be read; loading the table is answered so."""
 
 
 class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,7 +91,7 @@ class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
         """The kernel's form.
 
         Raises:
-            BadRequestError: the interval is not a duration.
+            BadRequestError: the interval is no duration.
         """
         try:
             interval_ms = Duration.parse(self.interval).ms
@@ -124,14 +125,14 @@ class ListConnectorsResponse(msgspec.Struct):
 
 
 class SkippedTable(msgspec.Struct):
-    """A table that was registered before."""
+    """A table that the catalog had before."""
 
     identifier: Identifier
     location: str
 
 
 class FailedResponse(msgspec.Struct):
-    """A table that could not be registered, or a location that could not be read."""
+    """A table that did not become one of the catalog, or a place that could not be looked at."""
 
     identifier: Identifier | None
     location: str
@@ -145,7 +146,7 @@ class ScanResponse(msgspec.Struct):
     skipped: Sequence[SkippedTable]
     failed: Sequence[FailedResponse]
     problem: Problem | None
-    """Why the scan ended early, if it did."""
+    """Why the scan ended before everything was looked at, if so."""
 
 
 def registered_table(registration: TableRegistration, request_id: str) -> RegisteredTable:

@@ -40,7 +40,10 @@ class Catalog:
 
     def __init__(self, url: str, warehouse: str | None, token: str | None = None) -> None:
         """Asks the server at a base URL for its configuration."""
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        # without this header a POST without a body could be of a web page
+        headers = {"x-client-version": "contract"}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
         self.url = url.rstrip("/")
         self.warehouse = warehouse
         limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)

@@ -39,7 +39,11 @@ class Sender:
     def __init__(self, base_url: str, *, timeout_s: float = 60.0, connections: int = 256) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._http = httpx.Client(
-            base_url=f"{base_url}/v1/floecat", timeout=timeout_s, limits=limits, verify=False
+            base_url=f"{base_url}/v1/floecat",
+            timeout=timeout_s,
+            limits=limits,
+            verify=False,
+            headers={"x-client-version": "test"},
         )
         self.opened.append(self)
 

@@ -37,7 +37,9 @@ class ApplicationRunner:
     def __init__(self, application: Any) -> None:
         self._runner = asyncio.Runner()
         transport = httpx.ASGITransport(app=application, raise_app_exceptions=True)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://in-process", timeout=60)
+        self._client = httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60, headers={"x-client-version": "test"}
+        )
 
     def request(self, method: str, url: str, **options: Any) -> httpx.Response:
         """The answer, whatever it is."""

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,12 @@ def test_up_starts_all_and_one_signal_stops_all(
     assert ask(f"{rest}/v1/config?warehouse=floecat")["defaults"]["prefix"] == "floecat"
     workspace = ask(f"{dagster}/graphql", {"query": LOCATIONS})["data"]["workspaceOrError"]
     assert workspace["locationEntries"] == [{"name": "floecat", "loadStatus": "LOADED"}]
+    foreign = {"Origin": "https://example.com"}
+    for url in (f"{dagster}/graphql?query=mutation%20{{__typename}}", f"{rest}/v1/config"):
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(urllib.request.Request(url, headers=foreign), timeout=60)
+        assert refusal.value.code == 403
+        refusal.value.close()
     assert len(processes_of(tmp_path / ".floecat")) >= 3
     up.send_signal(signal.SIGINT)
     output, _ = up.communicate(timeout=60)

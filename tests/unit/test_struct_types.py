@@ -57,7 +57,7 @@ from litestar.testing import TestClient
 work_out, decoded = _utils._get_class_mro_and_typevar_mappings, []
 settings = load_settings(environ={}, overrides={"floecat.data-dir": str(Path.cwd())})
 prepare_store(settings)
-with TestClient(create_app(settings)) as client:
+with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
     _utils._get_class_mro_and_typevar_mappings = lambda kind: decoded.append(kind) or work_out(kind)
     assert client.get("/v1/config").status_code == 200
     body = {"namespace": ["ns"]}

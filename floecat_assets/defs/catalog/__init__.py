@@ -1,1 +1,1 @@
-"""Commits of clients, as events of assets."""
+"""What clients do to the catalog, seen as assets."""

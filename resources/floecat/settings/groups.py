@@ -134,6 +134,14 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     dev_allow_remote: Annotated[bool, boolean()] = False
     """Lets `auth-mode=dev` listen on an address that other machines reach. They then have every right."""
 
+    allowed_hosts: Annotated[tuple[str, ...], text_list()] = ()
+    """Names by which clients reach the service in `auth-mode=dev`, beside those of loopback and
+    `floecat.gateway.host`: requests with another `Host` are answered 403, as web pages could send them. `*`
+    allows any name. Addresses are allowed where `host` is `0.0.0.0` or `::`."""
+
+    cors_allowed_origins: Annotated[tuple[str, ...], text_list()] = ()
+    """Sites whose web pages may use the service in `auth-mode=oidc`, as `https://console.example.com`."""
+
     auth_header: Annotated[str, text(aliases=("authHeader",))] = "authorization"
     """Header that carries `Bearer <token>`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -26,6 +27,7 @@ DEFAULT_FILE = "floecat.toml"
 """File that is read from the working folder if it is there and no other is named."""
 
 _LONGEST_SHOWN = 80
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 
 GroupT = TypeVar("GroupT", bound=Group)
 
@@ -96,6 +98,16 @@ def check_rules(settings: Settings) -> None:
             "floecat.gateway.auth-mode=oidc needs floecat.oidc.issuer, floecat.oidc.jwks-url "
             "or floecat.oidc.public-key"
         )
+    if gateway.cors_allowed_origins and gateway.auth_mode == "dev":
+        raise SettingsError(
+            "floecat.gateway.cors-allowed-origins needs auth-mode=oidc: without logins, pages of other sites "
+            "would have every right"
+        )
+    for origin in gateway.cors_allowed_origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise SettingsError(
+                f"floecat.gateway.cors-allowed-origins: {origin!r} is not an origin like https://example.com"
+            )
     if gateway.default_page_size > gateway.max_page_size:
         raise SettingsError("floecat.gateway.default-page-size is larger than floecat.gateway.max-page-size")
     if settings.spark.master is not None and settings.spark.remote is not None:

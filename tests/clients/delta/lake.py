@@ -44,7 +44,7 @@ class DeltaLake:
         self.warehouse = warehouse
         self.root = root.rstrip("/")
         self._connections = connections
-        self.http = httpx.Client(base_url=warehouse.uri, timeout=120)
+        self.http = httpx.Client(base_url=warehouse.uri, timeout=120, headers={"x-client-version": "test"})
         self._namespaces: set[str] = set()
 
     def close(self) -> None:

@@ -18,6 +18,10 @@ SCHEMA = {
     "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
 }
 
+BASE_URL = "http://127.0.0.1"
+CLIENT_HEADERS = {"x-client-version": "test"}
+"""What tells a catalog client from a web page, with requests that have no body."""
+
 _numbers = count()
 
 
@@ -48,7 +52,9 @@ def start(opened_kernel: Kernel) -> Iterator[Callable[[Settings], TestClient[Any
 
         def run(settings: Settings) -> TestClient[Any]:
             app = create_app(settings, opened_kernel)
-            return running.enter_context(TestClient(app, raise_server_exceptions=False))
+            client = TestClient(app, base_url=BASE_URL, raise_server_exceptions=False)
+            client.headers.update(CLIENT_HEADERS)
+            return running.enter_context(client)
 
         yield run
 
@@ -56,7 +62,12 @@ def start(opened_kernel: Kernel) -> Iterator[Callable[[Settings], TestClient[Any
 @pytest.fixture(scope="session")
 def client(settings: Settings, opened_kernel: Kernel) -> Iterator[TestClient[Any]]:
     """The application with default settings."""
-    with TestClient(create_app(settings, opened_kernel), raise_server_exceptions=False) as running:
+    with TestClient(
+        create_app(settings, opened_kernel),
+        base_url=BASE_URL,
+        raise_server_exceptions=False,
+    ) as running:
+        running.headers.update(CLIENT_HEADERS)
         yield running
 
 

@@ -56,7 +56,7 @@ def error_of(answer):
     ],
 )
 def test_every_error_has_the_shape_of_the_specification(client, method, path, body, status, kind):
-    answer = client.request(method, path, content=body)
+    answer = client.request(method, path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert error_of(answer)[0] == kind
 
@@ -185,6 +185,6 @@ def test_a_kernel_is_opened_and_closed_with_the_application(settings):
 
     from floecat_rest.app import create_app
 
-    with TestClient(create_app(settings)) as client:
+    with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         assert client.get("/health/ready").status_code == 200
         assert client.get("/v1/config").status_code in {200, 404}

@@ -61,7 +61,11 @@ def kernel(settings: Settings, grants: Grants) -> Iterator[Kernel]:
 
 @pytest.fixture
 def client(settings: Settings, kernel: Kernel) -> Iterator[TestClient[Any]]:
-    with TestClient(create_app(settings, kernel), raise_server_exceptions=False) as running:
+    with TestClient(
+        create_app(settings, kernel),
+        base_url="http://127.0.0.1",
+        raise_server_exceptions=False,
+    ) as running:
         ada = token(settings, "ada")
         assert running.post("/v1/namespaces", json={"namespace": ["ns"]}, headers=ada).is_success
         assert running.post(TABLES, json={"name": "t", "schema": SCHEMA}, headers=ada).is_success
@@ -154,6 +158,9 @@ def test_management_asks_too(client: Any, settings: Settings, grants: Grants) ->
 
 def test_in_dev_mode_everybody_may_do_everything(settings: Settings) -> None:
     gateway = msgspec.structs.replace(settings.gateway, auth_mode="dev")
-    with TestClient(create_app(msgspec.structs.replace(settings, gateway=gateway))) as client:
+    with TestClient(
+        create_app(msgspec.structs.replace(settings, gateway=gateway)),
+        base_url="http://127.0.0.1",
+    ) as client:
         assert client.post("/v1/namespaces", json={"namespace": ["dev"]}).is_success
         assert client.get("/v1/namespaces/dev").is_success

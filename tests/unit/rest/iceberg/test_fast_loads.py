@@ -36,7 +36,9 @@ def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Kernel]:
 
 @pytest.fixture
 def client(kernel: Kernel) -> Iterator[TestClient]:
-    with TestClient(create_app(kernel.settings, kernel), raise_server_exceptions=False) as made:
+    with TestClient(
+        create_app(kernel.settings, kernel), base_url="http://127.0.0.1", raise_server_exceptions=False
+    ) as made:
         made.headers["accept-encoding"] = "identity"
         for namespace in (["a"], ["a", "b"]):
             assert made.post("/v1/namespaces", json={"namespace": namespace}).status_code == 200
@@ -147,7 +149,7 @@ def test_a_commit_of_another_process_is_seen(kernel: Kernel, client: TestClient)
     assert at_once(kernel, TABLE, client)
     other = open_kernel(kernel.settings)
     try:
-        with TestClient(create_app(other.settings, other)) as elsewhere:
+        with TestClient(create_app(other.settings, other), base_url="http://127.0.0.1") as elsewhere:
             committed = elsewhere.post(TABLE, json={"requirements": [], "updates": [_property("new")]})
             assert committed.status_code == 200
     finally:

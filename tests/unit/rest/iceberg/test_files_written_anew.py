@@ -46,8 +46,8 @@ def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
     prepare_store(settings)
     one, two = open_kernel(settings), open_kernel(settings)
     with (
-        TestClient(create_app(settings, one)) as here,
-        TestClient(create_app(settings, two)) as there,
+        TestClient(create_app(settings, one), base_url="http://127.0.0.1") as here,
+        TestClient(create_app(settings, two), base_url="http://127.0.0.1") as there,
     ):
         assert here.post("/v1/namespaces", json={"namespace": ["n"]}).status_code == 200
         yield Pair(here, there, one)

@@ -21,7 +21,7 @@ def test_entity_tag_changes_once(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path), storage=StorageSettings(fsync=False))
     prepare_store(settings)
     with kernel(settings) as opened:
-        with TestClient(create_app(settings, opened)) as client:
+        with TestClient(create_app(settings, opened), base_url="http://127.0.0.1") as client:
             client.post("/v1/floecat/namespaces", json={"namespace": ["a"]})
             made = client.post(TABLES, json={"name": "t", "schema": SCHEMA}).json()["metadata"]
         old = json.dumps(made | {"last-column-id": 0, "properties": None}).encode()
@@ -30,7 +30,7 @@ def test_entity_tag_changes_once(tmp_path: Path) -> None:
             connection.exec_driver_sql("UPDATE metadata_documents SET body = ?", (compress(old),))
             connection.exec_driver_sql("UPDATE entries SET document_form = 0, version = version + 1")
         store.close()
-        with TestClient(create_app(settings, opened)) as client:
+        with TestClient(create_app(settings, opened), base_url="http://127.0.0.1") as client:
             before = client.get(f"{TABLES}/t")
             assert before.json()["metadata"]["last-column-id"] == 0
             prepare_store(settings)

@@ -1,0 +1,64 @@
+"""Dagster's web server behind the catalog's rules for browsers (`python -m floecat_assets.webserver`).
+
+Dagster asks for no login and runs GraphQL mutations from any page, by GET too. Options are those of
+`dagster-webserver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from importlib import import_module
+from typing import Any
+
+from floecat.auth.browser_requests import BrowserRules
+
+__all__ = ["OwnPagesOnly", "main"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_GRAPHQL = "/graphql"
+
+
+class OwnPagesOnly:
+    """ASGI wrapper that refuses what pages of other sites send."""
+
+    def __init__(self, app: App, rules: BrowserRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        refusal = None
+        if scope["type"] in {"http", "websocket"}:
+            links = not scope["path"].rstrip("/").endswith(_GRAPHQL)
+            refusal = self._rules.refusal(scope.get("method", "GET"), scope["headers"], links=links)
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            headers = [(b"content-type", b"text/plain; charset=utf-8")]
+            await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+            await send({"type": "http.response.body", "body": refusal.message.encode()})
+
+
+def main() -> None:
+    """Run the web server until it is stopped."""
+    cli: Any = import_module("dagster_webserver.cli")
+    create_app = cli.create_app_from_workspace_process_context
+    rules = BrowserRules("127.0.0.1", setting="of dagster-webserver")
+
+    def create_guarded_app(*args: Any, **options: Any) -> Any:
+        return OwnPagesOnly(create_app(*args, **options), rules)
+
+    # The command builds its application itself and has no option for middleware.
+    cli.create_app_from_workspace_process_context = create_guarded_app
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Requests of browsers: which pages may use the service.
+
+Without logins, no page of another site may (`floecat.auth.browser_requests`). With logins, every request
+needs a token, which a page has only if its user gave it one. The setting `cors-allowed-origins` lists the
+sites whose pages may then read answers (Fetch Standard, "CORS protocol").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from litestar.enums import ScopeType
+
+from floecat.auth.browser_requests import BrowserRules, Refusal
+from floecat.settings import GatewaySettings
+from floecat_rest.errors import ErrorModel, encode_error
+from floecat_rest.requests import header_of
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["guard_browsers"]
+
+_TOKENS = "/oauth/tokens"
+_SEEN_BY_PAGES: Final = b"ETag, Retry-After, X-Request-Id"
+_PREFLIGHT_AGE_S: Final = b"600"
+_METHODS: Final = b"GET, HEAD, POST, PUT, DELETE"
+
+
+def guard_browsers(app: ASGIApp, gateway: GatewaySettings) -> ASGIApp:
+    """Wrap an application according to the settings."""
+    if gateway.auth_mode == "dev":
+        rules = BrowserRules(gateway.host, gateway.allowed_hosts, setting="floecat.gateway.allowed-hosts")
+        return _OwnPagesOnly(app, rules)
+    if gateway.cors_allowed_origins:
+        return _Cors(app, frozenset(gateway.cors_allowed_origins))
+    return app
+
+
+class _OwnPagesOnly:
+    """Refuses what pages of other sites send."""
+
+    def __init__(self, app: ASGIApp, rules: BrowserRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP:
+            refusal = self._rules.refusal(scope["method"], scope["headers"])
+            # OAuth token requests are forms, and are refused by name further on.
+            if refusal is not None and not _is_token_request(scope):
+                await _refuse(scope, send, refusal)
+                return
+        await self._app(scope, receive, send)
+
+
+class _Cors:
+    """Lets pages of listed sites read answers."""
+
+    def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin = header_of(scope["headers"], b"origin") if scope["type"] == ScopeType.HTTP else None
+        if origin is None or origin not in self._origins:
+            await self._app(scope, receive, send)
+            return
+        allowed = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+        wanted = header_of(scope["headers"], b"access-control-request-method")
+        if scope.get("method") == "OPTIONS" and wanted is not None:
+            asked = header_of(scope["headers"], b"access-control-request-headers") or ""
+            preflight = [
+                (b"access-control-allow-methods", _METHODS),
+                (b"access-control-allow-headers", asked.encode("latin-1")),
+                (b"access-control-max-age", _PREFLIGHT_AGE_S),
+            ]
+            await _send(send, 204, [*allowed, *preflight])
+            return
+
+        async def send_allowed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen = (b"access-control-expose-headers", _SEEN_BY_PAGES)
+                message["headers"] = [*message["headers"], *allowed, seen]
+            await send(message)
+
+        await self._app(scope, receive, send_allowed)
+
+
+def _is_token_request(scope: Scope) -> bool:
+    headers = scope["headers"]
+    return (
+        scope["path"].endswith(_TOKENS)
+        and header_of(headers, b"origin") is None
+        and header_of(headers, b"sec-fetch-site") is None
+    )
+
+
+async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+    kind = "ForbiddenException" if refusal.status == 403 else "BadRequestException"
+    body = encode_error(ErrorModel(refusal.message, kind, refusal.status))
+    headers = [(b"content-type", b"application/json")]
+    await _send(send, refusal.status, headers, b"" if scope.get("method") == "HEAD" else body)
+
+
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

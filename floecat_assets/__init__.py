@@ -1,1 +1,1 @@
-"""The Dagster code location: what happens in the catalog, as assets, sensors and schedules."""
+"""The Dagster code location: the catalog as assets, sensors and schedules."""

@@ -90,17 +90,17 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     HealthController,
     MetricsPageController,
 ]
-"""One per path; two on one path would not start."""
+"""One per path: the framework refuses two."""
 
 _COMPRESS_FROM_BYTES = 1 << 10
 
 
 def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
-    """Put the application together.
+    """Build the application.
 
     Args:
         settings: of the process.
-        kernel: an open one, which stays the caller's; None opens one at start and closes it at the end.
+        kernel: an open one, which the caller closes; None opens one at startup and closes it at shutdown.
 
     Returns:
         The application, for an ASGI server.
@@ -143,7 +143,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         asyncio.get_running_loop().set_default_executor(threads)
         opened = None if services.kernel else open_kernel(services.settings)
         services.kernel = services.kernel or opened
-        # those of the routes too, which a kernel that was opened before has not seen
+        # those of the routes too, which did not exist when the kernel was opened
         prepare_struct_types()
         if opened is not None:
             opened.start_workers()

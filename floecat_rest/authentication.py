@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["PUBLIC", "AuthenticationMiddleware", "Authenticator"]
 
 PUBLIC = "public"
-"""Key in `opt` of routes that anybody may call."""
+"""Key in `opt` of routes that need no login."""
 
 _DOCUMENTATION = "/schema"
 
@@ -30,7 +30,7 @@ class Authenticator:
         """The principal of a request.
 
         Raises:
-            NotAuthorizedError: it carries no valid identity.
+            NotAuthorizedError: the request carries no valid identity.
         """
         authentication = self._authentication
         credentials = [value for name, value in scope["headers"] if name == authentication.header]
@@ -42,10 +42,9 @@ class Authenticator:
 
 
 class AuthenticationMiddleware:
-    """Sets `scope["user"]` to the principal, on all routes but public ones."""
+    """Sets `scope["user"]` to the principal, on every route that is not public."""
 
     def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
-        """Wrap an application."""
         self._app = app
         self._authenticator = authenticator
 

@@ -1,7 +1,7 @@
-"""The demo data: written as any user would write it, by PyIceberg through the REST service.
+"""The demo data, written by PyIceberg through the REST service, as a user would.
 
 A table that this module is still filling carries the property `demo.state=loading`; such a table is dropped
-and made again by the next run. Every other table of the same name is left as it is.
+and made again by the next run. Any other table of the same name is left alone.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["ETAG", "OWN_COMPRESSION", "DocumentResponse", "Documents", "SpelledName", "accepts_gzip"]
 
 OWN_COMPRESSION = {"own_compression": True}
-"""`opt` of handlers that answer documents, which the compression of other answers leaves alone."""
+"""`opt` of handlers that compress their own answers; the framework's compression skips them."""
 
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10
 _COMPRESS_AT_ONCE_BYTES = 32 << 10
 _KEY_BYTES = 1 << 10
-"""About what the key of a compressed answer takes in memory."""
+"""Estimated memory of the key of a compressed answer."""
 _WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
@@ -49,12 +49,14 @@ ETAG = SpelledName(b"ETag")
 
 
 class DocumentResponse:
-    """An ASGI answer in several parts, sent one after the other without being joined."""
+    """An ASGI response in several parts, sent without joining them first.
+
+    `content-length` is added to the headers when it is sent.
+    """
 
     __slots__ = ("_headers", "_parts", "_status")
 
     def __init__(self, status: int, headers: _Headers, parts: Sequence[Piece]) -> None:
-        """Take the status, headers without `content-length`, and the parts of the body."""
         self._status = status
         self._headers = headers
         self._parts = parts
@@ -74,10 +76,9 @@ class DocumentResponse:
 
 
 class Documents:
-    """Makes the answers, compressed for clients that ask."""
+    """Builds the answers, compressed for clients that accept it."""
 
     def __init__(self, cache: LruCache[bytes]) -> None:
-        """Take the cache of compressed answers."""
         self._cache = cache
 
     def not_modified(self, etag: str | None) -> DocumentResponse:
@@ -105,9 +106,9 @@ class Documents:
             config: client settings; None leaves the field out.
             labels: of the table or view; None leaves the field out.
             etag: tag of the representation, to be sent.
-            kept_as: names the state that the document is of, as the compressed answer is kept under it; None
-                keeps none.
-            mode: which form of the document this is.
+            kept_as: identifies the state of the document, as cache key of the compressed answer; None caches
+                nothing.
+            mode: form of the document: `all` or `refs`.
         """
         parts = _parts(pieces, metadata_location, config, labels)
         if not _compresses(pieces, accept_encoding):
@@ -131,7 +132,7 @@ class Documents:
         etag: str,
         mode: str,
     ) -> DocumentResponse | None:
-        """As `answer`, kept under the tag; None if a large document had to be compressed for it."""
+        """As `answer`, cached under the tag; None if a large document would have to be compressed first."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
             parts = _parts(pieces, metadata_location, config, labels)
             compressed = self._cache.get(_key(parts, etag, mode))
@@ -188,7 +189,7 @@ def _etag(etag: str | None) -> _Headers:
 
 @lru_cache(256)
 def accepts_gzip(accept_encoding: str | None) -> bool:
-    """Whether a value of `Accept-Encoding` takes gzip (RFC 9110 section 12.5.3)."""
+    """Whether a value of `Accept-Encoding` accepts gzip (RFC 9110 section 12.5.3)."""
     weights: dict[str, float] = {}
     for part in (accept_encoding or "").split(","):
         coding, _, parameter = part.partition(";")

@@ -65,7 +65,7 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
     errors.CommitStateUnknownError: ErrorKind(500, "CommitStateUnknownException"),
     errors.UnavailableError: ErrorKind(503, "ServiceUnavailableException"),
 }
-"""Kinds of the kernel's errors; a class without a row has that of its nearest base."""
+"""Kinds of the kernel's errors; a class without a row uses the row of its nearest base."""
 
 _LONGEST_MESSAGE = 1000
 
@@ -73,7 +73,7 @@ _EXPECTED: Mapping[str, str] = {
     "pageSize": "must be a whole number, at least 1",
     "purgeRequested": "must be true or false",
 }
-"""What parameters must be that are not plain text."""
+"""What parameters of other types than text must be."""
 
 _INTERNAL = ErrorKind(500, "InternalServerError")
 
@@ -97,7 +97,7 @@ class ErrorModel(msgspec.Struct):
 
 
 class IcebergErrorResponse(msgspec.Struct):
-    """Body of every error answer but those of `/v1/oauth/tokens`."""
+    """Body of every error response except those of `/v1/oauth/tokens`."""
 
     error: ErrorModel
 
@@ -105,8 +105,7 @@ class IcebergErrorResponse(msgspec.Struct):
 def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[str, str]]:
     """The body and the headers for an error.
 
-    The text of an error that nobody raised on purpose stays in the log: the message names the request id, by
-    which an operator finds it.
+    The text of an unexpected error stays in the log. The message gives the request id to search for.
     """
     if isinstance(error, HTTPException):
         return _describe_framework_error(error, request_id)
@@ -145,7 +144,7 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
             request_id,
             exc_info=error if described.code != 503 else None,
         )
-    # An answer to HEAD has no body, an error's neither.
+    # A response to HEAD has no body, errors included.
     content = b"" if request.method == "HEAD" else encode_error(described)
     return Response(content, status_code=described.code, headers=headers, media_type="application/json")
 
@@ -160,9 +159,9 @@ def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[Er
 
 
 def _validation_message(error: ValidationException) -> str:
-    """Which parameter is wrong, and what it must be; the framework's words are about its own types.
+    """Which parameter is wrong, and what it must be. The framework's message is about its own types.
 
-    It goes through all arguments of a handler again, and reports some of the path that were never wrong.
+    The framework checks all arguments of a handler again, and reports path parameters that are valid.
     """
     faults = error.extra if isinstance(error.extra, list) else []
     wrong = [_wire_name(fault["key"]) for fault in faults if "key" in fault and fault.get("source") != "path"]
@@ -178,7 +177,7 @@ def _wire_name(field: str) -> str:
 
 def _internal(request_id: str) -> ErrorModel:
     return ErrorModel(
-        f"Internal error; the log of the service has it under request id {request_id}",
+        f"Internal error; search the log of the service for request id {request_id}",
         _INTERNAL.type,
         _INTERNAL.status,
     )

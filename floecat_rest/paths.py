@@ -4,10 +4,10 @@ ASGI servers decode the path before an application sees it. After that ``%2F`` l
 segments and ``%2520`` like ``%20``. Here the path goes to the router as it came over the wire, and path
 parameters are decoded once, one by one, by `floecat.identifiers`.
 
-Nothing has an empty name, so a client that asks for one learns that it does not exist. Spark asks often: for
-a missing table `db.files` it asks whether `files` is a metadata table of the table `db` in the namespace
+Nothing has an empty name, so a request for one is answered 404. Spark sends such requests often: for a
+missing table `db.files` it asks whether `files` is a metadata table of the table `db` in the namespace
 without levels, `/namespaces//tables/db`, and goes on only if that does not exist. The router cannot answer
-this. It merges empty segments, and would answer for another resource.
+them. It merges empty segments, and would answer for another resource.
 """
 
 from __future__ import annotations
@@ -44,12 +44,6 @@ class RawPaths:
     """ASGI wrapper that restores the raw path and inserts the default prefix where a path has none."""
 
     def __init__(self, app: ASGIApp, *, default_prefix: str) -> None:
-        """Wrap an application.
-
-        Args:
-            app: routes on `scope["path"]`.
-            default_prefix: name of the catalog that paths without a prefix mean.
-        """
         self._app = app
         self._with_prefix = f"/v1/{encode_segment(default_prefix)}/"
 

@@ -1,4 +1,4 @@
-"""What every request leaves behind: an id in the answer, a line in the access log, numbers for Prometheus.
+"""Every request gets an id in its answer, a line in the access log, and metrics for Prometheus.
 
 One wrapper around the application rather than three middlewares, since it is on the path of every request.
 Neither the query nor a header is logged: clients put tokens into both.
@@ -43,12 +43,11 @@ class RequestLog:
     """ASGI wrapper that names, times, counts and logs requests."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Wrap an application."""
         self._app = app
         self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and note how it went."""
+        """Pass a request on and record its outcome."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
@@ -95,5 +94,5 @@ def assign_request_id(scope: Any) -> str:
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:
-    """The id that `assign_request_id` gave; "unknown" outside of it."""
+    """The id that `assign_request_id` gave; "unknown" if it was not called."""
     return str(scope.get(_ID_KEY, "unknown"))

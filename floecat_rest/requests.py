@@ -53,7 +53,7 @@ _LARGEST_ANSWER_PART = 4
 
 @dataclass
 class Services:
-    """What all requests of a process share."""
+    """State that all requests of a process share."""
 
     STATE: ClassVar[str] = "services"
     """Their name in the state of the application."""
@@ -68,7 +68,7 @@ class Services:
     def __post_init__(self) -> None:
         """Make what needs only settings."""
         self.memory = MemoryBudget(self.settings.cache.memory)
-        # an answer larger than a quarter is not worth the others
+        # one answer must not evict more than a quarter of the others
         self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
 
 
@@ -99,16 +99,16 @@ class CatalogRequest(Request[Principal, None, Any]):
         return list_of(self.scope["headers"], name)
 
     def call(self) -> Call:
-        """Who asks, about the catalog that the prefix names; on management routes the name of the catalog.
+        """The principal and the catalog: by the prefix, on management routes by name.
 
         Raises:
             ForbiddenError: the principal may not use the catalog.
-            NoSuchWarehouseError: there is none.
+            NoSuchWarehouseError: the catalog does not exist.
         """
         return self.kernel.calls.open(self.principal, self._catalog())
 
     def mutation(self, body: bytes = b"") -> Call:
-        """Who asks, about which catalog, under which idempotency key.
+        """As `call`, with the idempotency key of a request that changes something.
 
         Raises:
             BadRequestError: the key is malformed.
@@ -156,7 +156,7 @@ class CatalogRequest(Request[Principal, None, Any]):
     def table_answer(
         self, table: LoadedTable, *, mode: str = "all", with_config: bool = True
     ) -> DocumentResponse:
-        """Renders a table: `LoadTableResult`, or `CommitTableResponse` if it is without the config."""
+        """Renders a table: `LoadTableResult`, or `CommitTableResponse` without the config."""
         documents = self.services.documents
         if table.not_modified:
             return documents.not_modified(table.etag)
@@ -218,7 +218,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
             names the JSON path, never what the body holds there.
     """
     if not body:
-        raise BadRequestError("Invalid body: JSON is needed")
+        raise BadRequestError("Invalid body: expected JSON")
     try:
         # Parts that stay encoded would otherwise carry invalid text into metadata files.
         str(body, "utf-8")
@@ -235,7 +235,7 @@ def check_media_type(content_type: str | None) -> None:
     """Refuse a body that is declared to be something other than JSON. Some clients declare nothing.
 
     Raises:
-        UnsupportedMediaTypeError: it is.
+        UnsupportedMediaTypeError: the declared type is not JSON.
     """
     media_type = (content_type or "").partition(";")[0].strip().lower()
     if media_type and media_type != "application/json" and not media_type.endswith("+json"):

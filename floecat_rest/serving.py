@@ -52,7 +52,7 @@ def run(settings: Settings) -> None:
         timeout_graceful_shutdown=_GRACE_S,
         timeout_worker_healthcheck=_WORKER_START_S,
     )
-    # Opened here too, because a worker that cannot start says so in the log only.
+    # Opened here too, because a worker that cannot start reports it in the log only.
     with kernel(settings):
         pass
     if settings.gateway.workers == 1:
@@ -74,7 +74,7 @@ def _worker_app(settings: Settings) -> object:
 
     configure_logging(settings.log)
     app = create_app(settings)
-    # Routes and modules live as long as the process: the collector need not look at them with every pass.
+    # Routes and modules live as long as the process, so the garbage collector can skip them.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])

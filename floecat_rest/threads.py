@@ -30,7 +30,6 @@ class HandlerThreads(ThreadPoolExecutor):
     """Executor for the event loop that runs it. Threads start when they are needed, up to a number."""
 
     def __init__(self, max_threads: int) -> None:
-        """Take the most threads to run; start none yet."""
         super().__init__(max_threads)
         self._most = max_threads
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()

@@ -17,7 +17,7 @@ Snapshots are the materialization history of a partition and never keys: within 
 
 
 def table_id(partition_key: str) -> UUID | None:
-    """The table that a partition is; `None` for a key of somebody else, as any user of the UI can add one."""
+    """The table that a partition is; `None` for another key, which any user of the UI can add."""
     try:
         found = UUID(partition_key)
     except ValueError:
@@ -29,9 +29,9 @@ def require_table_id(partition_key: str) -> UUID:
     """The table that a partition is.
 
     Raises:
-        Failure: the key is no id of a table; another try would not mend that.
+        Failure: the key is not a table id; a retry would not help.
     """
     found = table_id(partition_key)
     if found is None:
-        raise dg.Failure(f"Partition {partition_key[:80]!r} is no table id", allow_retries=False)
+        raise dg.Failure(f"Partition {partition_key[:80]!r} is not a table id", allow_retries=False)
     return found

@@ -23,8 +23,8 @@ __all__ = ["KernelResource", "SparkResource", "defs"]
 class KernelResource(dg.ConfigurableResource[None]):
     """The kernel, opened with the settings that the service uses: environment and configuration file.
 
-    It is opened by the first use and not before the body runs: with the store away a sensor then skips its
-    tick and says why, where a failing resource would fail it.
+    It is opened on first use, not before the body runs: while the store is unavailable, a sensor can then
+    skip its tick and say why, instead of failing.
     """
 
     _kernel: Kernel | None = PrivateAttr(default=None)
@@ -76,10 +76,10 @@ class KernelResource(dg.ConfigurableResource[None]):
 
 
 class SparkResource(dg.ConfigurableResource[None]):
-    """Spark, opened by the first use: a session takes some seconds and hundreds of megabytes.
+    """Spark, opened on first use: a session takes some seconds and hundreds of megabytes.
 
-    What is not given here comes from the settings `floecat.spark`; a place given here counts instead of
-    theirs, and so does a property. Without any, Spark's own configuration decides: `SPARK_REMOTE`,
+    A place or a property given here overrides the settings `floecat.spark`. Without either, Spark's own
+    configuration decides: `SPARK_REMOTE`,
     `spark-defaults.conf`, else all cores of the machine that the run is on.
     """
 

@@ -1,4 +1,4 @@
-"""Chunks built where it pays: in this process, or on Spark if many files have to be opened for them."""
+"""Chunks built in this process, or on Spark if many files must be opened for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ __all__ = ["ChosenChunks"]
 
 
 class ChosenChunks:
-    """A chunk runner that asks one of two others.
+    """A chunk runner that chooses between two others.
 
-    What costs is opening files: for their deletion vectors, for footers where the log does not tell how many
-    rows a file has, and to see whether they have all field ids. The log's own statistics are translated
-    faster than they are sent.
+    The cost is in opening files: for their deletion vectors, for footers where the log has no row count, and
+    to see whether they have all field ids. The log's own statistics are translated faster than they are sent.
 
     Attributes:
         in_process: how many chunks were built in this process.
@@ -26,7 +25,7 @@ class ChosenChunks:
     def __init__(
         self, local: ChunkRunner, open_spark: Callable[[], ChunkRunner], *, most_opened_files: int
     ) -> None:
-        """Takes both runners.
+        """Take both runners.
 
         Args:
             local: builds chunks in this process.

@@ -1,4 +1,4 @@
-"""Chunks of a Delta version, built by Spark's executors, with the bytes that threads of one process make too.
+"""Chunks of a Delta version, built by Spark's executors: the same bytes as built by threads of one process.
 
 Executors read the deletion vectors and footers of a chunk and write its delete files and manifests; the
 driver sends them the log entries and gets back what goes into the manifest list. Only the DataFrame API is
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["spark_chunks"]
 
 _MOST_BYTES = 128 << 20
-"""What one Spark job carries: driver and executors hold it in memory."""
+"""Most that one Spark job carries: driver and executors hold it in memory."""
 
 _SCHEMA = "number int, chunk binary"
 _IS_ADDED = "is added"
@@ -98,10 +98,10 @@ def _run_job(session: SparkSession, shared: _Shared, job: list[_Sent]) -> dict[i
 
     # Python functions over Arrow would do too, but Spark 3.5's do not run on Java 21
     build = udf(work, "binary").asNondeterministic()
-    # a task for each chunk: what an executor loses is one, and those that finish early take another
+    # one task for each chunk: a lost executor loses one, and early finishers take another
     sent = session.createDataFrame(job, _SCHEMA).repartition(len(job))
     rows = sent.select("number", build(col("number"), col("chunk")).alias("answer")).collect()
-    # answers are of our own making, from executors that ran our own code
+    # answers come from executors that ran this code
     return {row["number"]: pickle.loads(row["answer"]) for row in rows}  # noqa: S301
 
 
@@ -113,7 +113,7 @@ def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
     try:
         return build_chunk(shared.context, number, files, is_added, artifacts)
     except (FloecatError, NameTakenError, ArtifactLostError) as error:
-        # callers act on these, so they come back as what they are; anything else fails the task
+        # callers handle these by type, so they are returned; anything else fails the task
         return error.with_traceback(None)
     finally:
         artifacts.close()

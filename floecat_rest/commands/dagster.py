@@ -1,4 +1,4 @@
-"""The processes of Dagster. They are started, never imported: the REST service stands without them."""
+"""The processes of Dagster. They are started, never imported: the REST service works without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floecat_rest.commands.processes import Service
 __all__ = ["dagster_is_installed", "dagster_services", "dagster_storage_upgrade"]
 
 HOST = "127.0.0.1"
-"""Dagster knows no login: its UI stays on this machine."""
+"""Dagster has no login, so its UI stays on this machine."""
 
 
 def dagster_is_installed() -> bool:
@@ -23,7 +23,7 @@ def dagster_is_installed() -> bool:
 
 
 def dagster_storage_upgrade(environ: Mapping[str, str], logs: Path) -> Service:
-    """What creates or upgrades Dagster's own storage, and ends.
+    """The command that creates or upgrades Dagster's own storage.
 
     On new storage the webserver and the daemon would both create the tables, and the slower one would fail.
     """

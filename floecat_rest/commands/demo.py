@@ -45,7 +45,7 @@ def demo(
 
 
 def load_once(settings: Settings, url: str, status: Status, check: Callable[[], None]) -> None:
-    """Load demo data into a default catalog that holds nothing yet, or go on where a start was interrupted.
+    """Load demo data into an empty default catalog, or finish a load that was interrupted.
 
     Args:
         settings: those of the service.
@@ -58,7 +58,7 @@ def load_once(settings: Settings, url: str, status: Status, check: Callable[[], 
         return
     if settings.gateway.auth_mode != "dev":
         err.print(
-            "No demo data: the service asks for a login. `floecat demo --token` loads it.", soft_wrap=True
+            "No demo data: the service requires a login. `floecat demo --token` loads it.", soft_wrap=True
         )
         return
     from floecat_rest.demo_data import is_wanted, load

@@ -1,4 +1,4 @@
-"""`floecat job`: work behind the requests, such as purges of dropped tables and scans of connectors."""
+"""`floecat job`: background jobs, such as purges of dropped tables and scans of connectors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def retry(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Make a job that failed for good, or was cancelled, due now."""
+    """Retry a job that failed for good or was cancelled."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         row = kernel.jobs.retry(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is due now")
@@ -92,7 +92,7 @@ def cancel(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Cancel a job. One that is being worked on stops before its next step."""
+    """Cancel a job. A running one stops before its next step."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         row = kernel.jobs.cancel(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")

@@ -47,9 +47,9 @@ class Service:
         """Describe a service.
 
         Args:
-            name: how messages call it.
+            name: of the service, for messages.
             command: program and arguments.
-            log: file for its output; written anew at each start.
+            log: file for its output; overwritten at each start.
             ready_url: answers 200 as soon as the service is ready. None: ready once started.
         """
         self.name = name
@@ -86,7 +86,7 @@ class Service:
             return False
 
     def terminate(self) -> None:
-        """Ask it to end. Its own children are its business as long as it lives."""
+        """Ask it to end. It ends its own children."""
         if self._process is not None:
             self._process.terminate()
 
@@ -127,7 +127,7 @@ class Service:
 
 
 class Processes:
-    """Services that stand and fall together.
+    """Services that are started and stopped together.
 
     As a context manager it turns SIGINT, SIGTERM and SIGHUP into a request that `check` reports, and ends all
     services when the block is left, however it is left.
@@ -137,7 +137,6 @@ class Processes:
     """
 
     def __init__(self, environ: Mapping[str, str], tell: Callable[[str], object] = lambda _: None) -> None:
-        """Take the environment of the services, and whom to tell what is being done."""
         self.environ = environ
         self._tell = tell
         self._started: list[Service] = []
@@ -164,10 +163,10 @@ class Processes:
         self._watched.append(service)
 
     def run(self, service: Service, timeout_s: float) -> None:
-        """Run something to its end.
+        """Run a command to completion.
 
         Raises:
-            ChildEndedError: it failed, or was not done in time, or a watched service ended meanwhile.
+            ChildEndedError: it failed or took too long, or a watched service ended meanwhile.
             StopRequestedError: a signal came.
         """
         deadline = time.monotonic() + timeout_s
@@ -175,7 +174,7 @@ class Processes:
         while service.exit_code() is None:
             if time.monotonic() > deadline:
                 raise ChildEndedError(
-                    f"{service.name} was not done within {timeout_s:.0f} s; see {service.log}"
+                    f"{service.name} did not finish within {timeout_s:.0f} s; see {service.log}"
                 )
             self._stop.wait(_POLL_S)
             self.check()
@@ -183,7 +182,7 @@ class Processes:
             raise ChildEndedError(service.ending())
 
     def check(self) -> None:
-        """Say whether to go on.
+        """Raise if there is a reason to stop.
 
         Raises:
             StopRequestedError: a signal came.

@@ -36,14 +36,14 @@ def serve(
         prepare_store(settings)
     from floecat_rest.serving import run
 
-    # Once it has shut down, the server sends the signal again to whoever was there before: no failure for us.
+    # After its shutdown the server raises the signal again for the handler before it: a normal exit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
     run(settings)
 
 
 def require_free_port(host: str, port: int, option: str) -> None:
-    """Tell in time, and in one line, that a service could not listen.
+    """Fail early, with a one-line message, if a service could not listen.
 
     Args:
         host: address to listen on.
@@ -62,7 +62,7 @@ def require_free_port(host: str, port: int, option: str) -> None:
 
 
 def free_port(host: str) -> int:
-    """A port that nothing listens on at the moment."""
+    """A port that is free at the moment."""
     with _bind(host, 0) as bound:
         return int(bound.getsockname()[1])
 

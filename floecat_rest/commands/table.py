@@ -59,9 +59,9 @@ def register_delta(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Register a Delta table. Nothing is copied, and the table stays with Delta: it is read-only here.
+    """Register a Delta table. Nothing is copied, and it is read-only here: only Delta writes it.
 
-    Loads see new versions by themselves. The location must be one of the catalog's own or allowed ones. A
+    Loads pick up new versions by themselves. The location must be one of the catalog's own or allowed ones. A
     namespace that does not exist is created.
     """
     identifier = parse_identifier(name)
@@ -76,7 +76,7 @@ def register_delta(
         try:
             made = register()
         except NoSuchNamespaceError:
-            # no namespace is left behind for a table that is not there
+            # a missing table must not leave a namespace behind
             kernel.delta_registration.root(call, location)
             if kernel.namespaces.ensure(call, identifier.namespace):
                 print_plain(f"Created namespace {written(identifier.namespace)}")
@@ -123,9 +123,9 @@ def refresh(
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Bring in all versions of a Delta table now, also those that are too many for a load to wait for.
+    """Bring a Delta table up to date now, even if that takes too long for a load to wait.
 
-    Safe to stop and to repeat: what is done stays, and what is there is not made again.
+    Safe to stop and to repeat: finished work is kept.
     """
     identifier = parse_identifier(name)
     settings = settings_from(config, data_dir=data_dir)

@@ -3,7 +3,7 @@
 Such a load takes one statement. On a local store it runs on the event loop: handing it to a thread and back
 costs several times that, since both compete for the interpreter. A remote store is asked in a thread.
 All other requests go on to the application: this wrapper answers 200 and 304 as `TableController` would. It
-also answers that a remote store is away, so that the application does not wait for it a second time.
+also answers 503 when a remote store is unavailable, so that the application does not wait for it again.
 """
 
 from __future__ import annotations
@@ -37,19 +37,11 @@ _QUERIES: Final[dict[bytes, SnapshotsMode]] = {b"": "all", b"snapshots=all": "al
 
 
 class FastLoadAnswers:
-    """ASGI wrapper, behind the one that restores raw paths."""
+    """ASGI wrapper, behind the one that restores raw paths. Metrics use `path_template`."""
 
     def __init__(
         self, app: ASGIApp, services: Services, authenticator: Authenticator, *, path_template: str
     ) -> None:
-        """Wrap an application.
-
-        Args:
-            app: answers everything else.
-            services: what requests share.
-            authenticator: the one of the application.
-            path_template: the route of a load, for the metrics.
-        """
         self._app = app
         self._services = services
         self._authenticator = authenticator
@@ -80,7 +72,7 @@ class FastLoadAnswers:
             tags = list_of(headers, b"if-none-match")
             load = kernel.fast_loads.load(call, identifier, mode, tags)
         except FloecatError:
-            return None  # the application meets it again, and answers it in shape
+            return None  # the application meets the same error and renders it
         if load.state == "waits":
             in_thread = partial(kernel.fast_loads.load, call, identifier, mode, tags, may_wait=True)
             try:
@@ -109,7 +101,7 @@ def _refusal(scope: Scope, error: FloecatError) -> ASGIApp:
 
 
 def _named(path: str) -> tuple[str, TableIdentifier] | None:
-    # long paths are few, and a thousand of them must not fill the memory
+    # long paths are rare, and caching thousands of them would fill the memory
     return _named_and_kept(path) if len(path) < _LONGEST_KEPT_PATH else _read_path(path)
 
 

@@ -1,4 +1,4 @@
-"""Functions. The catalog keeps none, and says so rather than not answering."""
+"""Functions. The catalog stores none: listings are empty and loads are answered 404."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FunctionsController(Controller):
         page_token: PageToken = None,  # noqa: ARG002
         page_size: PageSize = None,  # noqa: ARG002
     ) -> ListFunctionsResponse:
-        """None, if the namespace exists."""
+        """An empty list, if the namespace exists."""
         call = request.call()
         request.kernel.namespaces.exists(call, request.namespace(call))
         return ListFunctionsResponse()
@@ -43,7 +43,7 @@ class FunctionController(Controller):
 
     @get(operation_id="loadFunction", sync_to_thread=True)
     def load_function(self, request: CatalogRequest, function: FromPath[str]) -> None:
-        """404: there is none."""
+        """404: there are no functions."""
         call = request.call()
         namespace = request.namespace(call)
         request.kernel.namespaces.exists(call, namespace)

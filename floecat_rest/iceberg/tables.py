@@ -1,4 +1,4 @@
-"""Tables: what a catalog is for."""
+"""Tables."""
 
 from __future__ import annotations
 
@@ -109,21 +109,21 @@ class UnregisterTableController(Controller):
 
     @post(operation_id="unregisterTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
-        """Forgets the table, leaves its files, and answers its last metadata."""
+        """Removes the table, leaves its files, and returns its last metadata."""
         call = request.mutation()
         table = request.kernel.tables.unregister(call, request.entry(call))
         return request.table_answer(table, with_config=False)
 
 
 class RegisterTableController(Controller):
-    """Tables that exist as files."""
+    """Registration of tables that exist as files."""
 
     path = f"{_NAMESPACE}/register"
     tags = ["Tables"]
 
     @post(operation_id="registerTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def register_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
-        """Makes a table of a metadata file."""
+        """Registers a metadata file as a table."""
         sent = request.read(body, RegisterTableRequest)
         call = request.mutation(body)
         table = request.kernel.registration.register_table(
@@ -138,7 +138,7 @@ class RegisterTableController(Controller):
 
 
 class RenameTableController(Controller):
-    """Names of tables."""
+    """Renames of tables."""
 
     path = "/v1/{prefix:str}/tables/rename"
     tags = ["Tables"]

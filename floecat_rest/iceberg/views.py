@@ -81,14 +81,14 @@ class ViewController(Controller):
 
 
 class RegisterViewController(Controller):
-    """Views that exist as files."""
+    """Registration of views that exist as files."""
 
     path = f"{_NAMESPACE}/register-view"
     tags = ["Views"]
 
     @post(operation_id="registerView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
     def register_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
-        """Makes a view of a metadata file."""
+        """Registers a metadata file as a view."""
         sent = request.read(body, RegisterViewRequest)
         call = request.mutation(body)
         view = request.kernel.view_commits.register(
@@ -98,7 +98,7 @@ class RegisterViewController(Controller):
 
 
 class RenameViewController(Controller):
-    """Names of views."""
+    """Renames of views."""
 
     path = "/v1/{prefix:str}/views/rename"
     tags = ["Views"]

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class CatalogConfig(msgspec.Struct, rename="kebab"):
-    """What a client learns before anything else."""
+    """What a client reads first."""
 
     defaults: dict[str, str]
     """Applied below the client's own properties."""
@@ -100,9 +100,9 @@ class RenameTableRequest(msgspec.Struct):
 class CommitTableRequest(msgspec.Struct):
     """Requirements and updates for the table that the path names.
 
-    An `identifier` in the body is not looked at: some clients put the name of their catalog into it. The
-    specification requires both lists. The reference parser does not, ClickHouse leaves the requirements of
-    its first snapshot out, and Go writes an empty list as null.
+    An `identifier` in the body is ignored: some clients put the name of their catalog into it. The
+    specification requires both lists. The reference parser does not, ClickHouse omits the requirements of
+    its first snapshot, and Go writes an empty list as null.
     """
 
     requirements: list[TableRequirement] | None = None

@@ -1,1 +1,1 @@
-"""What operators look at: health and metrics."""
+"""Routes for operators: connectors, registration by location, health, metrics."""

@@ -1,4 +1,4 @@
-"""Connectors: places outside of the catalog that are scanned for tables."""
+"""Connectors: locations outside the catalog that are scanned for tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ConnectorsController(Controller):
 
     @post(operation_id="createConnector", status_code=201, sync_to_thread=True)
     def create_connector(self, request: CatalogRequest, body: RawBody) -> ConnectorResponse:
-        """Makes a connector. It is scanned by a schedule, or when asked to."""
+        """Creates a connector. It is scanned by a schedule, or on request."""
         sent = request.read(body, CreateConnectorRequest)
         made = request.kernel.connectors.create(request.mutation(body), sent.to_kernel())
         return connector_response(made)
@@ -68,7 +68,7 @@ class ConnectorScanController(Controller):
 
     @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
     def scan_connector(self, request: CatalogRequest) -> ScanResponse:
-        """Looks for tables now, registers new ones, and tells what became of each."""
+        """Scans now, registers new tables, and reports the outcome of each."""
         report = request.kernel.connector_scans.scan(request.call(), _name(request))
         return scan_response(report, request_id_of(request.scope))
 

@@ -1,4 +1,4 @@
-"""Health and metrics, for whoever runs the service. Outside of authentication."""
+"""Health and metrics, without a login."""
 
 from __future__ import annotations
 

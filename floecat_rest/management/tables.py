@@ -1,4 +1,4 @@
-"""Tables that are in storage already and are registered by their location."""
+"""Tables in storage that are registered by their location."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ManagedTablesController(Controller):
 
     @post(operation_id="registerByLocation", status_code=201, sync_to_thread=True)
     def register(self, request: CatalogRequest, body: RawBody) -> RegisteredTable:
-        """Makes a table of a Delta log. One that cannot be read is registered too; the answer says why."""
+        """Registers a Delta table. One that cannot be read is registered too; the answer says why."""
         sent = request.read(body, RegisterRequest)
         registrations = request.kernel.registrations.of(sent.format)
         call = request.mutation(body)

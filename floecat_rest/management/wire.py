@@ -1,7 +1,6 @@
 """Bodies of the management routes.
 
-Requests are refused if they hold a field that is not known: no specification but this one makes it grow, and
-what is misspelt would be dropped without a word.
+Unknown fields are refused: no other specification adds any, and a misspelt field would be ignored silently.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 
 
 class RegisterRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    """A table that is in storage and becomes one of the catalog."""
+    """A table in storage, to be registered."""
 
     name: str
     format: str
@@ -54,7 +53,7 @@ class Identifier(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """Why something did not work, as an error answer would tell it."""
+    """What went wrong, as in an error response."""
 
     type: str
     message: str
@@ -65,14 +64,14 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
 
     identifier: Identifier
     id: UUID
-    """What the pipeline knows the table by: its partition in Dagster."""
+    """Id of the table in the pipeline: its partition in Dagster."""
     format: str
     location: str
     table_uuid: str
     snapshot_id: int | None
     """Newest version that Iceberg readers see."""
     problem: Problem | None
-    """Why the newest version cannot be read; loading the table is answered so."""
+    """Why the newest version cannot be read; loads of the table fail with the same error."""
 
 
 class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,7 +90,7 @@ class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
         """The kernel's form.
 
         Raises:
-            BadRequestError: the interval is no duration.
+            BadRequestError: the interval is not a duration.
         """
         try:
             interval_ms = Duration.parse(self.interval).ms
@@ -125,14 +124,14 @@ class ListConnectorsResponse(msgspec.Struct):
 
 
 class SkippedTable(msgspec.Struct):
-    """A table that the catalog had before."""
+    """A table that was registered before."""
 
     identifier: Identifier
     location: str
 
 
 class FailedResponse(msgspec.Struct):
-    """A table that did not become one of the catalog, or a place that could not be looked at."""
+    """A table that could not be registered, or a location that could not be read."""
 
     identifier: Identifier | None
     location: str
@@ -146,7 +145,7 @@ class ScanResponse(msgspec.Struct):
     skipped: Sequence[SkippedTable]
     failed: Sequence[FailedResponse]
     problem: Problem | None
-    """Why the scan ended before everything was looked at, if so."""
+    """Why the scan ended early, if it did."""
 
 
 def registered_table(registration: TableRegistration, request_id: str) -> RegisteredTable:

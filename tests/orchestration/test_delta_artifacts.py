@@ -112,7 +112,7 @@ def test_what_is_no_delta_table_is_passed_over(lakehouse: Lakehouse, follower: F
     assert result.success
     assert result.asset_materializations_for_node("compat__artifacts") == []
     descriptions = {each.description for each in result.get_asset_check_evaluations()}
-    assert descriptions == {"There is no Delta table"}
+    assert descriptions == {"Not a Delta table"}
 
 
 def test_a_broken_table_fails_at_once_and_says_why(lakehouse: Lakehouse, follower: Follower) -> None:
@@ -137,7 +137,7 @@ def test_a_partition_that_is_no_table_fails_at_once_and_says_so(
 ) -> None:
     result = materialise(follower, key, raises=False)
     (failure,) = result.filter_events(lambda event: event.is_step_failure)
-    assert f"Partition '{key}' is no table id" in str(failure.step_failure_data)
+    assert f"Partition '{key}' is not a table id" in str(failure.step_failure_data)
     assert not result.filter_events(lambda event: event.is_step_up_for_retry)
 
 
@@ -290,7 +290,7 @@ def test_one_table_that_cannot_be_repaired_stops_no_other(
     ]
 
 
-def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_logged_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[tuple[int, int]] = []
     now = 0.0
     monkeypatch.setattr(assets.time, "monotonic", lambda: now)
@@ -303,9 +303,9 @@ def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
         log = Log()
 
     context: Any = Context()
-    tell = assets._told(context)
+    log = assets.log_progress(context)
     for done in range(0, 300, 100):
         now += 6.0
-        tell(done, 250)
-    tell(250, 250)
+        log(done, 250)
+    log(250, 250)
     assert lines == [(100, 250), (250, 250)]

@@ -151,7 +151,7 @@ def test_a_failed_state_is_tried_again_after_pauses(
     watcher.begin(made[-1], dg.DagsterRunStatus.FAILURE)
     shift_s += 1e6
     assert watcher.tick() == []
-    assert "1 were tried in vain" in told(watcher)
+    assert "1 were given up" in told(watcher)
 
 
 def told(watcher: Watcher) -> str:

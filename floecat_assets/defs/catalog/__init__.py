@@ -1,1 +1,1 @@
-"""What clients do to the catalog, seen as assets."""
+"""Commits of clients, as events of assets."""

@@ -1,4 +1,4 @@
-"""Commits, told in Dagster's words."""
+"""Commits as Dagster events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from floecat_assets.defs.catalog.assets import tables
 __all__ = ["CommitKey", "asset_event", "commit_key"]
 
 CommitKey: TypeAlias = tuple[UUID, int]
-"""Catalog id and commit version: what tells one commit from every other."""
+"""Catalog id and commit version, which identify a commit."""
 
 _Metadata: TypeAlias = dict[str, dg.MetadataValue]
 
@@ -27,8 +27,8 @@ _COMMIT_VERSION = "floecat/commit_version"
 def asset_event(event: CatalogEvent) -> dg.AssetMaterialization | dg.AssetObservation:
     """The event of a commit.
 
-    A commit that wrote table metadata is a materialization. A rename or a drop is an observation: nothing was
-    made, and what follows from new data must not start.
+    A commit that wrote table metadata is a materialization. A rename or a drop is an observation: no
+    data changed, so nothing downstream must start.
     """
     kind = dg.AssetMaterialization if event.wrote_metadata else dg.AssetObservation
     return kind(
@@ -41,7 +41,7 @@ def asset_event(event: CatalogEvent) -> dg.AssetMaterialization | dg.AssetObserv
 
 
 def commit_key(metadata: Mapping[str, dg.MetadataValue]) -> CommitKey | None:
-    """Which commit an event of the asset reports, by its metadata; `None` if somebody else reported it."""
+    """Which commit an event of the asset reports, by its metadata; `None` if it reports none."""
     catalog_id, version = metadata.get(_CATALOG_ID), metadata.get(_COMMIT_VERSION)
     if not isinstance(catalog_id, dg.TextMetadataValue) or not isinstance(version, dg.IntMetadataValue):
         return None

@@ -1,4 +1,4 @@
-"""Assets that clients of the catalog make; Dagster only hears of them."""
+"""Assets that clients of the catalog write; Dagster only records them."""
 
 from __future__ import annotations
 

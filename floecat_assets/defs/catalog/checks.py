@@ -1,4 +1,4 @@
-"""Checks of what clients made."""
+"""Checks of tables that clients write."""
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
@@ -21,7 +21,7 @@ def metadata_files_reachable(
     keys = context.instance.get_dynamic_partitions(TABLES.name or "")
     ids = [found for key in keys if (found := table_id(key)) is not None]
     if len(ids) < len(keys):
-        context.log.warning("%d partitions are no table ids and were left out", len(keys) - len(ids))
+        context.log.warning("%d partitions are not table ids and were left out", len(keys) - len(ids))
     lost = kernel.lost_files().among(ids)
     return dg.AssetCheckResult(
         passed=not lost,

@@ -17,13 +17,13 @@ from floecat_assets.defs.resources import KernelResource
 __all__ = ["COMMITS_PER_TICK", "commit_sensor"]
 
 COMMITS_PER_TICK = 200
-"""Keeps a tick well inside the minute that Dagster gives it, also with a metadata file to read for each."""
+"""Keeps a tick well within Dagster's limit of a minute, even if each commit has a metadata file to read."""
 
 _NEWEST = 5
 _PARTITIONS = TABLES.name or ""
 _AHEAD_OF_LOG = (
     "the cursor is ahead of the commit log of catalog %s, as after the restore of a backup: "
-    "wipe the events of the asset and reset the cursor to report its commits anew"
+    "wipe the events of the asset and reset the cursor to report its commits again"
 )
 
 
@@ -34,7 +34,7 @@ def commit_sensor(
     """Reports each commit of a table as an event of `catalog/tables`, in the order of the commit log.
 
     The cursor is the position in the log, `{"version": 1, "catalogs": {<catalog id>: <commit version>}}`. It
-    moves only past commits that were reported. To report everything anew, wipe the events of the asset and
+    moves only past commits that were reported. To report everything again, wipe the events of the asset and
     reset the cursor.
     """
     cursor = CommitCursor.parse(context.cursor)
@@ -43,9 +43,9 @@ def commit_sensor(
         batch = log.after(cursor, limit=COMMITS_PER_TICK)
         reported = _reported(context.instance, cursor) if batch.events else cursor
         if reported != cursor:
-            told = log.after(cursor, limit=COMMITS_PER_TICK, until=reported)
-            if told.events:  # none, if the events are of catalogs that are gone
-                return _catch_up(cursor, told)
+            stored = log.after(cursor, limit=COMMITS_PER_TICK, until=reported)
+            if stored.events:  # none if the events are of dropped catalogs
+                return _catch_up(cursor, stored)
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was read, the cursor stays: {error.message}")
     for name in batch.ahead_of_log:
@@ -69,7 +69,7 @@ def _report(
 
 
 def _catch_up(cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
-    """Moves the cursor past commits whose events are stored already, and does what their tick left undone."""
+    """Moves the cursor past commits whose events are stored, and does what that tick did not finish."""
     return dg.SensorResult(
         dynamic_partitions_requests=_partition_requests(batch.events, ()),
         cursor=_advanced(cursor, batch.events).to_text(),
@@ -144,11 +144,11 @@ def _summary(
     events: Sequence[CatalogEvent], new_tables: Sequence[str], batch: EventBatch, *, waiting: bool = False
 ) -> str:
     """What the list of ticks shows: Dagster calls a tick that starts no run skipped, whatever it reported."""
-    tables_told = len({event.entry_id for event in events})
-    parts = [f"Reported {len(events)} commits of {tables_told} tables" if events else "No commits to report"]
+    table_count = len({event.entry_id for event in events})
+    parts = [f"Reported {len(events)} commits of {table_count} tables" if events else "No commits to report"]
     if new_tables:
         parts.append(f"asked for the partitions of {len(new_tables)} new tables")
     if batch.more or waiting:
-        parts.append("the next tick goes on")
+        parts.append("the next tick continues")
     parts.extend(_AHEAD_OF_LOG % name for name in batch.ahead_of_log)
     return "; ".join(parts)

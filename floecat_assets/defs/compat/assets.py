@@ -1,4 +1,4 @@
-"""What makes Delta tables read as Iceberg tables."""
+"""The asset by which Delta tables read as Iceberg tables."""
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from floecat.delta.refresh.verification import TableCounts
     from floecat_assets.spark.chosen_chunks import ChosenChunks
 
-__all__ = ["ARTIFACTS", "artifacts"]
+__all__ = ["ARTIFACTS", "artifacts", "log_progress"]
 
 _LASTING = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
-"""Faults that another try does not mend: somebody has to look at the table."""
+"""Errors that a retry does not fix."""
 
-_TOLD_AFTER_S = 10.0
+_LOGGED_AFTER_S = 10.0
 
 
 @dg.asset(
     key=ARTIFACTS,
     description=(
-        "Manifests and delete files by which engines read a Delta table as an Iceberg table: of every version"
-        " that its log still has. A partition is a table; one of another format has nothing to be made."
+        "Manifests and delete files by which engines read a Delta table as an Iceberg table, for all"
+        " versions in its log. A partition is a table; tables of other formats are skipped."
     ),
     group_name="compat",
     kinds={"delta", "iceberg"},
@@ -60,7 +60,7 @@ def artifacts(
     runners = _ChunkRunners(kernel, spark)
     started = time.monotonic()
     try:
-        made = pipeline.materialise(entry_id, _told(context), runners.runner)
+        made = pipeline.materialise(entry_id, log_progress(context), runners.runner)
         seconds = time.monotonic() - started
         numbers = pipeline.counts(entry_id)
     except NoSuchTableError as error:
@@ -77,32 +77,31 @@ def artifacts(
     )
 
 
+def log_progress(context: dg.AssetExecutionContext) -> Callable[[int, int], None]:
+    """Logs the progress of the older versions, at intervals."""
+    logged_at = time.monotonic()
+
+    def log(done: int, wanted: int) -> None:
+        nonlocal logged_at
+        if wanted and (done == wanted or time.monotonic() - logged_at >= _LOGGED_AFTER_S):
+            logged_at = time.monotonic()
+            context.log.info("%d of %d older versions are done", done, wanted)
+
+    return log
+
+
 def _failure(error: FloecatError) -> dg.Failure:
     return dg.Failure(error.message, metadata={"floecat/error": type(error).__name__}, allow_retries=False)
-
-
-def _told(context: dg.AssetExecutionContext) -> Callable[[int, int], None]:
-    """Tells in the log of the run how far the older versions are, now and then."""
-    told_at = time.monotonic()
-
-    def tell(done: int, wanted: int) -> None:
-        nonlocal told_at
-        if wanted and (done == wanted or time.monotonic() - told_at >= _TOLD_AFTER_S):
-            told_at = time.monotonic()
-            context.log.info("%d of %d older versions are made", done, wanted)
-
-    return tell
 
 
 class _ChunkRunners:
     """Runners of one run, and what they did.
 
     Spark takes versions for which more files have to be opened than `delta-compat.max-files-in-request` lets
-    a load open; starting it for less costs more than it saves.
+    a load open; starting it for fewer costs more than it saves.
     """
 
     def __init__(self, kernel: KernelResource, spark: SparkResource) -> None:
-        """Takes both resources; Spark is opened when it is needed."""
         self._kernel = kernel
         self._spark = spark
         self._made: list[ChosenChunks] = []

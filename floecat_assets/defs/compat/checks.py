@@ -31,7 +31,7 @@ _SHOWN_TABLES = 50
 
 
 def check_specs() -> Sequence[dg.AssetCheckSpec]:
-    """The checks that are made with the asset; each table has a state of its own."""
+    """The checks that come with the asset; each table has its own state."""
     with warnings.catch_warnings():
         # a check without partitions would only show the table that came last
         warnings.simplefilter("ignore", dg.PreviewWarning)
@@ -42,9 +42,9 @@ def check_specs() -> Sequence[dg.AssetCheckSpec]:
 
 
 def nothing_to_check() -> Iterator[dg.AssetCheckResult]:
-    """Results for a partition that is no Delta table: Dagster wants some."""
+    """Results for a partition that is not a Delta table: Dagster requires them."""
     for name in _CHECKS:
-        yield dg.AssetCheckResult(check_name=name, passed=True, description="There is no Delta table")
+        yield dg.AssetCheckResult(check_name=name, passed=True, description="Not a Delta table")
 
 
 def check_results(numbers: "TableCounts") -> Sequence[dg.AssetCheckResult]:
@@ -79,10 +79,10 @@ def check_results(numbers: "TableCounts") -> Sequence[dg.AssetCheckResult]:
 
 @dg.asset_check(asset=ARTIFACTS, pool="delta")
 def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelResource) -> dg.AssetCheckResult:
-    """Every artifact that the entry of a Delta table leads to is in storage; else they are rebuilt.
+    """Every artifact that the entry of a Delta table leads to is in storage; missing ones are rebuilt.
 
-    Delta's `VACUUM` deletes what it takes for stray files of its table, unless they lie elsewhere
-    (`floecat.gateway.delta-compat.location`). In a run of one table only that table is looked at.
+    Delta's `VACUUM` deletes files that its log does not name, unless they are located elsewhere
+    (`floecat.gateway.delta-compat.location`). A run of one partition checks that table only.
     """
     only = require_table_id(context.partition_key) if context.has_partition_key else None
     pipeline = kernel.delta_pipeline()
@@ -99,8 +99,8 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
             continue
         except FloecatError as error:
             outcome = error.message
-        except Exception as error:  # nobody foresaw it, and the other tables are looked at all the same
-            context.log.exception("table %s could not be looked at", table.name)
+        except Exception as error:  # unexpected; the other tables are still checked
+            context.log.exception("table %s could not be checked", table.name)
             outcome = f"internal error: {type(error).__name__}"
         else:
             repaired += 1
@@ -112,7 +112,7 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
         severity=dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN,
         description=(
             f"{looked} Delta tables: {repaired} had missing artifacts, which were rebuilt;"
-            f" {failed} could not be looked at or repaired"
+            f" {failed} could not be checked or repaired"
         ),
         metadata={
             "floecat/tables": looked,
@@ -129,9 +129,9 @@ def artifacts_present(context: dg.AssetCheckExecutionContext, kernel: KernelReso
 def _rows(delta: "FileCounts", iceberg: "FileCounts") -> dg.AssetCheckResult:
     description = f"{delta.rows} rows by the log, {iceberg.rows} by the manifests"
     if delta.files_without_rows:
-        # then the manifests may know more, by the footers of the files, and never less
+        # then the manifests may have more counts, from the footers of the files, and never fewer
         passed = iceberg.rows >= delta.rows and iceberg.files_without_rows <= delta.files_without_rows
-        description += f"; the log does not tell how many rows {delta.files_without_rows} of its files have"
+        description += f"; the log has no row count for {delta.files_without_rows} of its files"
     else:
         passed = iceberg.rows == delta.rows and not iceberg.files_without_rows
     return dg.AssetCheckResult(

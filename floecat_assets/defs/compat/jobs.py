@@ -1,4 +1,4 @@
-"""Runs about Delta tables, as sensors and schedules start them."""
+"""Jobs for Delta tables, which sensors and schedules start."""
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
@@ -19,16 +19,16 @@ UNFINISHED: Final = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-"""States of runs that will do something yet."""
+"""States of runs that have not ended."""
 
-_TOLD = 20
-"""Tables that the log of a run names one by one."""
+_NAMED = 20
+"""Most tables that the log of a run names one by one."""
 
 _OF_ALL_TABLES = dg.AssetSelection.checks(artifacts_present)
 
 delta_artifacts = dg.define_asset_job(
     "delta_artifacts",
-    # with the checks that count what was made, and without the one that goes over all tables
+    # with the checks that count its output, without the one that covers all tables
     selection=dg.AssetSelection.assets(artifacts) - _OF_ALL_TABLES,
     description="Brings one Delta table up to its log.",
 )
@@ -36,15 +36,15 @@ delta_artifacts = dg.define_asset_job(
 delta_repair = dg.define_asset_job(
     "delta_repair",
     selection=_OF_ALL_TABLES,
-    description="Looks for lost artifacts of all Delta tables, and makes them anew.",
+    description="Rebuilds lost artifacts of all Delta tables.",
 )
 
 
 @dg.op(pool="connectors")
 def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> None:
-    """Scans the connectors whose time has come, and registers the tables that they find.
+    """Scans the connectors that are due, and registers the tables that they find.
 
-    What goes wrong with a table is noted with its connector and stops nothing.
+    A problem with a table is recorded with its connector and does not stop the scan.
     """
     ended_early = []
     for report in kernel.connector_scans().scan_due():
@@ -56,7 +56,7 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
             len(report.skipped),
             len(report.failed),
         )
-        for made in report.unreadable[:_TOLD]:
+        for made in report.unreadable[:_NAMED]:
             problem = made.problem.message if made.problem else ""
             context.log.warning("table %s cannot be read: %s", made.identifier, problem)
         if report.summary is not None:
@@ -72,5 +72,5 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
 
 @dg.job
 def connector_scan() -> None:
-    """Scans the connectors whose time has come."""
+    """Scans the connectors that are due."""
     scan_connectors()

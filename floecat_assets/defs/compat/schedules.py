@@ -1,4 +1,4 @@
-"""What happens by the clock."""
+"""Schedules for connectors and Delta tables."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ __all__ = ["connector_scan_schedule", "delta_repair_schedule"]
     cron_schedule="* * * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description=(
-        "Looks every minute whether a connector is due, and starts a scan if so. Each connector has an"
-        " interval of its own."
+        "Starts a scan every minute, if a connector is due. Each connector has an interval of its own."
     ),
 )
 def connector_scan_schedule(
     context: dg.ScheduleEvaluationContext, kernel: KernelResource
 ) -> dg.RunRequest | dg.SkipReason:
-    """Asks for a scan when a connector is due and no scan is on its way."""
+    """Asks for a scan when a connector is due and no scan is under way."""
     try:
         if not kernel.delta_pipeline().has_due_connector(kernel.now_ms()):
             return dg.SkipReason("No connector is due")
     except (UnavailableError, UnsupportedOperationError) as error:
-        return dg.SkipReason(f"Nothing was looked at: {error.message}")
+        return dg.SkipReason(f"Nothing was checked: {error.message}")
     under_way = dg.RunsFilter(job_name=connector_scan.name, statuses=UNFINISHED)
     if context.instance.get_runs(under_way, limit=1):
-        return dg.SkipReason("A scan is on its way")
+        return dg.SkipReason("A scan is under way")
     return dg.RunRequest()
 
 
@@ -40,5 +39,5 @@ delta_repair_schedule = dg.ScheduleDefinition(
     job=delta_repair,
     cron_schedule="17 * * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Looks every hour whether VACUUM took artifacts of Delta tables.",
+    description="Checks every hour whether VACUUM deleted artifacts of Delta tables.",
 )

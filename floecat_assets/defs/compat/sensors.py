@@ -17,10 +17,10 @@ from floecat_assets.defs.resources import KernelResource
 __all__ = ["RUNS_PER_TICK", "TABLES_PER_TICK", "delta_log_sensor"]
 
 TABLES_PER_TICK = 1_000
-"""Tables whose log is listed in a tick; the next one goes on behind them."""
+"""Most tables whose log is listed in a tick; the next tick continues after them."""
 
 RUNS_PER_TICK = 100
-"""What is pending beyond them is met by the next tick."""
+"""Most runs that a tick starts; the next tick starts the others."""
 
 _MAX_TRIES = 6
 _FIRST_PAUSE_S = 60.0
@@ -40,18 +40,18 @@ class _Cursor(msgspec.Struct, omit_defaults=True):
 def delta_log_sensor(
     context: dg.SensorEvaluationContext, kernel: KernelResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Starts a run for each Delta table whose log has what its entry has not.
+    """Starts a run for each Delta table whose log is ahead of its entry.
 
-    A state of a log is run once; if that fails, some more times with growing pauses. Nothing starts for a
-    table while a run of it is going on. The cursor is the last table that was looked at; a tick looks at the
-    next ones, and begins anew after the last.
+    A state of a log is run once, and after a failure a few more times with growing pauses. Nothing starts for
+    a table while it has a run. The cursor is the last table that was checked; a tick continues after it, and
+    starts over after the last table.
     """
     cursor = _parse(context.cursor)
     try:
         look = kernel.delta_pipeline().look(cursor.after, limit=TABLES_PER_TICK)
         now_s = kernel.now_ms() / 1000
     except (UnavailableError, UnsupportedOperationError) as error:
-        return dg.SkipReason(f"Nothing was looked at: {error.message}")
+        return dg.SkipReason(f"Nothing was checked: {error.message}")
     for table in look.broken:
         context.log.warning("the Delta log of %s cannot be read: %s", table.name, table.problem)
     requests = _Requests(context.instance, now_s)
@@ -127,7 +127,7 @@ def _parse(cursor: str | None) -> _Cursor:
     try:
         found = msgspec.json.decode(cursor, type=_Cursor)
     except msgspec.MsgspecError:
-        raise BadRequestError("The cursor of the sensor is none of its own: reset it") from None
+        raise BadRequestError("The cursor of the sensor is not one of its own: reset it") from None
     if found.version != 1:
         raise BadRequestError("The cursor of the sensor is of another version: reset it")
     return found
@@ -136,8 +136,8 @@ def _parse(cursor: str | None) -> _Cursor:
 def _summary(look: Look, requests: _Requests) -> str:
     counts: Mapping[str, int] = {
         "wait for a run, a partition or a pause": requests.waiting,
-        "were tried in vain": requests.given_up,
+        "were given up": requests.given_up,
         "have a log that cannot be read": len(look.broken),
     }
-    told = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f"{look.looked} Delta tables looked at, nothing to start" + (f": {told}" if told else "")
+    reasons = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{look.looked} Delta tables checked, nothing to start" + (f": {reasons}" if reasons else "")

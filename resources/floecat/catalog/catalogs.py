@@ -15,7 +15,7 @@ from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog, RequestKey
 from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
-from floecat.fileio.locations import normalize_location
+from floecat.fileio.locations import check_bounds, normalize_location
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import accounts, catalogs
@@ -176,11 +176,13 @@ class CallContext:
         """A call on the catalog that a `warehouse` names, or in whose locations a storage URI lies.
 
         Raises:
+            BadRequestError: the location is too long or percent-encoded too many times.
             ForbiddenError: the warehouse is a name, and the principal may not use that catalog.
             NoSuchWarehouseError: there is no such catalog, or none that the principal may use.
         """
         if "://" not in warehouse and not warehouse.startswith(("/", "file:")):
             return self.open(principal, warehouse)
+        check_bounds(warehouse)
         holding = self._catalogs.holding(principal.account_id, warehouse)
         allowed = self._authorizer.allowed(principal, [_use(catalog.name) for catalog in holding])
         for catalog in compress(holding, allowed):

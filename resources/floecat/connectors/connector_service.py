@@ -35,7 +35,7 @@ _MAX_OPTIONS_CHARACTERS = 64 * 1024
 
 
 class NewConnector(msgspec.Struct, frozen=True):
-    """What a connector is made from."""
+    """What a connector is created from."""
 
     name: str
     kind: str
@@ -78,7 +78,7 @@ class ConnectorService:
         *,
         reserved: str,
     ) -> None:
-        """Takes its company.
+        """Puts the service together.
 
         Args:
             store: where connectors are kept.
@@ -96,13 +96,13 @@ class ConnectorService:
         self._reserved = reserved
 
     def create(self, call: Call, wanted: NewConnector) -> ConnectorInfo:
-        """Makes a connector. Nothing is scanned yet; the first scheduled scan is due at once.
+        """Creates a connector. Nothing is scanned yet; the first scheduled scan is due at once.
 
         Raises:
             BadRequestError: a name, the kind, an option or the interval is malformed.
             LocationNotAllowedError: the location lies outside the allowed ones.
             AlreadyExistsError: the catalog has a connector of this name.
-            CommitStateUnknownError: it may have been made.
+            CommitStateUnknownError: it may have been created.
         """
 
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
@@ -199,11 +199,11 @@ class ConnectorService:
             ) from None
 
     def check_root(self, call: Call, name: str) -> None:
-        """Looks whether a connector finds anything at its location; not every kind can tell without a scan.
+        """Checks that a connector finds anything at its location; not every kind can without a scan.
 
         Raises:
             NotFoundError: there is no such connector.
-            FloecatError: there is nothing, or it cannot be looked at.
+            FloecatError: there is nothing, or it cannot be read.
         """
         opened = self.open(call, self.find(call, name, Privilege.MANAGE_CONNECTORS))
         if isinstance(opened, ChecksRoot):
@@ -266,9 +266,9 @@ def _info(row: ConnectorRow) -> ConnectorInfo:
 
 
 def described_fault(error: BaseException) -> str:
-    """An unforeseen exception for a log: its type and where it was raised, without its message.
+    """An unexpected exception for a log: its type and where it was raised, without its message.
 
-    The message is of somebody else's making, and may repeat the options of a connector, which may be secrets.
+    A third party wrote the message, and it may quote options of a connector, which may be secrets.
     """
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]

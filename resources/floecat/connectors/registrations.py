@@ -1,4 +1,4 @@
-"""Registration of tables that are in storage already, by their location and format."""
+"""Registration of tables that are already in storage, by location and format."""
 
 from __future__ import annotations
 

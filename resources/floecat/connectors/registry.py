@@ -1,6 +1,6 @@
 """The kinds of connectors: built-in ones by a short name, others by `package.module:Class`.
 
-Users of the catalog choose a kind. So only what is built in or what the operator lists is ever imported.
+Users of the catalog choose a kind, so only built-in kinds and those that the operator lists are imported.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class ConnectorRegistry:
     """Finds the class of a kind."""
 
     def __init__(self, further: Sequence[str] = ()) -> None:
-        """Takes further kinds, as `package.module:Class`.
+        """Adds kinds, as `package.module:Class`.
 
         Raises:
-            SettingsError: one of them is written otherwise.
+            SettingsError: one of them has another form.
         """
         for kind in further:
             module, colon, name = kind.partition(":")
@@ -45,8 +45,8 @@ class ConnectorRegistry:
         """The class of a kind.
 
         Raises:
-            BadRequestError: nobody has named such a kind.
-            SettingsError: the operator named it, and it cannot be imported, or is no connector.
+            BadRequestError: there is no such kind.
+            SettingsError: the operator named it, and it cannot be imported, or is not a connector.
         """
         place = self._places.get(kind)
         if place is None:
@@ -57,11 +57,11 @@ class ConnectorRegistry:
             found = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise SettingsError(f"floecat.connectors.kinds: {place} cannot be imported: {error}") from error
-        except Exception as error:  # whatever a module of somebody else does when it is imported
+        except Exception as error:  # a third-party module may raise anything when it is imported
             raise SettingsError(
                 f"floecat.connectors.kinds: {place} cannot be imported: {type(error).__name__}"
             ) from error
         if not callable(found) or not callable(getattr(found, "discover", None)):
-            raise SettingsError(f"floecat.connectors.kinds: {place} is no connector: it has no discover()")
+            raise SettingsError(f"floecat.connectors.kinds: {place} is not a connector: it has no discover()")
         prepare_struct_types()
         return cast("type[Connector]", found)

@@ -1,6 +1,6 @@
-"""Scans: what a connector finds becomes tables of the catalog.
+"""Scans, which register the tables that a connector finds.
 
-A scan adds and never removes: a table that is gone from storage stays in the catalog until somebody drops it.
+A scan adds and never removes: a table that vanished from storage stays in the catalog until it is dropped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KnownTable(msgspec.Struct, frozen=True):
 
 
 class FailedTable(msgspec.Struct, frozen=True):
-    """A table that did not become one of the catalog, or a place that could not be looked at."""
+    """A table that could not be registered, or a place that could not be read."""
 
     location: str
     error: FloecatError
@@ -70,11 +70,11 @@ class ScanReport(msgspec.Struct):
 
     connector: str
     registered: list[TableRegistration] = []
-    """New tables. One that cannot be read is registered all the same, and tells why."""
+    """New tables. One that cannot be read is registered all the same, with the problem."""
     skipped: list[KnownTable] = []
     failed: list[FailedTable] = []
     error: FloecatError | None = None
-    """Why the scan ended before everything was looked at, if so."""
+    """Why the scan ended early, if it did."""
 
     @property
     def unreadable(self) -> list[TableRegistration]:
@@ -106,14 +106,14 @@ class ConnectorScans:
         *,
         reading_s: float,
     ) -> None:
-        """Takes its company.
+        """Puts the service together.
 
         Args:
             store: where connectors are kept.
             clock: wall-clock time.
             catalogs: finds the catalogs of scheduled scans.
             services: opens connectors.
-            namespaces: makes the namespaces that tables go to.
+            namespaces: creates the namespaces of the tables.
             registrations: register tables.
             reading_s: for how long a scan has new tables read; those that it finds later are only registered,
                 and read with their first load or by the pipeline.
@@ -173,7 +173,7 @@ class ConnectorScans:
         )
 
     def _enqueue_due(self) -> None:
-        """Makes a job of each scan that is due, and moves its connector to the next one, in one transaction.
+        """Inserts a job for each scan that is due, and sets its next one, in one transaction.
 
         So a scan whose process dies is done again, and none is done twice.
         """
@@ -303,13 +303,13 @@ class ConnectorScans:
 
 
 def _checked(found: object) -> DiscoveredTable:
-    """What a connector found, which may be of somebody else's making."""
+    """What a connector found, checked: a third party may have written it."""
     if not isinstance(found, DiscoveredTable):
-        raise BadRequestError(f"The connector found something that is no table: {type(found).__name__}")
+        raise BadRequestError(f"The connector found something that is not a table: {type(found).__name__}")
     try:
         return msgspec.convert(msgspec.structs.asdict(found), DiscoveredTable)
     except msgspec.ValidationError as error:
-        raise BadRequestError(f"The connector found a table that is not described well: {error}") from None
+        raise BadRequestError(f"The connector found a table with an invalid description: {error}") from None
 
 
 def _internal(error: Exception) -> FloecatError:

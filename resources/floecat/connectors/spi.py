@@ -1,4 +1,4 @@
-"""What a connector is: something that finds tables in a place outside of the catalog."""
+"""The interface of connectors, which find tables in a place outside the catalog."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     location: str
     """Root of the place, normalized."""
     options: Mapping[str, str]
-    """What else its kind wants to know."""
+    """Options of its kind."""
     storage: CatalogStorage
     """Of the catalog."""
 
@@ -45,7 +45,7 @@ class ConnectorSource(msgspec.Struct, frozen=True):
 
 
 class DiscoveredTable(msgspec.Struct, frozen=True):
-    """A table that is there, whether or not the catalog knows it."""
+    """A table that exists, whether or not the catalog has it."""
 
     name: str
     location: str
@@ -56,7 +56,7 @@ class DiscoveredTable(msgspec.Struct, frozen=True):
 
 
 class UnreadablePlace(msgspec.Struct, frozen=True):
-    """A part of the place that could not be looked at."""
+    """A part of the place that could not be read."""
 
     location: str
     error: FloecatError
@@ -66,7 +66,7 @@ Discovery: TypeAlias = DiscoveredTable | UnreadablePlace
 
 
 class Connector(Protocol):
-    """Looks for tables. It is made with a `ConnectorSource`, for one scan."""
+    """Looks for tables. It is created with a `ConnectorSource`, for one scan."""
 
     def __init__(self, source: ConnectorSource) -> None:
         """Takes where to look; sends nothing yet.
@@ -77,7 +77,7 @@ class Connector(Protocol):
         ...
 
     def discover(self) -> Iterator[Discovery]:
-        """Every table of the place, each once, while the search goes on. A part that fails is told as such.
+        """Yields every table of the place once, as it is found, and the parts that could not be read.
 
         Raises:
             StorageUnavailableError: storage fails altogether.
@@ -87,12 +87,12 @@ class Connector(Protocol):
 
 @runtime_checkable
 class ChecksRoot(Protocol):
-    """What a connector may offer beside: a look at the root alone, for whoever makes a connector."""
+    """An optional check of the root alone, when a connector is created."""
 
     def check_root(self) -> None:
-        """Looks whether there is anything to search.
+        """Checks that there is anything to search.
 
         Raises:
-            FloecatError: there is not, or it cannot be looked at.
+            FloecatError: there is not, or it cannot be read.
         """
         ...

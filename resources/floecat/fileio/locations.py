@@ -9,8 +9,16 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
+from floecat.settings.limits import LimitSettings
 
-__all__ = ["AllowedLocations", "FileLocation", "Location", "normalize_location"]
+__all__ = [
+    "AllowedLocations",
+    "FileLocation",
+    "Location",
+    "check_bounds",
+    "location_bounds",
+    "normalize_location",
+]
 
 _SCHEMES: Final = {
     "file": "file",
@@ -29,6 +37,45 @@ _CONTAINER = re.compile(r"([a-z0-9$][a-z0-9-]*)@([a-z0-9]+)\.(?:dfs|blob)\.([a-z
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _LONGEST_SHOWN: Final = 300
+
+
+class LocationBounds:
+    """The bounds on locations: `location-bytes` and `percent-decoding-levels` of `limits`."""
+
+    def __init__(self) -> None:
+        self.limits = LimitSettings()
+
+
+location_bounds: Final = LocationBounds()
+"""Of this process. Those of the settings, once the composition root has set them."""
+
+
+def check_bounds(location: str) -> None:
+    """Refuses a location, or a path, that is too long or percent-encoded too many times.
+
+    Raises:
+        BadRequestError: with the setting that bounds it.
+    """
+    limits = location_bounds.limits
+    longest, levels = limits.location_bytes, limits.percent_decoding_levels
+    if len(location) > longest or len(location.encode(errors="surrogatepass")) > longest:
+        raise BadRequestError(
+            f"Invalid location: longer than {longest} bytes (floecat.limits.location-bytes)"
+        )
+    if "%" in location and unquote(found := _decoded(location)) != found:
+        raise BadRequestError(
+            f"Invalid location: percent-encoded more than {levels} times"
+            " (floecat.limits.percent-decoding-levels)"
+        )
+
+
+def _decoded(text: str) -> str:
+    """A text without percent-encoding, or with what is left of it after as many levels as are allowed."""
+    for _ in range(location_bounds.limits.percent_decoding_levels):
+        if "%" not in text or (again := unquote(text)) == text:
+            break
+        text = again
+    return text
 
 
 class FileLocation(str):
@@ -87,8 +134,9 @@ def normalize_location(location: str) -> Location:
     Raises:
         BadRequestError: the location is relative, of an unknown scheme, carries credentials, or holds
             segments (also percent-encoded) that could lead elsewhere; or it carries a query, a fragment, a
-            backslash or a control character, and is no `FileLocation`.
+            backslash or a control character, and is not a `FileLocation`; or `check_bounds` refuses it.
     """
+    check_bounds(location)
     _check_characters(location)
     scheme, rest = _split_scheme(location)
     authority, path = _split_authority(location, scheme, rest)
@@ -161,10 +209,7 @@ def _leads_elsewhere(segment: str) -> bool:
     if "%" not in segment and "\\" not in segment:
         return segment in (".", "..")
     # Servers and proxies between here and the bytes may decode once more than they should.
-    decoded = segment
-    while "%" in decoded and (again := unquote(decoded)) != decoded:
-        decoded = again
-    return any(part in (".", "..") for part in re.split(r"[/\\]", decoded))
+    return any(part in (".", "..") for part in re.split(r"[/\\]", _decoded(segment)))
 
 
 def _invalid(location: str, reason: str) -> str:

@@ -28,7 +28,7 @@ class ColumnMetrics:
         null_value_counts: number of nulls.
         lower_bounds: a value that no value of the column is below, as an Iceberg single value (table
             specification, Appendix D). Not necessarily a value of the column.
-        upper_bounds: a value that no value of the column is above, likewise.
+        upper_bounds: a value that no value of the column is above, in the same form.
         nan_value_counts: number of NaNs.
         column_sizes: bytes that the column takes in the file.
     """
@@ -67,7 +67,7 @@ def join_metrics(parts: Sequence[MetricsPart], count: int) -> FileMetrics:
         count: how many files there are in all.
 
     Returns:
-        Metrics of all files; of those that are in no part nothing is known.
+        Metrics of all files; those of files in no part are unknown.
     """
     if not parts:
         return FileMetrics(pa.nulls(count, pa.int64()))

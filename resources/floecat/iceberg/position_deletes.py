@@ -113,7 +113,7 @@ class _Positions:
             self.count += len(batch)
             yield batch
         if not self.count:
-            raise ValueError("There are no positions, and readers want no file for them")
+            raise ValueError("There are no positions to delete")
 
 
 def write_position_deletes(

@@ -1,7 +1,7 @@
 """The folders that a table has files in.
 
-Two tables can share a file only if their areas overlap, so areas tell cheaply which tables to look at
-closely. An area may be larger than the folders it stands for, never smaller.
+Two tables can share a file only if their areas overlap, so areas say cheaply which tables need a closer look.
+An area may be larger than the folders it stands for, never smaller.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class AreaReader:
     Between the lives of two entries one may: a table can be dropped, written anew under the same names of
     files and registered again. So nothing is remembered by the location of a file alone.
 
-    Safe to share between threads. What cannot be read, because it is gone, broken or refused, is left out: it
-    leads nobody to a file.
+    Safe to share between threads. A file that is missing, damaged or refused is left out: no file is
+    reachable through it.
 
-    What was left out may be allowed later: a reader is for the allowed locations of one time.
+    A file that was refused may be allowed later: a reader is valid for one set of allowed locations.
     """
 
     def __init__(self, *, cached_bytes: int) -> None:
@@ -87,7 +87,7 @@ class AreaReader:
             storage: of its catalog; nothing outside its allowed locations is read.
             location: base location of the table.
             metadata_location: its metadata file.
-            load: the metadata, `None` if nobody can read it; not called if the area is known.
+            load: the metadata, `None` if it cannot be read; not called if the area is known.
             state: of its entry, under which the area is remembered; `None` for a table that was dropped, of
                 which everything is read.
 
@@ -139,7 +139,7 @@ class AreaReader:
             for path in read_file_paths(_read(storage, manifest), location=manifest):
                 folders.add(path.rpartition("/")[0] + "/_")
         except InvalidMetadataError:
-            # what was read before the damage counts
+            # paths before the damage count
             return _collapsed(_folders(folders))
         area = _collapsed(_folders(folders))
         if entry_id is not None:

@@ -1,4 +1,4 @@
-"""Deletes reachable files in batches, a parent only when everything it leads to is gone."""
+"""Deletes reachable files in batches, a file only after everything that it leads to."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Deletions", "PurgeCounts"]
 
 
 class PurgeCounts(msgspec.Struct):
-    """What a purge did, in files."""
+    """What a purge did, in numbers of files."""
 
     deleted: int = 0
-    """Gone now, whether or not they were there before."""
+    """Gone, whether or not they existed before."""
     shared: int = 0
     """Kept, because live tables need them."""
     outside: int = 0
@@ -30,12 +30,12 @@ class PurgeCounts(msgspec.Struct):
 
     @property
     def complete(self) -> bool:
-        """Whether everything is gone that may go."""
+        """Whether every file that may be deleted is gone."""
         return self.failed == 0 and self.waiting == 0
 
 
 class Deletions:
-    """Takes files leaves first and deletes them in that order, many in one call to storage."""
+    """Collects files, leaves first, and deletes them in that order, many in one call to storage."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Deletions:
         batch_size: int,
         before_batch: Callable[[], None],
     ) -> None:
-        """Takes what to delete with and what to spare.
+        """Starts with nothing to delete.
 
         Args:
             storage: of the catalog; nothing outside its allowed locations is ever deleted.
@@ -65,7 +65,7 @@ class Deletions:
         self.last_failure: str | None = None
 
     def add(self, file: ReachableFile) -> None:
-        """Takes the next file; all that it leads to was taken before."""
+        """Adds the next file, after every file that it leads to."""
         if not file.complete:
             self._block(file.location)
         if self._may_go(file.location):
@@ -75,7 +75,7 @@ class Deletions:
                 self.flush()
 
     def flush(self) -> None:
-        """Deletes what was taken, kind by kind from the leaves on."""
+        """Deletes the files added so far, kind by kind, leaves first."""
         for kind, pending in self._pending.items():
             ready = [file for file in pending if file.location not in self._blocked]
             for file in pending:
@@ -120,7 +120,7 @@ class Deletions:
             found = self._storage.allowed.check(location)
         except (LocationNotAllowedError, BadRequestError):
             return False
-        # on the local disk a name can be a link, so that every one is looked at
+        # on the local disk a name can be a link, so each one is checked
         if found.scheme != "file" and is_plain_name(name):
             self._allowed_folder = folder
         return True

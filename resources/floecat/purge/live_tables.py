@@ -1,11 +1,11 @@
-"""Tables that are in a catalog, and which of a dropped table's files they still need.
+"""Live tables, and which files of a dropped table they still need.
 
 A file belongs to every table that reaches it: tables are registered twice from one metadata file, share data
-files that were added to both, or live inside each other's locations. What counts as shared is exact: the
-files that a live table reaches, read from its own metadata, and of a Delta table whatever lies below it: its
-metadata here tells of no file that Delta has added since. Only tables whose area overlaps that of the
+files that were added to both, or live inside each other's locations. Sharing is exact: it
+is the files that a live table reaches, read from its own metadata, and for a Delta table everything below it:
+its metadata here does not name files that Delta has added since. Only tables whose area overlaps that of the
 dropped one, or that have its UUID, are read in full; without an overlap there is nothing to share. Metadata
-files of views are never among a table's files, whatever its metadata calls its own.
+files of views are never deleted with a table, even if its metadata names them.
 
 What metadata names is read only inside the locations that some catalog may use: a document can name any file.
 Catalogs on different stores share no file, whatever their locations are.
@@ -63,12 +63,12 @@ class LiveTable(NamedTuple):
 
 
 def all_folders(table: LiveTable) -> Sequence[str]:
-    """Folders of a live table of another format: its metadata here names not all files that it needs."""
+    """Folders of a live table of another format; its metadata here does not name every file that it needs."""
     return (table.location, table.metadata_location.rpartition("/")[0])
 
 
 class LiveTables(Protocol):
-    """All tables that exist, over all catalogs, and what is known beside them."""
+    """All tables of all catalogs, the metadata files of views, and the storages."""
 
     def __iter__(self) -> Iterator[LiveTable]:
         """Yields them one by one."""
@@ -144,7 +144,7 @@ class SharedFiles:
         *,
         area_bytes: int = 0,
     ) -> None:
-        """Takes what to look at.
+        """Puts it together.
 
         Args:
             live: the tables.
@@ -264,7 +264,7 @@ class SharedFiles:
     def _current_areas(self, storages: Mapping[UUID, CatalogStorage]) -> AreaReader:
         read_from = {storage.access_key: storage.allowed.roots for storage in storages.values()}
         with self._lock:
-            # what was left out before may be allowed now: areas of other roots are worth nothing
+            # a file that was refused may be allowed now: areas are valid for one set of roots
             if read_from != self._read_from:
                 self._areas = AreaReader(cached_bytes=self._area_bytes)
                 self._read_from = read_from
@@ -293,7 +293,7 @@ class SharedFiles:
                     kept.add(file.location)
         except InvalidMetadataError as error:
             raise _unknown(table) from error
-        # a manifest that is gone leads nobody to a file, so a neighbour that lost one does not stop a purge
+        # a missing manifest leads to no file, so a neighbour that lost one does not stop a purge
         if reachable.unreadable:
             raise _unknown(table)
         _log.info("files shared with live table %s stay", table.entry_id)

@@ -19,9 +19,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 
 
 def same_file_location(location: str) -> Location:
-    """The location under the one name that a file has, whatever alias it was written with.
+    """The canonical location of a file, whatever alias it was written with.
 
-    Beside what `normalize_location` does, symbolic links of folders on the local disk are followed.
+    In addition to `normalize_location`, symbolic links of folders on the local disk are followed.
 
     Raises:
         BadRequestError: the location is malformed.
@@ -74,7 +74,6 @@ class LocationSet:
     """
 
     def __init__(self) -> None:
-        """Makes an empty set."""
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.execute("PRAGMA journal_mode=OFF")
         self._database.execute("PRAGMA synchronous=OFF")
@@ -119,7 +118,7 @@ class LocationSet:
         return self._size
 
     def close(self) -> None:
-        """Gives memory and disk back."""
+        """Frees memory and disk."""
         self._database.close()
 
     def __enter__(self) -> LocationSet:

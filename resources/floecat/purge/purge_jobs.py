@@ -38,7 +38,7 @@ _DELETED: Final = "deleted_files"
 
 
 class PurgePayload(msgspec.Struct, frozen=True):
-    """A dropped table. Its files are not listed: its metadata names them, however many there are."""
+    """A dropped table. Its files are not listed here, as its metadata names them."""
 
     entry_id: UUID
     table_uuid: str
@@ -117,7 +117,7 @@ def purge_job_for(
         principal: who drops it.
         now_ms: the time.
     """
-    # a table of another format is known by its root, as its metadata is made again at any time
+    # a table of another format is known by its root, as its metadata can be rebuilt at any time
     resource = row.metadata_location if row.format == "iceberg" else row.location
     return kind.new_job(
         account_id=account_id,

@@ -36,13 +36,13 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     metadata_location: str
     storage: CatalogStorage
     document: bytes | None = None
-    """What the metadata file says, as `floecat.store.documents` compressed it; in case the file is lost."""
+    """Content of the metadata file, compressed by `floecat.store.documents`, in case the file is lost."""
     format: str = "iceberg"
     """Of the table; decides which of its files are deleted."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
-    """What became of a purge."""
+    """The result of a purge."""
 
     counts: PurgeCounts
     note: str | None = None
@@ -58,7 +58,7 @@ class FormatPurge(Protocol):
 
 
 class PurgeIncompleteError(FloecatError):
-    """Some files are still there. They can be found again from the root metadata file, which is there too.
+    """Some files are left. They can be found again from the root metadata file, which is left too.
 
     Attributes:
         counts: what was done.
@@ -82,7 +82,7 @@ class DeferredPurge:
 
 
 GC_ENABLED = "gc.enabled"
-"""Table property: `false` says that files may belong to others too, and that nobody deletes any."""
+"""Table property: `false` says that files may belong to others too, and must not be deleted."""
 
 
 class Purger:
@@ -114,8 +114,8 @@ class Purger:
 
         A table of another format is left to its `FormatPurge`.
 
-        Can be repeated: what is gone counts as deleted. If the root is gone, its document takes its place;
-        without one, that means that everything is gone.
+        Can be repeated: missing files count as deleted. If the root is missing, its stored document takes its
+        place; without one, everything is gone.
 
         Args:
             target: the table.
@@ -136,7 +136,7 @@ class Purger:
         if metadata.table_uuid.lower() != target.table_uuid.lower():
             return PurgeReport(PurgeCounts(), "the metadata file belongs to another table")
         if metadata.properties.get(GC_ENABLED, "true").lower() == "false":
-            # the reference deletes metadata even then, which leaves the data to nobody
+            # the reference deletes metadata even then, which orphans the data
             return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
         return self._delete(target, metadata, before_batch)
 
@@ -144,7 +144,7 @@ class Purger:
         try:
             return read_metadata_file(self._metadata_files.read(target.storage, target.metadata_location))
         except FileMissingError:
-            # lost, or deleted by a run that could not say so any more: that one has left nothing to find
+            # lost, or deleted by a run that died before it reported; that run left no other file
             return None if target.document is None else TableMetadata.parse(decompress(target.document))
 
     def _delete(

@@ -1,8 +1,8 @@
-"""Every file that a metadata document leads to (Iceberg table specification, "Table Metadata").
+"""Every file that is reachable from a metadata document (Iceberg table specification, "Table Metadata").
 
-Files come leaves first: whatever a file leads to comes before it, and the root metadata file comes last. Who
-deletes in this order can stop anywhere and start again from the root. Files of snapshots that were expired
-before are not reachable; they are orphans and none of this.
+Files come leaves first: everything that a file leads to comes before it, and the root metadata file comes
+last. A deletion in this order can stop anywhere and start again from the root. Files of snapshots that
+expired before are not reachable; they are orphans.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ReachableFile(NamedTuple):
     parent: str | None
     """None for the root. A file with several parents comes once, with the first of them."""
     complete: bool = True
-    """False if what it leads to could not be read: while that is so the file must stay."""
+    """False if what it leads to could not be read; the file must stay then."""
 
 
 class Unreadable(NamedTuple):
@@ -67,11 +67,11 @@ class ReachableFiles:
     """Walks what metadata leads to; reads manifest lists and manifests, and no data files.
 
     Attributes:
-        missing: manifest lists and manifests that are gone. What they led to is not found any more; after a
+        missing: manifest lists and manifests that are gone. What they led to cannot be found; after a
             deletion that stopped halfway it is gone too.
         unreachable: those that are not read because they lie outside the allowed locations, or where this
             storage has nothing.
-        unreadable: those that are there and cannot be read.
+        unreadable: those that exist and cannot be read.
     """
 
     def __init__(self, storage: CatalogStorage, metadata_location: str, metadata: TableMetadata) -> None:
@@ -97,7 +97,7 @@ class ReachableFiles:
             InvalidMetadataError: the document has a broken part.
         """
         with LocationSet() as seen:
-            # a file that calls itself a part of the table and is its root stays to the end
+            # metadata may name the root as one of its own files; it still comes last
             seen.add(self._root)
             for snapshot in self._metadata.snapshots:
                 yield from self._snapshot(snapshot, seen)

@@ -57,7 +57,7 @@ def test_a_kind_that_cannot_be_imported_is_named(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["json:JSONDecoder", "json:loads", "floecat.clock:__doc__"])
 def test_what_is_no_connector_is_named(kind: str) -> None:
-    with pytest.raises(SettingsError, match=f"floecat.connectors.kinds: {kind} is no connector"):
+    with pytest.raises(SettingsError, match=f"floecat.connectors.kinds: {kind} is not a connector"):
         ConnectorRegistry([kind]).get(kind)
 
 

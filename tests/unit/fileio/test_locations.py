@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.fileio.locations import AllowedLocations, FileLocation, Location, normalize_location
+from floecat.fileio.locations import (
+    AllowedLocations,
+    FileLocation,
+    Location,
+    location_bounds,
+    normalize_location,
+)
+from floecat.settings.limits import LimitSettings
 
 
 @pytest.mark.parametrize(
@@ -204,3 +211,40 @@ def test_names_of_files_do_not_lead_elsewhere(location: str) -> None:
 
 def test_control_characters_in_messages() -> None:
     assert FileLocation("s3://b/a\nb\x01é").shown == "s3://b/a\\nb\\x01é"
+
+
+class TestBounds:
+    """Of `floecat.limits`."""
+
+    def test_defaults(self) -> None:
+        longest = "s3://b/" + "x" * (8192 - len("s3://b/"))
+        assert str(normalize_location(longest)) == longest
+        with pytest.raises(
+            BadRequestError, match=r"longer than 8192 bytes \(floecat\.limits\.location-bytes\)"
+        ):
+            normalize_location(longest + "x")
+        assert normalize_location("s3://b/%" + "25" * 3 + "20/t").authority == "b"
+        with pytest.raises(BadRequestError, match=r"4 times \(floecat\.limits\.percent-decoding-levels\)"):
+            normalize_location("s3://b/%" + "25" * 4 + "20/t")
+
+    @pytest.mark.parametrize("levels", range(6))
+    def test_dots_are_found_at_every_level_that_is_decoded(self, levels: int) -> None:
+        with pytest.raises(
+            BadRequestError, match="path segment" if levels < 4 else "percent-decoding-levels"
+        ):
+            normalize_location("s3://b/" + f"%{'25' * levels}2e" * 2 + "/t")
+
+    def test_bytes_are_counted_and_other_programs_names_too(self) -> None:
+        with pytest.raises(BadRequestError, match="location-bytes"):
+            normalize_location(FileLocation("s3://b/" + "ü" * 4093))
+
+    def test_the_settings_of_the_process_count(self) -> None:
+        location_bounds.limits = LimitSettings(location_bytes=20, percent_decoding_levels=1)
+        try:
+            assert str(normalize_location("s3://b/%20")) == "s3://b/%20"
+            with pytest.raises(BadRequestError, match="more than 1 times"):
+                normalize_location("s3://b/%2520")
+            with pytest.raises(BadRequestError, match="longer than 20 bytes"):
+                normalize_location("s3://b/" + "x" * 14)
+        finally:
+            location_bounds.limits = LimitSettings()

@@ -363,7 +363,7 @@ def test_a_connector_of_a_place_that_is_not_there(lake: Path) -> None:
 def test_a_kind_that_is_no_connector_is_named(lake: Path) -> None:
     kind = "json:JSONDecoder"
     made = run("connector", "create", "q", lake.as_uri(), "--kind", kind, FLOECAT_CONNECTORS_KINDS=kind)
-    assert one_error(made, 2) == f"floecat.connectors.kinds: {kind} is no connector: it has no discover()"
+    assert one_error(made, 2) == f"floecat.connectors.kinds: {kind} is not a connector: it has no discover()"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_unknown_fields_are_ignored_and_raw_parts_stay_as_they_are():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "JSON is needed"),
+        (b"", "expected JSON"),
         (b"{", "truncated"),
         (b"\xef\xbb\xbf{}", "malformed"),
         (b'{"table-name":null}', r"got `null` - at `\$.table-name`"),

@@ -2,7 +2,7 @@
 
 A record is a row of bytes, a field a group of columns of them. Every field is encoded for all rows into
 `Cells`, a matrix as wide as the longest value, and which of its bytes count. Laid side by side and squeezed,
-the cells are the records, one after the other. No Python object is made for a value.
+the cells are the records, one after the other. No value becomes a Python object.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def where(cells: Sequence[Cells], rows: Bools) -> list[Cells]:
 
 
 def lay_out(cells: Sequence[Cells], rows: int) -> tuple[Bytes, Int64s]:
-    """Puts fields together.
+    """Concatenates fields into records.
 
     Args:
         cells: the fields, in order.

@@ -1,7 +1,7 @@
-"""Avro object container files: header, blocks, and what ends each of them (Avro specification).
+"""Avro object container files: header, blocks and sync markers (Avro specification).
 
-What is written here depends on its input alone: even the marker between blocks, elsewhere a random number, is
-made from the content.
+The bytes depend on the input alone: even the marker between blocks, elsewhere a random number, is computed
+from the content.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 BLOCK_SIZE = 64 * 1024
-"""Bytes of records in a block, before compression: what other writers aim at, too."""
+"""Bytes of records in a block before compression, the size that other writers aim at too."""
 
 _MAGIC = b"Obj\x01"
 _MARKER_SIZE = 16
@@ -56,7 +56,7 @@ class Header(NamedTuple):
 
     Attributes:
         metadata: the file's metadata, `avro.schema` and `avro.codec` among it.
-        marker: what stands behind each block.
+        marker: what follows each block.
         size: bytes of the header, its marker included.
     """
 
@@ -69,13 +69,12 @@ class BlockWriter:
     """Puts records into compressed blocks of about `BLOCK_SIZE`."""
 
     def __init__(self) -> None:
-        """No records yet."""
         self._blocks: list[Block] = []
         self._pending: list[tuple[Bytes, Int64s]] = []
         self._pending_size = 0
 
     def write(self, data: Bytes, sizes: Int64s) -> None:
-        """Takes records.
+        """Adds records.
 
         Args:
             data: the records, one after the other.
@@ -87,12 +86,12 @@ class BlockWriter:
             self._flush(BLOCK_SIZE)
 
     def copy(self, block: Block) -> None:
-        """Takes a block of another file as it is."""
+        """Adds a block of another file unchanged."""
         self._flush(1)
         self._blocks.append(block)
 
     def finish(self) -> list[Block]:
-        """All blocks, in the order in which records and blocks came."""
+        """All blocks, in the order in which records and blocks were added."""
         self._flush(1)
         return self._blocks
 
@@ -154,7 +153,7 @@ def same_records(found: bytes, made: bytes) -> bool:
     Another processor, or another version of the library, may compress the same records in another way.
 
     Args:
-        found: whatever lies there; no more of it is inflated than the other file has.
+        found: the existing file; no more of it is inflated than the other file has.
         made: what `encode_container` gave.
     """
     if found == made:
@@ -216,7 +215,7 @@ def read_header(data: bytes, *, location: str, what: str) -> Header:
         count, at = _read_varint(data, at)
         while count:
             if count < 0:
-                # the form of blocks that tells their size
+                # the form of a block that states its size
                 _, at = _read_varint(data, at)
             for _ in range(abs(count)):
                 key, at = _read_bytes(data, at)

@@ -1,7 +1,7 @@
 """Many places in Avro's binary encoding, moved over values together.
 
 Where a scalar decoder has one position, a `Cursor` has an array of them, one for each record that is decoded.
-Each step reads the same field of all records by a few NumPy calls.
+Each step reads the same field of all records in a few NumPy calls.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Cursor:
 
     Attributes:
         chunk: the bytes.
-        positions: the places. In damaged data they may run past the record, and past the chunk: whoever
-            decodes whole records compares them with the end.
+        positions: the places. In damaged data they may run past the record, and past the chunk: the caller
+            compares them with the end of the record.
         limits: the end of the block that each record is in.
     """
 

@@ -1,6 +1,6 @@
-"""Decodes a value of each of many records, or moves over it (Avro specification, "Data Serialization").
+"""Decodes one value of each of many records, or skips it (Avro specification, "Data Serialization").
 
-Strings and bytes are not copied: a column of them is places in the chunk, until it is made an Arrow array.
+Strings and bytes are not copied: until a column becomes an Arrow array, it is places in the chunk.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def decode(cursor: Cursor, node: SchemaNode, keys: Set[int] | None = None) -> Co
 
 
 def skip(cursor: Cursor, node: SchemaNode) -> None:
-    """Moves over a value of each record.
+    """Skips a value of each record.
 
     Raises:
         DamagedRecordsError: the bytes are not of this type.

@@ -1,6 +1,6 @@
 """Decompression of Avro blocks within bounds (Avro specification, "Required Codecs", "Optional Codecs").
 
-Every codec stops as soon as a block is larger than its limit, before memory for the rest is taken.
+Every codec stops as soon as a block exceeds its limit, before it takes memory for the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHECKSUM_SIZE = 4
 _SNAPPY_MAX_RATIO = 64
 """A copy of 64 bytes takes at least one byte of tag; real encoders reach 22."""
 _MAX_WINDOW = 128 * 1024 * 1024
-"""What the highest level of the Zstandard library uses. Only what is filled of a window takes memory."""
+"""What the highest level of the Zstandard library uses. Only the filled part of a window takes memory."""
 
 
 class _TooLargeError(Exception):
@@ -143,4 +143,4 @@ CODECS: dict[str, Callable[[bytes | memoryview, int], bytes]] = {
     "bzip2": _bzip2,
     "xz": _xz,
 }
-"""Decompression of each codec, given the block and the most bytes that it may have."""
+"""Decompressors by codec: of a block, into at most so many bytes."""

@@ -1,8 +1,8 @@
-"""Where records begin in blocks of an Avro file, whose format does not tell.
+"""Finds where records begin in the blocks of an Avro file; the format does not say.
 
-Walking records one after the other gives the answer for any data. `RecordMarks` guesses places inside of all
-records at once, from what the first record has there; whoever uses it decodes from one mark to the next and
-sees whether each record ends where the next one begins.
+Walking the records one by one works for any data. `RecordMarks` guesses a place inside every record at once,
+from what the first record has there; the caller decodes from mark to mark and checks that each record ends
+where the next one begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, SchemaNode
 __all__ = ["BlockPlace", "RecordMarks", "walk_records"]
 
 _PREFIX = 16
-"""Bytes of a path in which its scheme ends, and mostly its bucket."""
+"""Bytes of a path that hold its scheme, and usually its bucket."""
 
 _WORD = 8
 
@@ -116,8 +116,7 @@ def walk_records(schema: SchemaNode, data: bytes, rows: int) -> tuple[list[int],
         rows: how many there are.
 
     Returns:
-        Where each begins, and whether all are there and nothing behind them. If not, the records before the
-        damage.
+        Where each begins, and whether the block holds exactly these. If not, the records before the damage.
     """
     import fastavro
 

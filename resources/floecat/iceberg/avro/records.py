@@ -76,7 +76,7 @@ class RecordReader:
             bounds: limits for the file.
 
         Raises:
-            InvalidMetadataError: no Avro file of records, or a bound is exceeded.
+            InvalidMetadataError: not an Avro file of records, or a bound is exceeded.
         """
         self._data = data
         self._location = location
@@ -171,7 +171,7 @@ class RecordReader:
         yield from self._walked(chunk, blocks, wanted)
 
     def _walked(self, chunk: Chunk, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
-        """Decodes records whose beginnings are not known."""
+        """Decodes records whose starts are unknown."""
         starts: list[int] = []
         places: list[BlockPlace] = []
         whole = True
@@ -202,7 +202,7 @@ class RecordReader:
         cursor = Cursor(chunk, starts, _limits(places))
         columns = self._decode_fields(cursor, 0, len(self.fields), wanted)
         nexts = _ends(places, starts)
-        # behind the last record before damage anything may be
+        # after the last record before the damage there may be anything
         until = len(starts) if whole else -1
         if not np.array_equal(cursor.positions[:until], nexts[:until]):
             raise DamagedRecordsError

@@ -1,7 +1,7 @@
 """The schema that an Avro file was written with, as a tree of encodings (Avro specification).
 
-What has the same encoding has the same node: `enum` is a number, `string` is bytes, and a map is an array of
-key and value pairs, which is how Iceberg writes maps with other keys than strings.
+Types with the same encoding share a node: `enum` is a number, `string` is bytes, and a map is an array of key
+and value pairs, which is how Iceberg writes maps whose keys are not strings.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
 
 
 class SchemaError(ValueError):
-    """No Avro schema, or one that exceeds a bound. The message holds nothing of the schema."""
+    """Not an Avro schema, or one that exceeds a bound. The message quotes nothing from the schema."""
 
 
 class Encoding(Enum):
-    """How Avro writes a value. The names of those without parts are types that are written so."""
+    """How Avro writes a value. Encodings without parts are named after a type that uses them."""
 
     NULL = "null"
     BOOLEAN = "boolean"
@@ -104,7 +104,7 @@ def parse_writer_schema(data: bytes, bounds: Bounds) -> SchemaNode:
     """Reads `avro.schema` of a file.
 
     Raises:
-        SchemaError: no schema of records, a bound is exceeded, or values without bytes are repeated: a few
+        SchemaError: not a schema of records, a bound is exceeded, or values without bytes are repeated: a few
             bytes of such a file would stand for any number of values.
     """
     try:
@@ -162,7 +162,7 @@ class _Parser:
         if isinstance(schema, str):
             return self._by_name(schema, {}, namespace, parent, depth)
         if not isinstance(schema, dict):
-            raise SchemaError("its Avro schema has a type that is no type")
+            raise SchemaError("its Avro schema has an invalid type")
         return self._complex(schema, namespace, parent, depth)
 
     def _complex(

@@ -1,6 +1,6 @@
 """Avro schemas of manifests and manifest lists (table specification, "Manifests", and appendix A, "Avro").
 
-Readers find fields by id; names and their order are those of the reference implementation.
+Readers find fields by id; names and order are those of the reference implementation.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def manifest_list_schema(format_version: int) -> AvroSchema:
 
 
 def sanitize_name(name: str) -> str:
-    """The Avro name of an Iceberg field: other characters than letters, digits and `_` are written in hex.
+    """The Avro name of an Iceberg field: characters other than letters, digits and `_` are written in hex.
 
     Characters count as the reference implementation counts them, in UTF-16 code units.
     """

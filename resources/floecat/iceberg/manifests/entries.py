@@ -105,8 +105,8 @@ class ManifestRows:
 
 _CHUNK_ROWS = 4096
 _CHUNK_BYTES = 32 * 1024 * 1024
-"""Limits of what is encoded at once. A row is as wide as the longest value of each column, so that a few very
-long ones must not meet many rows."""
+"""Limits of what is encoded at once. A row is as wide as the longest value of each column, so a few very
+long values must not share a chunk with many rows."""
 
 _PLAIN_FIELDS_WIDTH, _PLAIN_FIELD_WIDTH = 256, 32
 """More than all fields but strings, partition values and maps can take, and one of them."""

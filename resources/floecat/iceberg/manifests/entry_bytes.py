@@ -1,4 +1,4 @@
-"""Manifest entries as bytes: chosen and changed without decoding them.
+"""Manifest entries as bytes: selected and changed without decoding them.
 
 An entry begins with its status and snapshot id, and ends, if it is one of a data file in format version 3,
 with its first row id and three nulls. These are all that changes when a snapshot carries an entry over or
@@ -136,7 +136,7 @@ def as_deleted(entries: Entries, old_snapshot_ids: Int64s, snapshot_id: int) -> 
 
 
 def with_first_row_ids(entries: Entries, first_row_ids: Int64s, chosen: Bools) -> Entries:
-    """Entries of data files in format version 3, some of them with a first row id that they had not.
+    """Entries of data files in format version 3, some of them with a first row id added.
 
     Args:
         entries: the entries.

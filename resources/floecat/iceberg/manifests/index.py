@@ -79,7 +79,7 @@ class ManifestIndex:
             keys: the keys, or Arrow strings of these.
 
         Returns:
-            False only if none has. True without need is possible, and as rare as equal hashes of two paths.
+            False only if none has. A needless True is as rare as equal hashes of two paths.
         """
         live = self.column("status") != ManifestEntryStatus.DELETED
         wanted = keys if isinstance(keys, EntryKeys) else EntryKeys(keys)
@@ -230,7 +230,7 @@ class EntryKeys:
         self._sorted = np.unique(self._hashes)
 
     def chosen(self, rows: npt.NDArray[np.int64]) -> EntryKeys:
-        """Some of the keys, by their place, without computing anything anew."""
+        """Some of the keys, by their place, with the hashes already computed."""
         some = copy(self)
         some._keys = self._keys.take(pa.array(rows))
         some._hashes = self._hashes[rows]

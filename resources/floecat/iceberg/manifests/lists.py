@@ -97,7 +97,7 @@ def read_manifest_list(
         bounds: limits for the file.
 
     Raises:
-        InvalidMetadataError: it is no manifest list, is damaged, or exceeds a bound. Entries before the
+        InvalidMetadataError: it is not a manifest list, is damaged, or exceeds a bound. Entries before the
             damage may have been yielded.
     """
     reader = RecordReader(data, location=location, what="manifest list", bounds=bounds)

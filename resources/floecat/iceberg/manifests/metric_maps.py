@@ -30,7 +30,7 @@ from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 __all__ = ["METRIC_IDS", "MetricMap", "MetricMaps", "metric_columns"]
 
 _PLAIN_WIDTH = 16
-"""More than a key takes with its count, or with the length of its bound; or all that is around the pairs."""
+"""More bytes than a key takes with its count or the length of its bound, or than what surrounds the pairs."""
 
 _NO_MAP = constant(b"\x00")
 _END_OF_ARRAY = constant(b"\x00")
@@ -225,7 +225,7 @@ METRIC_IDS = {
     "lower_bounds": 125,
     "upper_bounds": 128,
 }
-"""The maps, by the name that the specification has for them."""
+"""Field ids of the maps, by their names in the specification."""
 
 
 def metric_columns(
@@ -239,7 +239,7 @@ def metric_columns(
         rows: number of files.
 
     Raises:
-        DamagedRecordsError: they are no maps from numbers.
+        DamagedRecordsError: they are not maps from numbers.
     """
     found: dict[int, dict[str, pa.Array]] = {}
     for name, column in maps.items():

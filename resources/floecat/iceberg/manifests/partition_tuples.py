@@ -62,7 +62,7 @@ class PartitionSummary(msgspec.Struct, frozen=True):
     Attributes:
         contains_null: whether a file has null.
         contains_nan: whether a file has NaN; None if unknown.
-        lower_bound: least value but null and NaN, as a single value (appendix D); None if there is none.
+        lower_bound: least value that is neither null nor NaN, a single value (appendix D); None without one.
         upper_bound: greatest such value.
     """
 
@@ -81,7 +81,7 @@ def decimal_length(precision: int) -> int:
 def partition_struct(
     partitions: pa.StructArray | None, spec: PartitionSpec, types: Sequence[PrimitiveType], rows: int
 ) -> pa.StructArray:
-    """Brings partition values to the one Arrow type that each Iceberg type has here.
+    """Casts partition values to the Arrow type that stands for their Iceberg type.
 
     Args:
         partitions: Arrow struct array with a field for each of the spec, in its order; or None.
@@ -275,7 +275,7 @@ def partition_column(column: Column, field: SchemaField, type: PrimitiveType | N
         type: its type in the table, which may be wider; None for the one of the file.
 
     Raises:
-        DamagedRecordsError: the file has a type that no partition value has.
+        DamagedRecordsError: partition values cannot have the type in the file.
         ArrowInvalid: a value does not fit the type.
     """
     node = _value_node(field.node)

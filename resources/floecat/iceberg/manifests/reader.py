@@ -74,7 +74,7 @@ _REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in
 _PARTITION, _PARTITION_ID = "partition", 102
 
 ENTRY_FIELDS = frozenset({*_FIELDS, _PARTITION, *METRIC_IDS})
-"""Names of all that can be read, as the specification calls them."""
+"""Names of all fields that can be read, as in the specification."""
 
 _NEEDED = {
     "snapshot_id": ("status",),
@@ -82,7 +82,7 @@ _NEEDED = {
     "file_sequence_number": ("status",),
     "first_row_id": ("status", "content", "record_count"),
 }
-"""What inheritance looks at."""
+"""Fields that inheritance needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def read_manifest(
 ) -> Iterator[ManifestEntries]:
     """Yields the entries of a manifest in pieces, those of deleted files included.
 
-    Fields are found by id, in files without ids by name. What is not asked for is not decoded.
+    Fields are found by id, in files without ids by name. Only the fields that are asked for are decoded.
 
     Args:
         data: the whole file.
@@ -132,8 +132,8 @@ def read_manifest(
         bounds: limits for the file.
 
     Raises:
-        InvalidMetadataError: it is no manifest, is damaged, or exceeds a bound. Entries before the damage may
-            have been yielded.
+        InvalidMetadataError: it is not a manifest, is damaged, or exceeds a bound. Entries before the damage
+            may have been yielded.
     """
     reader = RecordReader(data, location=location, what="manifest", bounds=bounds)
     asked = frozenset(fields)
@@ -163,8 +163,8 @@ def read_file_paths(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUN
         bounds: limits for the file.
 
     Raises:
-        InvalidMetadataError: it is no manifest, is damaged, or exceeds a bound. Paths before the damage may
-            have been yielded.
+        InvalidMetadataError: it is not a manifest, is damaged, or exceeds a bound. Paths before the damage
+            may have been yielded.
     """
     for entries in read_manifest(data, location=location, fields=("file_path",), bounds=bounds):
         yield from entries.column("file_path").to_pylist()

@@ -1,7 +1,6 @@
 """Rewrites manifests by the bytes of their entries.
 
-Where these begin is known from the index of a manifest. Blocks in which nothing changes are copied as they
-are, compressed.
+The index of a manifest says where these begin. Blocks in which nothing changes are copied compressed.
 """
 
 from __future__ import annotations
@@ -83,15 +82,15 @@ def rewrite(
 ) -> EncodedManifest:
     """Makes one manifest of one or several, less some files. The same arguments always give the same bytes.
 
-    Survivors come first, in the order of the old manifests, with status EXISTING and all else as it was;
+    Survivors come first, in the order of the old manifests, with status EXISTING and otherwise unchanged;
     then the removed ones, with status DELETED and this snapshot's id. What was DELETED before is left out. In
     format version 3, data files that inherit their first row id get it written out, so that rows keep theirs.
 
     Args:
         manifests: of the same partition spec, content and format version. Header fields that may differ, as
             the table's schema, are taken from the last one.
-        remove: keys of the entries to remove, or Arrow strings of these. Keys that no manifest holds do
-            not matter.
+        remove: keys of the entries to remove, or Arrow strings of these. Keys that no manifest holds are
+            ignored.
         snapshot_id: the snapshot that removes them.
 
     Raises:
@@ -218,7 +217,7 @@ class _Source:
                     yield FoundEntry(rows.start + row, key, path)
 
     def _unchanged(self, candidates: Bools) -> Bools:
-        """Which blocks can stay as they are. Small ones are joined, lest they become ever more."""
+        """Which blocks can stay as they are. Small ones are joined, so that their number does not grow."""
         changed = (self._statuses != ManifestEntryStatus.EXISTING) | candidates | self._inherits
         edges = np.array([0, *(rows.stop for rows in self._rows)], np.int64)
         changes, sizes = (np.append(0, np.cumsum(column))[edges] for column in (changed, self._sizes))

@@ -1,9 +1,8 @@
 """Statistics of the column chunks of a Parquet file as metrics of Iceberg (`parquet.thrift`, "Statistics").
 
-What Parquet stores is taken as it is stored: the values of a column are what readers make of the same bits.
-Minima and maxima are used where their order is known to be that of the type: the newer fields if the file
-says that they have the order of the type, the older ones for numbers, whose order never was in doubt. They
-hold all values, also if the writer shortened them.
+Minima and maxima are used where they are known to have the order of the type: the newer fields if the file
+says so, the older ones for numbers, whose order was never in doubt. They enclose all values, even if the
+writer shortened them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _DECIMAL_STORES = frozenset({"INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARR
 
 @dataclass(frozen=True)
 class ColumnFooter:
-    """What a footer tells of a column; None is unknown. Bounds are single values."""
+    """What a footer says about a column; None is unknown. Bounds are single values."""
 
     value_count: int
     null_count: int | None = None
@@ -65,7 +64,7 @@ def column_footer(
     """Metrics of a column.
 
     Args:
-        column: what the file has; it lies in no list and in no map.
+        column: the column in the file, outside lists and maps.
         type: its Iceberg type. Bounds are left out if the file has another type.
         value_counts: of each row group the number of values, nulls included.
         statistics: of each row group the `Statistics`, `STATISTICS_FIELDS` of them; empty if there are none.

@@ -1,10 +1,10 @@
 """Metrics of a Parquet file out of its footer (Apache Parquet, "File format" and `parquet.thrift`).
 
 The footer is the end of the file: metadata, their length in four bytes, and a magic number. Reading a file's
-metrics takes two requests, for the last 8 bytes and then for as many as `footer_length` tells, or one for a
-guess of that many.
+metrics takes two requests, for the last 8 bytes and then for `footer_length` bytes, or one for a guess of
+that length.
 
-The footer is read here and not by Arrow, which a damaged one can make end the process.
+The footer is not read by Arrow: a damaged one can crash the process there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 TAIL_LENGTH: Final = 8
-"""Bytes at the end of the file that tell the length of the footer."""
+"""Bytes at the end of the file that hold the length of the footer."""
 
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
@@ -76,12 +76,12 @@ class FooterColumn(Protocol):
 
 @dataclass(frozen=True)
 class FileFooter:
-    """What a footer tells of its file.
+    """What a footer says about its file.
 
     Attributes:
         record_count: number of rows.
         columns: by field id; columns that the file does not have are left out.
-        vectorized: whether Spark's vectorised reader reads these columns right.
+        vectorized: whether Spark's vectorised reader reads these columns correctly.
     """
 
     record_count: int
@@ -97,7 +97,7 @@ def footer_length(tail: bytes, location: str) -> int:
         location: where the file is, for messages.
 
     Raises:
-        InvalidDeltaTableError: it is no end of a Parquet file, or the file is encrypted.
+        InvalidDeltaTableError: it is not the end of a Parquet file, or the file is encrypted.
     """
     if len(tail) < TAIL_LENGTH or tail[-4:] != _MAGIC:
         reason = "its footer is encrypted" if tail[-4:] == _ENCRYPTED_MAGIC else "it does not end like one"
@@ -144,12 +144,12 @@ def footer_metrics(tail: bytes, columns: Sequence[FooterColumn], location: str) 
 
 
 def with_footers(metrics: FileMetrics, rows: Sequence[int], footers: Sequence[FileFooter]) -> FileMetrics:
-    """Adds what footers tell to the metrics of some files.
+    """Adds what footers say to the metrics of some files.
 
     Args:
-        metrics: the metrics. Counts of rows give way to those of the footers, all else stays if it is known.
+        metrics: the metrics. Row counts of the footers replace these; everything else that is known stays.
         rows: which of the files the footers are of, ascending.
-        footers: the footers, likewise.
+        footers: in the same order.
     """
     by_id: dict[int, list[ColumnFooter | None]] = {}
     for number, footer in enumerate(footers):

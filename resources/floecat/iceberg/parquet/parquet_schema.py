@@ -58,7 +58,7 @@ _DEEPEST = 200
 
 
 class Annotation(Enum):
-    """What a group stands for."""
+    """The kind of a group."""
 
     NONE = "none"
     LIST = "list"
@@ -130,7 +130,7 @@ def schema_tree(
         The root.
 
     Raises:
-        ThriftError: that is no tree of named elements.
+        ThriftError: the elements are not a tree, or have no names.
     """
     remaining = iter(zip(elements, places, strict=False))
     root = _node(remaining, 0)
@@ -149,7 +149,7 @@ def read_schema(metadata: bytes) -> SchemaNode:
         The root. The fields of all nodes are located.
 
     Raises:
-        ThriftError: the bytes are no such struct, or the elements are no tree.
+        ThriftError: the bytes are not such a struct, or the elements are not a tree.
     """
     for field in field_places(metadata):
         if field.number == _SCHEMA and field.kind == LIST:
@@ -176,12 +176,12 @@ def with_field_ids(metadata: bytes, ids: Iterable[tuple[SchemaNode, int]]) -> by
 def _read_elements(metadata: bytes, place: int) -> SchemaNode:
     count, kind, place = list_header(metadata, place)
     if kind != STRUCT:
-        raise ThriftError("the schema is no list of elements")
+        raise ThriftError("the schema is not a list of elements")
     elements, places = [], []
     for _ in range(count):
         fields = list(field_places(metadata, place))
         if [field.kind for field in fields if field.number == _FIELD_ID] not in ([], [I32]):
-            raise ThriftError("a field id is no number, or there are two")
+            raise ThriftError("a field id is not a number, or there are two")
         elements.append(read_struct(metadata, SCHEMA_FIELDS, place))
         places.append(fields)
         place = fields[-1].value
@@ -191,7 +191,7 @@ def _read_elements(metadata: bytes, place: int) -> SchemaNode:
 def _node(remaining: Iterator[tuple[_Element, Sequence[FieldPlace]]], depth: int) -> SchemaNode:
     element, places = next(remaining, (None, ()))
     if element is None or depth > _DEEPEST:
-        raise ThriftError("the schema is no tree, or nested too deeply")
+        raise ThriftError("the schema is not a tree, or nested too deeply")
     try:
         name = element[_NAME].decode() if depth else ""
     except (KeyError, AttributeError, UnicodeDecodeError):
@@ -203,7 +203,7 @@ def _node(remaining: Iterator[tuple[_Element, Sequence[FieldPlace]]], depth: int
 
 
 def _id_place(metadata: bytes, fields: Sequence[FieldPlace]) -> tuple[int, int, bytes, bytes]:
-    """Start and end of the bytes that give way to the field id of an element, and what stands around it."""
+    """Start and end of the bytes that the field id of an element replaces, and what surrounds it."""
     for field, following in pairwise(fields):
         if field.number == _FIELD_ID:
             return field.value, following.start, b"", b""
@@ -263,7 +263,7 @@ def leaf_columns(elements: Sequence[Mapping[int, Any]]) -> list[ParquetColumn]:
         elements: the schema in depth-first order, `SCHEMA_FIELDS` of each element; the first is the root.
 
     Raises:
-        ValueError: that is no tree of named elements.
+        ValueError: the elements are not a tree, or have no names.
     """
     return list(_leaves(schema_tree(elements), ()))
 

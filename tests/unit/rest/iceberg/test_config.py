@@ -40,3 +40,13 @@ def test_the_lifetime_of_keys_is_the_one_that_is_set(start, settings):
     gateway = msgspec.structs.replace(settings.gateway, idempotency_key_lifetime=Duration(3_600_000))
     client = start(msgspec.structs.replace(settings, gateway=gateway))
     assert config(client).json()["idempotency-key-lifetime"] == "PT1H"
+
+
+@pytest.mark.parametrize(
+    ("location", "bound"),
+    [("file:///w/%" + "25" * 2000, "percent-decoding-levels"), ("s3://b/" + "x" * 9000, "location-bytes")],
+)
+def test_a_location_beyond_a_bound_is_refused_by_the_bound(client, location, bound):
+    answer = config(client, location)
+    assert answer.status_code == 400
+    assert f"floecat.limits.{bound}" in answer.json()["error"]["message"]

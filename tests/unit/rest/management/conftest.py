@@ -6,35 +6,30 @@ from uuid import uuid4
 
 import pytest
 
+from floecat.delta.refresh.delta_table import DeltaTableEntry
+from floecat.delta.refresh.refresh_service import DeltaRefreshService
 from floecat.errors import FloecatError
 from floecat.runtime import Kernel
 
 
-class RefusingEngine:
-    """Reads no Delta table, and says what it was told to say."""
+class RefusedReads:
+    """Why no Delta table can be read."""
 
-    def __init__(self) -> None:
-        self.problem: FloecatError = FloecatError("no problem was set")
-
-    def due(self, row):
-        return True
-
-    def refresh(self, table):
-        raise self.problem
-
-    def await_pipeline(self, table):
-        raise self.problem
-
-    def materialise(self, table, progress):
-        raise self.problem
+    problem = FloecatError("no problem was set")
 
 
 @pytest.fixture
-def engine(opened_kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> RefusingEngine:
-    """An engine in the place of the real one, which is tested by others."""
-    made = RefusingEngine()
-    monkeypatch.setattr(opened_kernel.delta_loads, "_engine", made)
-    return made
+def engine(monkeypatch: pytest.MonkeyPatch) -> RefusedReads:
+    """Refuses to read any Delta table, with a problem that a test chooses."""
+    refused = RefusedReads()
+
+    def refuse(_service: DeltaRefreshService, _table: DeltaTableEntry) -> bool:
+        raise refused.problem
+
+    monkeypatch.setattr(DeltaRefreshService, "due", lambda _service, _row: True)
+    monkeypatch.setattr(DeltaRefreshService, "refresh", refuse)
+    monkeypatch.setattr(DeltaRefreshService, "await_pipeline", refuse)
+    return refused
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class DeltaLog:
         location: str,
         damaged: DamagedFiles | None = None,
     ) -> None:
-        """Takes the table. Nothing is read.
+        """Reads nothing yet.
 
         Args:
             files: storage.

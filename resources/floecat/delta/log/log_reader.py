@@ -31,20 +31,13 @@ _BYTES_AHEAD: Final = 64 * 1024 * 1024
 
 
 class LogReader:
-    """Reads files of one log, several at a time.
+    """Reads files of one log, several at a time. Nothing outside the allowed locations is read.
 
     Attributes:
         folder: location of the folder of the log.
     """
 
     def __init__(self, files: FileIO, allowed: AllowedLocations, location: str) -> None:
-        """Takes the table.
-
-        Args:
-            files: storage.
-            allowed: nothing outside is read.
-            location: root of the table, normalized.
-        """
         self._files = files
         self._allowed = allowed
         self.folder = f"{location}/{LOG_FOLDER}"

@@ -34,14 +34,12 @@ _SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "
 
 
 class PathReader:
-    """Brings paths of one table into one spelling."""
+    """Gives each path of one table a single spelling.
+
+    The location of the table is a normalized URI without a slash at the end.
+    """
 
     def __init__(self, location: str) -> None:
-        """Takes the table.
-
-        Args:
-            location: its root, as a normalized URI without a slash at the end.
-        """
         self._root = location + "/"
         scheme, _, rest = location.partition("://")
         self._store = f"{scheme}://{rest.partition('/')[0]}"

@@ -268,14 +268,9 @@ def window(data: npt.NDArray[np.uint8], places: _Ints, width: int) -> _Words:
 
 
 class TokenCollector:
-    """Collects the tokens of some documents at a time, and gives those of one path at a time."""
+    """Collects tokens of `count` documents, some documents at a time, and returns those of one path."""
 
     def __init__(self, count: int) -> None:
-        """Begins with none.
-
-        Args:
-            count: how many documents there are.
-        """
         self._count = count
         self._pieces: list[tuple[_Ints, dict[int, int], pa.StringArray]] = []
 

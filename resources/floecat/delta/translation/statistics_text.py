@@ -41,9 +41,8 @@ __all__ = ["DocumentReader", "DocumentValues"]
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
-_BATCH_BYTES = (
-    1 << 18
-)  # what is made of it stays in the processor's cache, and in memory that is there already
+# What is made of a batch of this size stays in the processor's cache.
+_BATCH_BYTES = 1 << 18
 _BATCH_ROWS = 4096
 
 # A table has few layouts, or nearly as many as files. Past these it is cheaper to parse.
@@ -60,13 +59,11 @@ class DocumentValues:
         longs: whole numbers, shape (paths, n); arbitrary where there is none.
         is_long: where there is one, likewise.
         tokens: the values of the other paths.
-        is_document: whether the text is a document at all, shape (n,).
     """
 
     longs: _Ints
     is_long: npt.NDArray[np.bool_]
     tokens: TokenCollector
-    is_document: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class DocumentReader:
         self._longs = {path: slot for slot, path in enumerate(longs)}
         self._tokens = {path: slot for slot, path in enumerate(tokens)}
         self._known: list[_Wanted] = []
-        self._parser = DocumentParser(longs, tokens)
+        self._parser = _DocumentParser(longs, tokens)
 
     def read(self, texts: pa.StringArray) -> DocumentValues:
         """Reads documents.
@@ -106,7 +103,6 @@ class DocumentReader:
             longs=np.zeros((len(self._longs), count), dtype=np.int64),
             is_long=np.zeros((len(self._longs), count), dtype=bool),
             tokens=TokenCollector(count),
-            is_document=np.zeros(count, dtype=bool),
         )
         average = max(1, (texts.nbytes // count) if count else 1)
         step = max(1, min(_BATCH_ROWS, _BATCH_BYTES // average))
@@ -117,7 +113,6 @@ class DocumentReader:
                 rows = rest + start
                 parsed = self._parser.parse([batch.text(row) for row in rest])
                 values.longs[:, rows], values.is_long[:, rows] = parsed.longs, parsed.is_long
-                values.is_document[rows] = parsed.is_document
                 values.tokens.add(rows, np.arange(len(self._tokens)), parsed.tokens)
         return values
 
@@ -138,7 +133,6 @@ class DocumentReader:
             _store_longs(batch, match, wanted, rows, values)
             if len(wanted.token_keys):
                 values.tokens.add(rows, wanted.token_slots, batch.cut(match, wanted.token_keys))
-            values.is_document[rows] = True
             rest = rest[~np.isin(rest, match.rows)] if len(match.rows) < len(rest) else rest[:0]
         return rest
 
@@ -172,13 +166,11 @@ def _store_longs(
     values.is_long[slots, columns] = is_long.T
 
 
-_Path: TypeAlias = tuple[str, ...]
-
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
-class ParsedDocuments:
+class _ParsedDocuments:
     """The values of n documents.
 
     Attributes:
@@ -186,13 +178,11 @@ class ParsedDocuments:
         is_long: where there is one, likewise.
         tokens: the values of the other paths as they stand in the documents, strings in quotes; path by
             path, shape (paths * n,).
-        is_document: whether the text is a document at all, shape (n,).
     """
 
     longs: npt.NDArray[np.int64]
     is_long: npt.NDArray[np.bool_]
     tokens: pa.StringArray
-    is_document: npt.NDArray[np.bool_]
 
 
 class _Number(str):
@@ -204,14 +194,14 @@ class _Number(str):
 class _Paths:
     """Paths, by the object that their values lie in."""
 
-    def __init__(self, paths: Sequence[_Path]) -> None:
-        slots: dict[_Path, list[int]] = {}
+    def __init__(self, paths: Sequence[Path]) -> None:
+        slots: dict[Path, list[int]] = {}
         for slot, path in enumerate(paths):
             slots.setdefault(path[:-1], []).append(slot)
         self._names = {parent: [paths[slot][-1] for slot in group] for parent, group in slots.items()}
         self.order = np.argsort([slot for group in slots.values() for slot in group]).astype(np.int64)
 
-    def values(self, objects: dict[_Path, object]) -> list[object]:
+    def values(self, objects: dict[Path, object]) -> list[object]:
         """The values of one document; None for what is not there.
 
         Args:
@@ -224,47 +214,38 @@ class _Paths:
         return found
 
 
-class DocumentParser:
-    """Reads values at given paths."""
+class _DocumentParser:
+    """Reads the same values one document at a time."""
 
-    def __init__(self, longs: Sequence[_Path], tokens: Sequence[_Path]) -> None:
-        """Takes the paths.
-
-        Args:
-            longs: paths of whole numbers of 64 bits.
-            tokens: paths of others.
-        """
+    def __init__(self, longs: Sequence[Path], tokens: Sequence[Path]) -> None:
         self._longs = _Paths(longs)
         self._tokens = _Paths(tokens)
         self._decoder = msgspec.json.Decoder(dict[str, object], float_hook=_Number)
 
-    def parse(self, texts: Sequence[bytes]) -> ParsedDocuments:
+    def parse(self, texts: Sequence[bytes]) -> _ParsedDocuments:
         """Reads documents; a text that is none has no values."""
-        is_document = np.ones(len(texts), dtype=bool)
         longs: list[int | None] = []
         tokens: list[str | None] = []
-        for row, text in enumerate(texts):
+        for text in texts:
             try:
                 document = self._decoder.decode(text)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 document = {}
-                is_document[row] = False
-            objects: dict[_Path, object] = {(): document}
+            objects: dict[Path, object] = {(): document}
             longs += [value if type(value) is int else None for value in self._longs.values(objects)]
             tokens += [_token(value) for value in self._tokens.values(objects)]
         numbers = _as_longs(longs)
         shape = (len(texts), -1)
-        return ParsedDocuments(
+        return _ParsedDocuments(
             longs=numbers.fill_null(0).to_numpy().reshape(shape)[:, self._longs.order].T,
             is_long=numbers.is_valid().to_numpy(zero_copy_only=False).reshape(shape)[:, self._longs.order].T,
             tokens=pa.array(
                 np.array(tokens, dtype=object).reshape(shape)[:, self._tokens.order].T.ravel(), pa.string()
             ),
-            is_document=is_document,
         )
 
 
-def _find(objects: dict[_Path, object], path: _Path) -> object:
+def _find(objects: dict[Path, object], path: Path) -> object:
     if path not in objects:
         owner = _find(objects, path[:-1])
         objects[path] = owner.get(path[-1]) if isinstance(owner, dict) else None

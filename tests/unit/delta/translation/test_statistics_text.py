@@ -22,11 +22,11 @@ LONGS: list[Path] = [
 TOKENS: list[Path] = [("tightBounds",), ("minValues", "b"), ("maxValues", 'q"uote'), ("minValues", "s", "c")]
 
 
-def read(texts: Sequence[str]) -> list[dict[Path, Any] | None]:
-    """The values of each document, tokens decoded; None for what is no document."""
+def read(texts: Sequence[str]) -> list[dict[Path, Any]]:
+    """The values of each document, tokens decoded."""
     values = DocumentReader(LONGS, TOKENS).read(pa.array(texts, pa.string()))
     columns = [values.tokens.column(slot).to_pylist() for slot in range(len(TOKENS))]
-    found: list[dict[Path, Any] | None] = []
+    found: list[dict[Path, Any]] = []
     for row in range(len(texts)):
         document: dict[Path, Any] = {
             path: values.longs[slot, row].item()
@@ -36,17 +36,17 @@ def read(texts: Sequence[str]) -> list[dict[Path, Any] | None]:
         for path, column in zip(TOKENS, columns, strict=True):
             if column[row] is not None:
                 document[path] = json.loads(column[row])
-        found.append(document if values.is_document[row] else None)
+        found.append(document)
     return found
 
 
-def expected(text: str) -> dict[Path, Any] | None:
+def expected(text: str) -> dict[Path, Any]:
     try:
         document = json.loads(text)
     except ValueError:
-        return None
+        return {}
     if not isinstance(document, dict):
-        return None
+        return {}
     found: dict[Path, Any] = {}
     for path in LONGS + TOKENS:
         value: Any = document

@@ -28,7 +28,7 @@ def test_a_problem_that_is_over_is_forgotten(lake, tmp_path):
     broken.write_text("{")
     with pytest.raises(InvalidDeltaTableError):
         lake.load(table)
-    assert "is no valid Delta action" in lake.state(table).problem
+    assert "is not a valid Delta action" in lake.state(table).problem
     broken.unlink()
     lake.load(table)
     assert lake.state(table).problem is None

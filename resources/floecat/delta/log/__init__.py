@@ -1,1 +1,1 @@
-"""Delta logs: which versions they hold, and the state at each, from commits and checkpoints."""
+"""Reads Delta logs: their versions, and the state of the table at each, from commits and checkpoints."""

@@ -1,8 +1,8 @@
 """Files of checkpoints of every kind (Delta protocol, "Checkpoints", "Checkpoint Schema").
 
-A classic checkpoint is a Parquet file, a multi-part one several. One of the second version may be JSON, and
-may keep its adds in sidecars, which are Parquet files of the same form. Removes in checkpoints are there for
-those who delete files, and are not read.
+A classic checkpoint is one Parquet file, a multi-part checkpoint several. A V2 checkpoint may be JSON, and
+may keep its adds in sidecars, which are Parquet files of the same form. Removes in checkpoints serve VACUUM
+and are not read.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class CheckpointFile(Protocol):
         """Protocol, metadata and names of sidecars.
 
         Raises:
-            InvalidDeltaTableError: one of them is broken.
+            InvalidDeltaTableError: one of them is malformed.
         """
         ...
 
     def has_columns(self, action: str, names: Iterable[str]) -> bool:
-        """Whether it can hold an action with these fields. JSON always can."""
+        """Whether it can hold an action with these fields; JSON always can."""
         ...
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
@@ -76,10 +76,10 @@ def open_checkpoint_file(data: bytes, *, location: str) -> CheckpointFile:
 
     Args:
         data: the whole file.
-        location: where it is; the name tells JSON from Parquet.
+        location: where it is; the extension distinguishes JSON from Parquet.
 
     Raises:
-        InvalidDeltaTableError: it is no such file, or is cut off.
+        InvalidDeltaTableError: it is not such a file, or is truncated.
     """
     return _JsonFile(data, location) if location.endswith(".json") else _ParquetFile(data, location)
 
@@ -99,12 +99,12 @@ class _JsonFile:
 
 
 class _ParquetFile:
-    """Decodes only what is asked for."""
+    """Decodes only the requested columns."""
 
     def __init__(self, data: bytes, location: str) -> None:
         self._location = location
         try:
-            # Nanoseconds, the default, do not hold every time that INT96 can.
+            # Nanoseconds, the default, cannot represent every INT96 time.
             self._file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
             self._schema = self._file.schema_arrow
         except (pa.ArrowException, OSError, ValueError):
@@ -117,9 +117,9 @@ class _ParquetFile:
             try:
                 values = column.filter(column.is_valid()).to_pylist()
             except (pa.ArrowException, ValueError, OverflowError):
-                # As times that Python does not have.
+                # For example times that Python cannot represent.
                 raise self._broken() from None
-            # Some writers have a struct of nulls for a null.
+            # Some writers write a struct of nulls for null.
             rows += [{action: value} for value in values if any(each is not None for each in value.values())]
         return header_of_rows(rows, location=self._location)
 
@@ -129,7 +129,7 @@ class _ParquetFile:
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
         if "path" not in self._fields("add"):
             return []
-        # One row group after the other, for what is read of one is copied without the rows of other actions.
+        # One row group at a time: what is read is copied once more, without the rows of other actions.
         groups = range(self._file.num_row_groups)
         try:
             return [self._table(group, partition_names, paths) for group in groups]
@@ -159,7 +159,7 @@ class _ParquetFile:
     def _stats_parsed(
         self, stats: pa.ChunkedArray, more: Callable[[str], pa.ChunkedArray]
     ) -> pa.ChunkedArray | None:
-        """Struct statistics of files whose statistics are no text, if there are any."""
+        """Struct statistics of the files that have no statistics text; None if there are none."""
         if not stats.null_count or not self._is_struct("add", "stats_parsed"):
             return None
         parsed = more("stats_parsed")
@@ -177,7 +177,7 @@ class _ParquetFile:
         return texts_of_struct(more("partitionValues_parsed"), names, utc=utc)
 
     def _descriptors(self, adds: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Deletion vectors as `DESCRIPTOR`, whatever fields the file has of it."""
+        """Deletion vectors as `DESCRIPTOR`; fields that the file lacks are null."""
         if adds.type.get_field_index("deletionVector") < 0:
             return _field(adds, "deletionVector", DESCRIPTOR)
         vectors = pc.struct_field(adds, ["deletionVector"])
@@ -191,13 +191,13 @@ class _ParquetFile:
         chunks = []
         for number in range(vectors.num_chunks):
             parts = [field.chunk(number) for field in fields]
-            # Some writers have a struct of nulls for a null.
+            # Some writers write a struct of nulls for null.
             absent = reduce(pc.and_, [part.is_null() for part in parts])
             chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=absent))
         return pa.chunked_array(chunks, DESCRIPTOR)
 
     def _read(self, action: str, names: Iterable[str], group: int | None = None) -> pa.ChunkedArray:
-        """A column with some of its fields; no rows if it has none of them. Of one row group, or of all."""
+        """Some fields of a column, of one row group or of all; no rows if it has none of the fields."""
         fields = self._fields(action)
         columns = [f"{action}.{name}" for name in names if name in fields]
         if not columns:
@@ -205,7 +205,7 @@ class _ParquetFile:
         groups = range(self._file.num_row_groups) if group is None else [group]
         try:
             read = self._file.read_row_groups(list(groups), columns=columns)[action]
-            # What is no UTF-8 would otherwise be found by whoever reads it first.
+            # Otherwise invalid UTF-8 fails wherever it is read first.
             read.validate(full=True)
         except (pa.ArrowException, OSError):
             raise self._broken() from None
@@ -224,7 +224,7 @@ class _ParquetFile:
         return place >= 0 and pa.types.is_struct(self._type(action).field(place).type)
 
     def _int96_fields(self, name: str) -> set[str]:
-        """Fields whose times have no zone in Arrow, and are in UTC all the same."""
+        """Fields whose times have no zone in Arrow although they are in UTC."""
         start = f"add.{name}."
         columns = [self._file.schema.column(number) for number in range(len(self._file.schema))]
         return {
@@ -234,11 +234,11 @@ class _ParquetFile:
         }
 
     def _broken(self) -> InvalidDeltaTableError:
-        return InvalidDeltaTableError(f"Checkpoint file {self._location} is damaged or is no Parquet file")
+        return InvalidDeltaTableError(f"Checkpoint file {self._location} is damaged or is not a Parquet file")
 
 
 def _field(adds: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    """A field as a certain type; nulls if there is no such field."""
+    """A field cast to a type; nulls if the field is missing."""
     if adds.type.get_field_index(name) < 0:
         return pa.chunked_array([pa.nulls(len(chunk), kind) for chunk in adds.chunks], kind)
     return pc.struct_field(adds, [name]).cast(kind)

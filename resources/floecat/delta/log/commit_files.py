@@ -1,6 +1,6 @@
-"""Adds and removes as lines of JSON: commits, log compactions, JSON checkpoints (Delta protocol, "Actions").
+"""Adds and removes in JSON files: commits, log compactions, JSON checkpoints (Delta protocol, "Actions").
 
-Arrow reads them column by column, without a Python object for each line.
+Arrow parses them into columns, without a Python object per line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["FileActions", "LogText", "read_file_actions"]
 _NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""What one thread parses at a time. Small files are parsed together up to this size."""
+"""The size of a block that one thread parses. Smaller files are parsed together up to this size."""
 
 
 class LogText(NamedTuple):
@@ -49,10 +49,10 @@ class FileActions:
 
     Attributes:
         adds: columns of `floecat.delta.log.file_tables.files_schema`.
-        add_rows: places of the adds among all actions; int64.
+        add_rows: positions of the adds among all actions; int64.
         removes: columns of `floecat.delta.log.file_tables.REMOVES_SCHEMA`.
-        remove_rows: places of the removes; int64.
-        rows: how many places there are.
+        remove_rows: positions of the removes; int64.
+        rows: number of positions.
     """
 
     adds: pa.Table
@@ -69,20 +69,20 @@ def read_file_actions(
 
     Args:
         texts: files of the log, oldest first.
-        partition_names: physical names of the partition columns whose values are wanted.
+        partition_names: physical names of the partition columns to read.
         paths: reads paths.
 
     Yields:
         The actions of one or several of the files.
 
     Raises:
-        DamagedFileError: a line is broken; the message names it and never what it holds.
+        DamagedFileError: a line is malformed; the message gives its number and never its content.
     """
     for batch in _batches(texts):
         try:
             yield _read(batch, partition_names, paths)
         except InvalidDeltaTableError:
-            # Which of the files is it?
+            # Parse the files one by one to name the damaged one.
             for text in batch:
                 with damage_of(text.location):
                     _read([text], partition_names, paths)
@@ -143,9 +143,9 @@ def _parsed(data: bytes, schema: pa.Schema, location: str) -> Iterator[pa.Table]
     try:
         yield from _parse(data, schema)
     except pa.ArrowInvalid:
-        # The message of the parser would quote what the line holds.
+        # The message of the parser would quote the line.
         number = _broken_line(data, schema)
-        raise InvalidDeltaTableError(f"Line {number} of {location} is no valid Delta action") from None
+        raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
 
 
 def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -157,7 +157,7 @@ def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
         pa.BufferReader(data),
         read_options=pj.ReadOptions(
             use_threads=len(data) > _BLOCK_BYTES,
-            # A line must not be longer than a block.
+            # A block must hold its longest line.
             block_size=max(_BLOCK_BYTES, int(lengths.max()) + 2),
         ),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
@@ -169,7 +169,7 @@ def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
         lines -= len(batch)
         yield pa.Table.from_batches([batch])
     if lines:
-        # The parser would take an object over two lines, and two objects in one.
+        # The parser accepts one object on two lines, and two objects on one line.
         raise pa.ArrowInvalid("An action is not one line")
 
 
@@ -179,7 +179,7 @@ def _line_lengths(data: bytes) -> Rows:
 
 
 def _broken_line(data: bytes, schema: pa.Schema) -> int:
-    """The number of the first line that cannot be parsed, from 1."""
+    """The number of the first line that cannot be parsed, counted from 1."""
     lines = data.split(b"\n")
     first, end = 0, len(lines)
     while end - first > 1:

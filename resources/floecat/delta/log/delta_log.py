@@ -1,8 +1,8 @@
-"""The log of a Delta table in storage: which versions there are, their states and their changes.
+"""The log of a Delta table in storage: its versions, their states and their changes.
 
-A log may be written and cleaned up while it is read. What comes after a listing is not seen. A file that was
-listed and is missing when it is read raises `FileMissingError`: the caller lists again. A file that is
-damaged is left out where the others suffice.
+A log may be written and cleaned up while it is read. Files written after a listing are not seen. A listed
+file that is missing when it is read raises `FileMissingError`: the caller lists again. A damaged file is left
+out where the other files suffice.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _FROM_START = re.compile(r"/0{20}\.[0-9]{20}\.compacted\.json$")
 class DeltaLog:
     """Reads the log of one table.
 
-    Its methods may raise, beside what they name:
+    Besides the errors that they document, its methods may raise:
 
-    - InvalidDeltaTableError: a file of the log is broken, or one that the log cannot do without is missing.
+    - InvalidDeltaTableError: a file of the log is malformed, or a file that is needed is missing.
     - UnsupportedDeltaTableError: the table cannot be read exactly; see
       `floecat.delta.protocol.actions.check_readable`.
-    - FileMissingError: a file is gone since the listing.
-    - LocationNotAllowedError: the log is outside the allowed locations, or links lead there.
+    - FileMissingError: a file was deleted after the listing.
+    - LocationNotAllowedError: the log is outside the allowed locations, or is linked there.
     - StorageUnavailableError: storage fails.
 
     Attributes:
         location: root of the table, normalized.
-        faults: damaged files that were met, or are known to be in a listing.
+        faults: damaged files that were found, or are known from an earlier listing.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class DeltaLog:
             files: storage.
             allowed: nothing outside is read.
             location: root of the table.
-            damaged: remembers damaged files from one reader of a log to the next.
+            damaged: damaged files that earlier readers of the log found.
 
         Raises:
             BadRequestError: the location is malformed.
@@ -96,13 +96,13 @@ class DeltaLog:
         self.faults: list[LogFault] = []
 
     def listing(self, after: int | None = None) -> LogListing:
-        """Lists the log, in one request where it is short.
+        """Lists the log; one request suffices for a short one.
 
         Args:
-            after: list what comes after this version only, which costs less. None or -1 for everything.
+            after: list only what follows this version, which is cheaper. None or -1 for everything.
 
         Raises:
-            InvalidDeltaTableError: everything is asked for, and there is no version.
+            InvalidDeltaTableError: everything is listed and there is no version.
         """
         if after is not None and after < 0:
             after = None
@@ -122,7 +122,7 @@ class DeltaLog:
         """The state at a version.
 
         Args:
-            listing: the log. One after a version is completed by a new one if it does not suffice.
+            listing: the log. A listing after a version that does not suffice is replaced by a full one.
             version: the version.
         """
         return self._rebuilt(listing, version, self._snapshot)
@@ -132,8 +132,8 @@ class DeltaLog:
 
         Args:
             version: the version.
-            metadata: in force before it; what the commit itself sets goes before.
-            protocol: likewise.
+            metadata: in force before it; what the commit itself sets takes precedence.
+            protocol: in force before it.
         """
         listing = self._listed
         if listing is None or not listing.has_commit(version):
@@ -163,14 +163,14 @@ class DeltaLog:
             yield commit
 
     def metadata_history(self, listing: LogListing) -> list[tuple[int, Metadata]]:
-        """Every metadata that the log still knows, oldest first, with the version that set it.
+        """Every metadata that the log still has, oldest first, with the version that set it.
 
-        For the oldest version, and for others that the log only has a checkpoint of, it is the metadata in
-        force. Adds and removes are not decoded. What is broken before the newest checkpoint is left out, as
-        newer versions can be read without it.
+        For the oldest version, and for versions of which only a checkpoint is left, it is the metadata in
+        force. Adds and removes are not decoded. Damaged files before the newest checkpoint are left out, as
+        newer versions can be read without them.
 
         Args:
-            listing: the log. Of one after a version: what was set after it.
+            listing: the log; a listing after a version gives what was set after it.
         """
         starts: list[int] = []
         followers: list[int] = []
@@ -197,7 +197,7 @@ class DeltaLog:
             except InvalidDeltaTableError:
                 if listing.needs(version):
                     raise
-                # what is in force is known again at the next checkpoint
+                # the next checkpoint holds the metadata in force again
                 known_again = listing.checkpoint_from(version)
                 if known_again is not None and known_again not in tried:
                     starts.append(known_again)
@@ -205,17 +205,17 @@ class DeltaLog:
         return sorted(found.items())
 
     def faults_since(self, before: Sequence[LogFault], listing: LogListing) -> tuple[LogFault, ...]:
-        """The newest faults: those that were met, and those of earlier work, as far as they are still there.
+        """The newest faults: those found now and those of earlier work whose files are still there.
 
         Args:
-            before: of earlier work.
-            listing: the log. One after a version does not tell whether older files are still there.
+            before: faults of earlier work.
+            listing: the log. A listing after a version does not show whether older files are still there.
         """
         faults = tuple(dict.fromkeys((*before, *self.faults)))
         return (listing.still_there(faults) if listing.after is None else faults)[-_MOST_FAULTS:]
 
     def _rebuilt(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
-        """What can be read of a state, in the first way that has no damaged file."""
+        """Reads a state from the first set of files without damage."""
         listing = self._reaching(listing, version)
         met: list[str] = []
         while True:
@@ -231,7 +231,7 @@ class DeltaLog:
                 raise InvalidDeltaTableError("; ".join([error.message, *others])) from None
 
     def _note(self, listing: LogListing, error: DamagedFileError) -> bool:
-        """Leaves damaged files out; False if that changes nothing."""
+        """Leaves damaged files out; False if they were left out before."""
         below = self._reader.folder + "/"
         names = tuple(location.removeprefix(below) for location in error.locations)
         fault = LogFault(names, listing.fingerprint_of_files(names), error.message)
@@ -257,7 +257,7 @@ class DeltaLog:
         actions = list(read_file_actions(texts, names, self._paths))
         tables = checkpoint.files(names, self._paths) if checkpoint else []
         locations = checkpoint.locations if checkpoint else []
-        # What was read is no longer needed, and may be as large as what is made of it.
+        # No longer needed, and possibly as large as the result.
         del texts, checkpoint
         return Snapshot(
             version=version,
@@ -278,7 +278,7 @@ class DeltaLog:
             return live_files(tables, actions, names, location=self.location)
         except InvalidDeltaTableError:
             if tables:
-                # is it the checkpoint that contradicts itself?
+                # report the checkpoint if it alone contradicts itself
                 with damage_of(*locations):
                     live_files(tables, [], names, location=self.location)
             raise
@@ -287,7 +287,7 @@ class DeltaLog:
         return listing if listing.reaches(version) else self.listing()
 
     def _state(self, listing: LogListing, version: int) -> tuple[Protocol, Metadata]:
-        """Protocol and metadata in force, read from the newest file back to the one that sets them."""
+        """Protocol and metadata in force, read backwards from the newest file."""
         return self._rebuilt(listing, version, self._state_of)
 
     def _state_of(self, listing: LogListing, segment: LogSegment) -> tuple[Protocol, Metadata]:  # noqa: ARG002
@@ -344,7 +344,7 @@ class DeltaLog:
         commit_info = headers[0].commit_info if headers else None
         name = commit_name(version)
         if commit_info is None:
-            # A checkpoint or a compaction, which keep no provenance, stood for the commit.
+            # A checkpoint or a compaction, which keep no commitInfo, replaced the commit.
             try:
                 commit_info = _header(self._reader.read(name)).commit_info
             except DamagedFileError as error:

@@ -1,7 +1,7 @@
-"""Arrow tables of the actions that concern files, one row for each action.
+"""Arrow tables of the actions about files, one row per action.
 
-Each part of a checkpoint, and each sidecar, may have been written under another schema of the table, and by
-another writer. Struct statistics are hints: those of a column whose types do not go together are left out.
+Parts of a checkpoint and sidecars may have been written by different writers, under different schemas of the
+table. Struct statistics are hints: those of a column whose types are incompatible are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-"""Numbers of rows."""
+"""Row numbers."""
 
 DESCRIPTOR: Final = pa.struct(
     [
@@ -41,7 +41,7 @@ DESCRIPTOR: Final = pa.struct(
         ("cardinality", pa.int64()),
     ]
 )
-"""A descriptor of a deletion vector under the names that the log has."""
+"""A descriptor of a deletion vector with the field names of the log."""
 
 DELETION_VECTOR: Final = pa.struct(
     [
@@ -55,12 +55,12 @@ DELETION_VECTOR: Final = pa.struct(
 """A descriptor of a deletion vector."""
 
 REMOVES_SCHEMA: Final = pa.schema([("path", pa.string()), ("dv_id", pa.string())])
-"""Files that are removed; both columns as in `files_schema`."""
+"""Removed files; both columns as in `files_schema`."""
 
 _REQUIRED: Final = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 
 _LARGE_BYTES: Final = 64 * 1024 * 1024
-"""A column of more bytes is reordered in pieces of about this size."""
+"""A larger column is reordered in pieces of about this size."""
 
 
 def files_schema(partition_names: Sequence[str], stats_parsed: pa.DataType | None = None) -> pa.Schema:
@@ -68,18 +68,18 @@ def files_schema(partition_names: Sequence[str], stats_parsed: pa.DataType | Non
 
     - ``path``: percent-decoded; relative to the root of the table, or an absolute URI.
     - ``partition_values``: a struct with a text for each partition column, named by its physical name, in the
-      order of the partition columns. Null if the value is null or absent; an empty text stays one.
+      order of the partition columns. Null if the value is null or absent; an empty text stays empty.
     - ``size_bytes``, ``modified_at_ms``.
     - ``stats``: statistics as JSON text, or null.
-    - ``stats_parsed``: statistics as a struct, of files whose statistics are no JSON text. Only there if a
-      checkpoint holds such.
+    - ``stats_parsed``: statistics as a struct, for files without a statistics text. Only there if a
+      checkpoint has such statistics.
     - ``deletion_vector``: see `DELETION_VECTOR`; null if the file has none.
     - ``dv_id``: storage type and path or inline text, and ``@`` and the offset if there is one; null if the
       file has no deletion vector. Path and ``dv_id`` together are the key of a file.
 
     Args:
         partition_names: physical names of the partition columns.
-        stats_parsed: the type of struct statistics, if there are any.
+        stats_parsed: the type of struct statistics, None without them.
     """
     fields = [
         pa.field("path", pa.string()),
@@ -127,8 +127,8 @@ def files_table(
         modification_time: in milliseconds since the epoch.
         stats: JSON text.
         descriptors: of type `DESCRIPTOR`.
-        location: of the file that they are from, for messages.
-        stats_parsed: struct statistics, if there is such a column.
+        location: of their file, for messages.
+        stats_parsed: struct statistics; None without them.
 
     Raises:
         InvalidDeltaTableError: the size of a file or a part of a descriptor is missing.
@@ -149,7 +149,7 @@ def vector_ids(descriptors: pa.ChunkedArray, *, location: str) -> pa.ChunkedArra
 
     Args:
         descriptors: of type `DESCRIPTOR`.
-        location: of the file that they are from, for messages.
+        location: of their file, for messages.
 
     Raises:
         InvalidDeltaTableError: a part of a descriptor is missing.
@@ -159,7 +159,7 @@ def vector_ids(descriptors: pa.ChunkedArray, *, location: str) -> pa.ChunkedArra
     parts = {name: pc.struct_field(descriptors, name) for name in _REQUIRED}
     missing = [pc.and_(descriptors.is_valid(), part.is_null()) for part in parts.values()]
     if any(pc.any(mask).as_py() for mask in missing):
-        raise InvalidDeltaTableError(f"A deletion vector in {location} is not described in full")
+        raise InvalidDeltaTableError(f"A deletion vector in {location} is described incompletely")
     offset = pc.cast(pc.struct_field(descriptors, "offset"), pa.string())
     unplaced = pc.binary_join_element_wise(parts["storageType"], parts["pathOrInlineDv"], "")
     return pc.coalesce(pc.binary_join_element_wise(unplaced, offset, "@"), unplaced)
@@ -188,8 +188,8 @@ def take_rows(table: pa.Table, order: Rows) -> pa.Table:
 def _take(column: pa.ChunkedArray, order: Rows) -> pa.ChunkedArray:
     if column.nbytes < _LARGE_BYTES or not len(order):
         return column.take(pa.array(order))
-    # To take rows Arrow first makes the column one array, which costs its size once more, and fails if it
-    # holds more text than one array can. So the result is made in pieces, each from its own rows only.
+    # `take` first combines the column into one array, which doubles its memory and fails if one array cannot
+    # hold its text. So the result is made in pieces, each from its own rows only.
     rows = max(1, len(order) * _LARGE_BYTES // column.nbytes)
     pieces = [_take_piece(column, order[start : start + rows]) for start in range(0, len(order), rows)]
     return pa.chunked_array(pieces, column.type)
@@ -199,7 +199,7 @@ def _take_piece(column: pa.ChunkedArray, order: Rows) -> pa.Array:
     wanted = np.zeros(len(column), bool)
     wanted[order] = True
     found = column.filter(pa.array(wanted)).combine_chunks()
-    # Places among the wanted rows, which are in the order of the column.
+    # Positions among the wanted rows, which are in the order of the column.
     places = np.empty(len(order), np.int64)
     places[np.argsort(order)] = np.arange(len(order))
     return found.take(pa.array(places))
@@ -209,23 +209,23 @@ _NAME = "stats_parsed"
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """A type that holds what all of these hold, but for fields whose types contradict each other.
+    """A type that holds the values of all types, without fields whose types are incompatible.
 
     Args:
         types: of struct statistics.
 
     Returns:
-        None if nothing is left, or nothing was given.
+        None if no field is left, or no type was given.
     """
     return _merged(types) if types else None
 
 
 def with_type(table: pa.Table, type: pa.DataType | None) -> pa.Table:
-    """The table with its struct statistics in another type.
+    """The table with its struct statistics cast to another type.
 
     Args:
-        table: one with such statistics, or without.
-        type: what `common_type` made of their type and others; None to leave them out.
+        table: with or without such statistics.
+        type: the result of `common_type`; None to remove the column.
     """
     place = table.schema.get_field_index(_NAME)
     if place < 0 or table.schema.field(place).type == type:
@@ -237,7 +237,7 @@ def with_type(table: pa.Table, type: pa.DataType | None) -> pa.Table:
 
 
 def _merged(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """All at once: of a field that was left out for two types, a third would know nothing."""
+    """Merges all at once: pairwise, a third type would bring back a field that was left out."""
     distinct = list(dict.fromkeys(type for type in types if not pa.types.is_null(type)))
     if len(distinct) < 2:
         return distinct[0] if distinct else types[0]
@@ -255,7 +255,7 @@ def _merged_structs(types: Sequence[pa.DataType]) -> pa.DataType:
     fields = []
     for name in dict.fromkeys(field.name for type in types for field in type):
         found = [[field.type for field in type if field.name == name] for type in types]
-        # a name that is there twice means nothing
+        # a name that occurs twice is ambiguous
         type = _merged([each for some in found for each in some]) if max(map(len, found)) == 1 else None
         if type is not None:
             fields.append(pa.field(name, type))

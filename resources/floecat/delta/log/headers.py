@@ -1,6 +1,6 @@
-"""Actions that are single: protocol, metadata, provenance, sidecars (Delta protocol, "Actions").
+"""Actions that are not about files: protocol, metadata, commitInfo, sidecars (Delta protocol, "Actions").
 
-In commits they are few lines among many. Lines are found by their keys; the others are not decoded.
+In commits they are few lines among many. Lines are found by their keys; other lines are not decoded.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["Header", "has_metadata", "header_of_rows", "read_header"]
 
 @dataclass(frozen=True)
 class Header:
-    """What a file of the log says beside its adds and removes; the last action of each kind.
+    """What a file of the log holds besides adds and removes; the last action of each kind.
 
     Attributes:
-        protocol: None if it has none.
-        metadata: likewise.
-        commit_info: likewise.
+        protocol: None if the file has none.
+        metadata: None if the file has none.
+        commit_info: None if the file has none.
         sidecars: names of sidecar files, of a checkpoint.
-        version: the version that a checkpoint says it is of.
-        contradicts: whether it has two protocols, or two metadata, that are not the same.
+        version: the version that a checkpoint gives for itself.
+        contradicts: whether it has two different protocols or metadata.
     """
 
     protocol: Protocol | None = None
@@ -90,19 +90,19 @@ _KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"
 
 
 def has_metadata(data: bytes) -> bool:
-    """Whether a commit may set the metadata; cheap, and sometimes wrongly so."""
+    """Whether a commit may set the metadata: a cheap test with false positives."""
     return _METADATA_KEY in data
 
 
 def read_header(data: bytes, *, location: str) -> Header:
-    """Reads what a commit, a log compaction or a JSON checkpoint says beside its adds and removes.
+    """Reads what a commit, a log compaction or a JSON checkpoint holds besides adds and removes.
 
     Args:
         data: the whole file.
         location: where it is, for messages.
 
     Raises:
-        InvalidDeltaTableError: the file is empty, or a line that may hold such an action is broken.
+        InvalidDeltaTableError: the file is empty, or a line that may hold such an action is malformed.
     """
     if not data or data.isspace():
         raise InvalidDeltaTableError(f"File {location} of the log is empty")
@@ -110,14 +110,14 @@ def read_header(data: bytes, *, location: str) -> Header:
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> Header:
-    """The same of a Parquet checkpoint.
+    """The header of a Parquet checkpoint.
 
     Args:
-        rows: the rows that hold such an action. Maps may be lists of pairs, as Arrow gives them.
+        rows: the rows that hold such an action. Maps may be lists of pairs, as Arrow returns them.
         location: where the checkpoint is, for messages.
 
     Raises:
-        InvalidDeltaTableError: an action lacks a required field, or has one of another type.
+        InvalidDeltaTableError: a required field is missing, or a field has the wrong type.
     """
     try:
         return _header([msgspec.convert(_with_dicts(row), _Line) for row in rows])
@@ -132,12 +132,12 @@ def _lines(data: bytes, location: str) -> list[_Line]:
             lines.append(_LINES.decode(memoryview(data)[start:end]))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             number = data.count(b"\n", 0, start) + 1
-            raise InvalidDeltaTableError(f"Line {number} of {location} is no valid Delta action") from None
+            raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
     return lines
 
 
 def _found(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines are that hold a key; some hold it as something else, which decoding tells."""
+    """Start and end of the lines that contain a key. Some contain it elsewhere; decoding sorts them out."""
     spans = set()
     for key in _KEYS:
         found = data.find(key)
@@ -160,7 +160,7 @@ def _header(lines: Sequence[_Line]) -> Header:
         metadata = line.meta_data or metadata
         commit_info = line.commit_info or commit_info
         if line.sidecar:
-            # Sidecars are in one folder, whatever else the path says.
+            # Sidecars are in one folder, whatever the path says.
             sidecars.append(unquote(line.sidecar.path).rpartition("/")[2])
         if line.checkpoint_metadata:
             version = line.checkpoint_metadata.version

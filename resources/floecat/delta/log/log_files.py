@@ -61,17 +61,17 @@ class LogFile(msgspec.Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Another one if the file is replaced."""
+        """Changes if the file is replaced."""
         return f"{self.name}:{self.size_bytes}:{self.modified_at_ms}"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint. Whether its sidecars are there is not known.
+    """A complete checkpoint; its sidecars may be missing.
 
     Attributes:
         version: the version.
-        files: its only file, or its parts in order.
+        files: its single file, or its parts in order.
     """
 
     version: int
@@ -101,7 +101,7 @@ def commit_name(version: int) -> str:
 
 
 def parse_log_files(files: Iterable[LogFile]) -> LogFiles:
-    """Sorts files by kind, in whatever order they come."""
+    """Sorts files, in any order, by kind."""
     found = LogFiles()
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
     for file in sorted(files, key=lambda file: file.name):
@@ -116,7 +116,7 @@ def parse_log_files(files: Iterable[LogFile]) -> LogFiles:
         elif match := _PART.fullmatch(kind):
             parts.setdefault((version, int(match[2])), {})[int(match[1])] = file
         elif _WHOLE.fullmatch(kind):
-            # The last name wins: the classic one, if there is one.
+            # The last name wins: that of the classic checkpoint, if there is one.
             found.checkpoints[version] = Checkpoint(version, (file,))
     for (version, count), its_parts in parts.items():
         _add_parts(found, version, count, its_parts)
@@ -152,10 +152,10 @@ def has_delta_log(files: FileIO, location: str) -> bool:
 
 
 class DamagedFileError(InvalidDeltaTableError):
-    """A file of a log that cannot be read, as it is cut off, contradicts itself or is too large.
+    """A file of a log that is truncated, contradicts itself or is too large.
 
     Attributes:
-        locations: the files that are of no use: it, and the others of a checkpoint in several files.
+        locations: the unusable files: this one, and the other files of its checkpoint.
     """
 
     def __init__(self, message: str, locations: Sequence[str]) -> None:
@@ -164,22 +164,22 @@ class DamagedFileError(InvalidDeltaTableError):
 
 
 class LogFault(msgspec.Struct, frozen=True):
-    """Damaged files of a log, as they were when they were read."""
+    """Damaged files of a log, at the time when they were read."""
 
     names: tuple[str, ...]
     """Their paths below the folder of the log."""
     fingerprint: str
-    """Another one once one of the files is replaced."""
+    """Changes once one of the files is replaced."""
     message: str
     """One sentence that names the file."""
 
 
 @contextmanager
 def damage_of(*locations: str) -> Iterator[None]:
-    """Says of an error which files of the log it is about. What storage fails with is no damage.
+    """Names the damaged files in an error. Failures of storage are not damage.
 
     Raises:
-        DamagedFileError: the files break the protocol or are too large.
+        DamagedFileError: the files violate the protocol or are too large.
     """
     try:
         yield
@@ -192,18 +192,18 @@ def damage_of(*locations: str) -> Iterator[None]:
 
 
 class DamagedFiles:
-    """Remembers damaged files of many logs, so that each is read and reported once. Thread-safe."""
+    """Damaged files of many logs, so that each is read and reported once. Thread-safe."""
 
     def __init__(self) -> None:
         self._faults: LruCache[tuple[LogFault, ...]] = LruCache(_MOST_LOGS)
 
     def note(self, folder: str, fault: LogFault) -> None:
-        """Remembers a fault of the log in a folder, and logs it if it is new."""
+        """Adds a fault of the log in a folder, and logs it if it is new."""
         known = self._faults.get(folder) or ()
         if fault not in known:
             _log.warning("a file of a Delta log is damaged and is left out: %s", fault.message)
             self._faults.put(folder, (*known, fault)[-_MOST_OF_A_LOG:])
 
     def known(self, folder: str) -> tuple[LogFault, ...]:
-        """Faults of the log in a folder, those of files that were replaced since among them."""
+        """Faults of the log in a folder, including those of files that were replaced since."""
         return self._faults.get(folder) or ()

@@ -14,7 +14,7 @@ from floecat.errors import InvalidDeltaTableError
 __all__ = ["LogListing", "LogSegment"]
 
 _MOST_NAMED: Final = 3
-"""Damaged files that a message names."""
+"""How many damaged files a message names."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LogSegment:
 
     Attributes:
         version: the version.
-        checkpoint: where to start, or None to start with nothing.
+        checkpoint: where to start, or None to start with an empty table.
         files: commits and log compactions to apply, oldest first.
     """
 
@@ -33,14 +33,14 @@ class LogSegment:
 
 
 class LogListing:
-    """The files of a log, all of them or those of the versions after a given one.
+    """The files of a log: all of them, or those of the versions after a given one.
 
-    A state can often be rebuilt in several ways. `leave_out` names files that were found damaged, and
-    `segment` then gives the next best way.
+    A state can often be rebuilt from different files. `leave_out` excludes damaged files, and `segment` then
+    returns the next best ones.
 
     Attributes:
-        after: the version after which the listing starts, or None if it is of everything.
-        latest: the newest version; `after` if nothing came after it.
+        after: the version after which the listing starts, or None if it is complete.
+        latest: the newest version; `after` if there is no newer one.
     """
 
     def __init__(self, files: Iterable[LogFile], *, location: str, after: int | None = None) -> None:
@@ -49,10 +49,10 @@ class LogListing:
         Args:
             files: those directly in the folder of the log, in any order.
             location: of the table, for messages.
-            after: the version after which the listing starts. The state at it is taken to be known.
+            after: the version after which the listing starts. Its state is assumed to be known.
 
         Raises:
-            InvalidDeltaTableError: a listing of everything holds no version.
+            InvalidDeltaTableError: a complete listing holds no version.
         """
         self._listed = {file.name: file for file in files}
         self._files = self._usable = parse_log_files(self._listed.values())
@@ -66,10 +66,10 @@ class LogListing:
 
     @cached_property
     def versions(self) -> tuple[int, ...]:
-        """The versions whose state can be rebuilt, in order. Of a listing after a version: from its state.
+        """The versions whose state can be rebuilt, in order; after a version, from its state.
 
         Raises:
-            InvalidDeltaTableError: the newest version is none of them, as a commit before it is missing.
+            InvalidDeltaTableError: the newest version is not among them, as a commit before it is missing.
         """
         known: list[int] = []
         for version in sorted({*self._files.commits, *self._files.checkpoints}):
@@ -86,7 +86,7 @@ class LogListing:
 
     @cached_property
     def oldest(self) -> int:
-        """The oldest version from which on every state can be rebuilt; `after` if there is none.
+        """The oldest version from which every later state can be rebuilt; `after` if there is none.
 
         Raises:
             InvalidDeltaTableError: the newest version cannot be read, as a commit before it is missing.
@@ -100,36 +100,36 @@ class LogListing:
 
     @property
     def fingerprint(self) -> str | None:
-        """Identifies the file of the newest version; None if no version came after `after`."""
+        """Identifies the file of the newest version; None if there is no version after `after`."""
         return self.fingerprint_of(self.latest)
 
     def fingerprint_of(self, version: int) -> str | None:
-        """Identifies the file of a version: another one means that the table was replaced by another.
+        """Identifies the file of a version: if it changes, the table was replaced.
 
-        It is that of the commit, or that of the checkpoint if the commit is gone; None without both.
+        The file is the commit, or the checkpoint if the commit is gone; None without both.
         """
         file = self._file_of(version)
         return file.fingerprint if file else None
 
     def fingerprint_of_files(self, names: Sequence[str]) -> str:
-        """Identifies several files: another one means that one was replaced, came or went."""
+        """Identifies several files: changes if one was replaced, added or deleted."""
         return "|".join(
             self._listed[name].fingerprint if name in self._listed else f"{name}:missing" for name in names
         )
 
     def still_there(self, faults: Iterable[LogFault]) -> tuple[LogFault, ...]:
-        """The faults whose files are as they were when they were read."""
+        """The faults whose files have not changed since they were read."""
         return tuple(one for one in faults if self.fingerprint_of_files(one.names) == one.fingerprint)
 
     def leave_out(self, names: Sequence[str], message: str) -> bool:
-        """Rebuilds no state from these files any more, as they are damaged. They still count as versions.
+        """Excludes damaged files from rebuilding states. They still count as versions.
 
         Args:
             names: the files.
-            message: what is wrong with them.
+            message: describes the damage.
 
         Returns:
-            False if none of them was used before.
+            False if none of them was usable before.
         """
         usable = [name for name in names if name in self._listed and name not in self._left_out]
         self._left_out.update(dict.fromkeys(names, message))
@@ -139,11 +139,11 @@ class LogListing:
         return bool(usable)
 
     def has_commit(self, version: int) -> bool:
-        """Whether the log says what a version changed."""
+        """Whether the log has the changes of a version."""
         return version in self._usable.commits
 
     def timestamp_ms(self, version: int) -> int | None:
-        """When the file of a version was written, made later than that of the version before it.
+        """When the file of a version was written, adjusted to be later than that of the version before it.
 
         None if the listing has no such file.
         """
@@ -153,7 +153,7 @@ class LogListing:
         return file.modified_at_ms if file else None
 
     def reaches(self, version: int) -> bool:
-        """Whether it holds all that the state at a version is rebuilt from."""
+        """Whether it holds everything from which the state at a version is rebuilt."""
         return self.after is None or any(found <= version for found in self._usable.checkpoints)
 
     def needs(self, version: int) -> bool:
@@ -163,7 +163,7 @@ class LogListing:
     def segment(self, version: int) -> LogSegment:
         """The files from which the state at a version is rebuilt, from the newest complete checkpoint on.
 
-        Of a listing that does not reach the version: those to apply to the state at `after`.
+        If the listing does not reach the version: the files to apply to the state at `after`.
 
         Raises:
             InvalidDeltaTableError: a commit that is needed is missing or damaged, or there is no such
@@ -209,15 +209,15 @@ class LogListing:
         return min((found for found in self._usable.checkpoints if found >= version), default=None)
 
     def _replay(self, first: int, last: int) -> list[LogFile] | None:
-        """Commits in order; where a compaction holds several of them, the longest such.
+        """Commits in order; where compactions replace several of them, the longest one.
 
-        None if a commit is missing, or one is damaged that no compaction holds.
+        None if a commit is missing, or is damaged and in no compaction.
         """
         ends = defaultdict(list)
         for start, end in self._usable.compactions:
             if start < end:
                 ends[start].append(end)
-        # the versions that can be the first one if the last one is to be reached
+        # the versions from which the last one can be reached
         leads = {last + 1}
         for version in range(last, first - 1, -1):
             if version not in self._files.commits:
@@ -235,9 +235,9 @@ class LogListing:
         return files
 
     def _unreadable(self, version: int, start: int) -> str:
-        """Why a state cannot be rebuilt: what is damaged, and what is missing for the other ways."""
+        """Why a state cannot be rebuilt: the damaged files, and what is missing to do without them."""
         names = [name for name in self._left_out if name[:20].isdigit() and int(name[:20]) <= version]
-        # nothing stands for a commit
+        # commits first: nothing replaces them
         names.sort(key=lambda name: name != commit_name(int(name[:20])))
         reasons = list(dict.fromkeys(self._left_out[name] for name in names))[:_MOST_NAMED]
         missing = next(

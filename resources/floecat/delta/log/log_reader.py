@@ -21,7 +21,7 @@ from floecat.fileio.locations import AllowedLocations
 __all__ = ["MAX_LOG_FILE_BYTES", "LogReader", "OpenCheckpoint"]
 
 MAX_LOG_FILE_BYTES: Final = 2**31 - 2**20
-"""Largest file of a log that is read: what one array of bytes holds."""
+"""Largest file of a log that is read; one Arrow array can hold its bytes."""
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class LogReader:
             raise FileMissingError(f"Log file {location} is missing") from None
 
     def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
-        """Files in their order, read a few ahead of the caller; else as `read`."""
+        """Files in their order, read a few ahead of the caller; otherwise like `read`."""
         return self._read_ahead([(file.name, file.size_bytes) for file in files])
 
     def _read_ahead(self, files: Sequence[tuple[str, int]]) -> Iterator[LogText]:
@@ -89,11 +89,11 @@ class LogReader:
             pool.shutdown(cancel_futures=True)
 
     def open_checkpoint(self, checkpoint: Checkpoint) -> OpenCheckpoint:
-        """A checkpoint, without what is in sidecars.
+        """A checkpoint without its sidecars.
 
         Raises:
             FileMissingError: a file of it is missing.
-            DamagedFileError: a file of it is damaged, or they contradict each other.
+            DamagedFileError: a file of it is damaged, or its files contradict each other.
         """
         locations = [self.location(file.name) for file in checkpoint.files]
         with damage_of(*locations):
@@ -107,7 +107,7 @@ class LogReader:
         Raises:
             InvalidDeltaTableError: one is missing or damaged.
         """
-        # What the checkpoint says of their sizes could be anything.
+        # The sizes in the checkpoint are not trusted.
         files = [(f"{_SIDECARS}/{name}", _BYTES_AHEAD // 2) for name in names]
         try:
             for text in self._read_ahead(files):
@@ -123,11 +123,11 @@ _ADD_FIELDS: Final = ("path", "size", "partitionValues", "modificationTime", "da
 
 
 class OpenCheckpoint:
-    """A checkpoint that was read.
+    """A checkpoint whose files were read.
 
     Attributes:
         header: its protocol, metadata and sidecars.
-        locations: its files, without sidecars.
+        locations: of its files, without sidecars.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class OpenCheckpoint:
             metadata=metadata[0],
             sidecars=tuple(name for header in headers for name in header.sidecars),
         )
-        # a part may hold other actions alone, and then has no column for files
+        # a part may hold only other actions, and then has no columns for files
         complete = [file.has_columns("add", ["path", "size"]) for file in files]
         lacking = [file for file, ok in zip(files, complete, strict=True) if not ok]
         has_sidecars = any(file.has_columns("sidecar", ["path"]) for file in lacking)

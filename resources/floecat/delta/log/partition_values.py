@@ -35,7 +35,7 @@ def physical_partition_names(metadata: Metadata) -> tuple[str, ...]:
     """Physical names of the partition columns, in their order.
 
     Raises:
-        InvalidDeltaTableError: the schema cannot be read, lacks one of them, or has one twice.
+        InvalidDeltaTableError: the schema cannot be parsed or lacks one of them, or one is named twice.
     """
     if not metadata.partition_columns:
         return ()
@@ -67,7 +67,7 @@ def texts_of_map(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArr
 
     Args:
         values: maps from texts to texts.
-        names: keys that become fields; others are left out, missing ones are null.
+        names: keys that become fields; other keys are left out, missing ones are null.
 
     Returns:
         A struct without nulls, with a text for each name.
@@ -79,18 +79,18 @@ def texts_of_map(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArr
 def texts_of_struct(
     values: pa.ChunkedArray, names: Sequence[str], *, utc: Collection[str] = ()
 ) -> pa.ChunkedArray:
-    """Typed values as the texts that a map would hold.
+    """Typed values as the texts of a map.
 
     Args:
         values: structs of typed values.
-        names: fields that are wanted; missing ones are null.
-        utc: fields whose times are in UTC although their type does not say so.
+        names: fields to return; missing ones are null.
+        utc: fields whose times are in UTC although their type has no zone.
 
     Returns:
         A struct without nulls, with a text for each name.
 
     Raises:
-        pyarrow.ArrowInvalid: binary values are no text.
+        pyarrow.ArrowInvalid: binary values are not UTF-8.
     """
     present = {field.name for field in values.type}
     columns = [
@@ -132,6 +132,6 @@ def _text(values: pa.ChunkedArray, *, utc: bool) -> pa.ChunkedArray:
         return pc.strftime(values.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
     text = values.cast(pa.string())
     if pa.types.is_floating(values.type):
-        # As Java writes them.
+        # In the spelling of Java.
         text = pc.replace_substring(pc.replace_substring(text, "inf", "Infinity"), "nan", "NaN")
     return text

@@ -1,6 +1,6 @@
 """Which files are live: the newest action of each file wins (Delta protocol, "Action Reconciliation").
 
-A file is told by its path and its deletion vector. The same data file with another vector is another file.
+The key of a file is its path and its deletion vector: with another vector, a data file is another file.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def live_files(
     """The files of a state.
 
     Args:
-        checkpoint: tables of files of the checkpoint, none if the log starts without one.
-        actions: what came after it, oldest first.
+        checkpoint: tables of files of the checkpoint; empty if the log starts without one.
+        actions: those after it, oldest first.
         partition_names: physical names of the partition columns, of all these tables.
         location: of the table, for messages.
 
     Returns:
-        Columns of `floecat.delta.log.file_tables.files_schema`, in no order.
+        Columns of `floecat.delta.log.file_tables.files_schema`, unordered.
 
     Raises:
         InvalidDeltaTableError: a data file is live with two deletion vectors.
@@ -55,14 +55,14 @@ def live_files(
     keep = np.ones(len(files), bool)
     keep[:old_files] = _untouched(files.slice(0, old_files), [adds, removes])
     order = _by_path(files, keep, location)
-    # Texts of statistics may be large: they stay where they are if they can.
+    # Statistics texts may be large: avoid a copy if all files are kept.
     return files if len(order) == len(files) else take_rows(files, np.sort(order))
 
 
 def newest_actions(
     actions: Sequence[FileActions], partition_names: Sequence[str], *, location: str
 ) -> tuple[pa.Table, pa.Table]:
-    """What a commit, or several as one, add and remove in the end.
+    """The net adds and removes of one or several commits.
 
     Args:
         actions: oldest first.
@@ -102,7 +102,7 @@ def _kept(table: pa.Table, mask: Mask) -> pa.Table:
 
 
 def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
-    """Which files of a checkpoint no later action is about."""
+    """Which files of a checkpoint no later action mentions."""
     keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.string())
     if not len(keys):
         return True
@@ -129,14 +129,14 @@ def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) ->
 
 
 def _by_path(files: pa.Table, keep: Mask, location: str) -> Rows:
-    """Numbers of the files to keep, in the order of their paths."""
+    """Row numbers of the files to keep, ordered by path."""
     kept = np.flatnonzero(keep)
     order: Rows = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
     return _without_repetitions(files.select(["path", "dv_id"]), order, location)
 
 
 def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:
-    """Drops files that are there twice, as in a checkpoint whose parts two writers wrote."""
+    """Drops duplicates, for example of a checkpoint whose parts two writers wrote."""
     if len(order) < 2:
         return order
     path = keys["path"].take(pa.array(order))

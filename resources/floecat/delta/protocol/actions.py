@@ -43,19 +43,19 @@ READER_FEATURES: Final = frozenset(
         "variantType-preview",
     }
 )
-"""Features that readers must know and that are known. What a column cannot be is for the translation to say.
+"""Supported reader features. The translation refuses columns whose types have no equivalent.
 
-Not among them: shredded variants, for engines would take the files as they are, and not all can read such.
+Shredded variants are missing: engines read the data files themselves, and not all of them support shredding.
 """
 
 _LAST_READER_VERSION: Final = 3
 
 _OUTSIDE_THE_LOG: Final = frozenset({"catalogManaged", "catalogOwned-preview"})
-"""Newest versions are known to another catalog only; whether named for readers or for writers."""
+"""Only another catalog knows the newest versions; listed for readers or for writers."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """What readers and writers of the table must know."""
+    """What readers and writers of the table must support."""
 
     min_reader_version: int
     min_writer_version: int
@@ -69,9 +69,9 @@ class Metadata(msgspec.Struct, frozen=True):
     """Schema, partitioning and properties of the table."""
 
     id: str
-    """A UUID; another one after the table was replaced by a new one."""
+    """A UUID; changes if the table is replaced."""
     schema_string: str
-    """The schema as JSON text. Empty before some writers know it: such a version cannot be read."""
+    """The schema as JSON text. Some writers leave it empty at first; such a version cannot be read."""
     partition_columns: tuple[str, ...] = ()
     """Logical names, in the order of the directories."""
     configuration: Mapping[str, str] = {}
@@ -83,28 +83,28 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """What the writer tells about a commit. By the protocol all but in-commit timestamps may be anything."""
+    """Provenance of a commit. Only in-commit timestamps are in the protocol; other fields may be anything."""
 
     timestamp_ms: int | None = None
     """The writer's clock."""
     in_commit_timestamp_ms: int | None = None
-    """Milliseconds since the epoch; meant only while in-commit timestamps are enabled."""
+    """Milliseconds since the epoch; valid only while in-commit timestamps are enabled."""
     operation: str | None = None
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The changes that one version makes.
+    """The changes of one version.
 
     Attributes:
         version: the version.
         timestamp_ms: when it was made; see `commit_timestamp_ms`.
-        protocol: the protocol from this version on, if it changes.
-        metadata: likewise.
-        commit_info: what its writer tells about it.
-        adds: files that it adds; columns of `delta.log.file_tables.files_schema`, partition columns of
+        protocol: the protocol from this version on, None if it stays.
+        metadata: the metadata from this version on, None if it stays.
+        commit_info: its provenance.
+        adds: added files; columns of `delta.log.file_tables.files_schema`, partition columns of
             the metadata in force after it. Ordered by path and deletion vector.
-        removes: files that it removes; columns of `floecat.delta.log.file_tables.REMOVES_SCHEMA`. A file that
+        removes: removed files; columns of `floecat.delta.log.file_tables.REMOVES_SCHEMA`. A file that
             gets another deletion vector is removed with the old one and added with the new one. One that is
             live may be added again as it is, with other statistics.
     """
@@ -128,7 +128,7 @@ class Snapshot:
         protocol: the protocol in force.
         metadata: the metadata in force.
         files: live files; columns of `delta.log.file_tables.files_schema`. Ordered by path and deletion
-            vector, so that the same state is always the same table.
+            vector, so that equal states are equal tables.
     """
 
     version: int
@@ -139,7 +139,7 @@ class Snapshot:
 
 
 def has_in_commit_timestamps(metadata: Metadata) -> bool:
-    """Whether commits under a metadata carry their time."""
+    """Whether commits under this metadata carry in-commit timestamps."""
     return metadata.configuration.get("delta.enableInCommitTimestamps", "").strip().lower() == "true"
 
 
@@ -149,34 +149,34 @@ def commit_timestamp_ms(
     """The time of a version.
 
     Args:
-        metadata: in force at the version. In-commit timestamps are enabled by it from the version on that
-            it names, so what it says of its own version is all that matters.
+        metadata: in force at the version. It enables in-commit timestamps from a version that it names, so
+            only the metadata in force matters.
         commit_info: of the version.
         written_at_ms: when the file of the version was written, later than that of the version before.
         location: of the commit, for messages.
 
     Raises:
-        InvalidDeltaTableError: the commit should carry its time and does not.
+        InvalidDeltaTableError: the in-commit timestamp is missing.
     """
     if not has_in_commit_timestamps(metadata):
         return written_at_ms
     if commit_info is None or commit_info.in_commit_timestamp_ms is None:
         raise InvalidDeltaTableError(
-            f"Commit {location} lacks the in-commit timestamp that the table demands"
+            f"Commit {location} lacks the in-commit timestamp that the table requires"
         )
     return commit_info.in_commit_timestamp_ms
 
 
 def check_readable(protocol: Protocol, metadata: Metadata) -> None:
-    """Refuses tables that could not be read exactly.
+    """Refuses tables that cannot be read exactly.
 
     Args:
         protocol: the protocol in force.
         metadata: the metadata in force.
 
     Raises:
-        UnsupportedDeltaTableError: the table needs a reader version or features that are not known, which the
-            message names, or its files are not in Parquet.
+        UnsupportedDeltaTableError: the table needs a reader version or features that are not supported, which
+            the message names, or its files are not in Parquet.
         InvalidDeltaTableError: the table has no schema (yet), or a reader version that does not exist.
     """
     version = protocol.min_reader_version

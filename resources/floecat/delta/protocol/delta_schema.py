@@ -1,7 +1,7 @@
 """Schemas of Delta tables, read from JSON (Delta transaction log protocol, "Schema Serialization Format").
 
-Reading is not judging: types that the protocol does not know are kept by name, so that whoever translates the
-schema can refuse them by column.
+Parsing accepts types that the protocol does not define and keeps their names. The translation refuses them by
+column.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _NESTED_IDS = "delta.columnMapping.nested.ids"
 _TYPE_CHANGES = "delta.typeChanges"
 
 _LAST_ID = 2147483447
-"""Iceberg keeps the ids above for metadata columns."""
+"""Iceberg reserves higher ids for metadata columns."""
 
 _MAX_DEPTH = 100
 
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)")
 _SPELLINGS = {"null": "void", "decimal": "decimal(10,0)", "timestamp_ltz": "timestamp"}
-"""Names that Spark reads as well, and those it writes."""
+"""Aliases that Spark reads, and the names that it writes."""
 
 
 class DeltaPrimitive(msgspec.Struct, frozen=True):
-    """A type without fields, also one that the protocol does not know.
+    """A type without fields, possibly one that the protocol does not define.
 
     Attributes:
         name: the type without its parameters, e.g. `integer`, `decimal`, `timestamp_ntz`.
         precision: of decimals, 1 to 38.
-        scale: of decimals; may be negative, which Iceberg does not know.
+        scale: of decimals; may be negative, which Iceberg does not support.
     """
 
     name: str
@@ -92,7 +92,7 @@ class DeltaStruct(msgspec.Struct, frozen=True):
 
 
 class TypeChange(msgspec.Struct, frozen=True):
-    """A change of type that a column went through while files of the older type may have stayed.
+    """A change of type of a column. Files of the older type may still be live.
 
     Attributes:
         from_type: the older type, e.g. `integer` or `decimal(6,2)`.
@@ -109,10 +109,10 @@ class DeltaField(msgspec.Struct, frozen=True):
     """A column, or a field of a struct.
 
     Attributes:
-        physical_name: what files and statistics call it if the table maps columns; None if not told.
-        column_id: id that column mapping gave it; None if not told.
-        nested_ids: ids of list elements, map keys and values that lie in it and in no other field, by
-            physical name and parts, e.g. `col-1.element.key`. Files of such tables carry them.
+        physical_name: its name in files and statistics if the table maps columns; None if it has none.
+        column_id: id that column mapping gave it; None if it has none.
+        nested_ids: ids of the list elements, map keys and map values directly inside it, by physical name
+            and parts, e.g. `col-1.element.key`. Files of such tables carry them.
         type_changes: oldest first.
     """
 
@@ -133,10 +133,10 @@ DeltaType: TypeAlias = DeltaPrimitive | DeltaArray | DeltaMap | DeltaStruct
 def parse_delta_schema(text: str) -> DeltaStruct:
     """Reads the `schemaString` of a `metaData` action.
 
-    A table that was never given a schema has an empty text, and no columns.
+    The text is empty, without columns, for a table that never had a schema.
 
     Raises:
-        InvalidDeltaTableError: no schema, or a column that lacks a part or has a wrong one.
+        InvalidDeltaTableError: it is not a schema, or a part of a column is missing or wrong.
         UnsupportedDeltaTableError: types are nested too deeply.
     """
     if not text:
@@ -153,7 +153,7 @@ def parse_delta_schema(text: str) -> DeltaStruct:
 
 
 def find_column(struct: DeltaStruct, name: str) -> DeltaField | None:
-    """A column by its name, whatever its case if none has the very name."""
+    """A column by its name; without an exact match, regardless of case."""
     by_name = {column.name: column for column in struct.fields}
     folded = {column.name.casefold(): column for column in struct.fields}
     return by_name.get(name) or folded.get(name.casefold())
@@ -166,7 +166,7 @@ def mapping_mode(configuration: Mapping[str, str]) -> str:
         configuration: the table's properties.
 
     Raises:
-        UnsupportedDeltaTableError: they say something else.
+        UnsupportedDeltaTableError: the mode is unknown.
     """
     mode = configuration.get("delta.columnMapping.mode", "none").lower()
     if mode not in ("none", "name", "id"):
@@ -179,10 +179,10 @@ def parse_primitive(text: str, owner: str) -> DeltaPrimitive:
 
     Args:
         text: the type.
-        owner: full name of the column that has it, for messages.
+        owner: full name of its column, for messages.
 
     Raises:
-        InvalidDeltaTableError: a decimal with more than 38 digits, or more behind the point than in all.
+        InvalidDeltaTableError: a decimal has more than 38 digits, or a scale above its precision.
     """
     text = _SPELLINGS.get(text, text)
     match = _DECIMAL.fullmatch(text)
@@ -195,7 +195,7 @@ def parse_primitive(text: str, owner: str) -> DeltaPrimitive:
 
 
 def physical_name(field: DeltaField, full_name: str, *, mapped: bool) -> str:
-    """What files and the log call a field.
+    """The name of a field in files and in the log.
 
     Args:
         field: the field.

@@ -1,7 +1,7 @@
-"""Paths of data files, one spelling for each file (Delta protocol, "Add File and Remove File"; RFC 2396).
+"""Paths of data files, in one spelling per file (Delta protocol, "Add File and Remove File"; RFC 2396).
 
-A path in the log is a URI reference: percent-encoded, relative to the root of the table or absolute. All are
-read at once where they are relative, as most are, and encode ASCII only.
+A path in the log is a URI reference: percent-encoded, relative to the root of the table or absolute. Relative
+paths that encode only ASCII, which most are, are decoded by column.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from floecat.errors import InvalidDeltaTableError
 __all__ = ["PathReader"]
 
 _PLACED: Final = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|(^|/)\.\.?(/|$)"
-"""What is absolute, or has dots as segments."""
+"""Absolute paths, and those with `.` or `..` as segments."""
 
 _ASCII_CODE = re.compile(rb"%[0-7][0-9A-Fa-f]")
 _OTHER_CODE: Final = "%[89A-Fa-f][0-9A-Fa-f]"
@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
 _START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/")
 _AUTHORITY = re.compile(r"//([^/]*)(.*)", re.DOTALL)
 
-# The same storage under other names: a file that is added as s3a:// may be removed as s3://.
+# Aliases of one storage: a file that is added as s3a:// may be removed as s3://.
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 
 
@@ -56,7 +56,7 @@ class PathReader:
             The paths: relative to the root of the table if the file is below it, else absolute URIs.
 
         Raises:
-            InvalidDeltaTableError: a path is not UTF-8 once it is decoded, or holds a null character.
+            InvalidDeltaTableError: a decoded path is not UTF-8, or holds a null character.
         """
         try:
             chunks = [self._placed(chunk, _decoded(chunk)) for chunk in encoded.chunks]
@@ -67,7 +67,7 @@ class PathReader:
         return pa.chunked_array(chunks, pa.string())
 
     def _placed(self, encoded: pa.Array, decoded: pa.Array) -> pa.Array:
-        # A relative path may look like an absolute one once it is decoded.
+        # A relative path may look absolute once it is decoded, so the encoded one decides.
         mask = pc.match_substring_regex(encoded, _PLACED)
         if not pc.any(mask).as_py():
             return decoded
@@ -77,7 +77,7 @@ class PathReader:
         return pc.replace_with_mask(decoded, mask, pa.array(placed, pa.string()))
 
     def _canonical(self, folder: str) -> str:
-        """A folder with its slash, as it is written here."""
+        """The canonical spelling of a folder with its final slash."""
         match = _SCHEME.fullmatch(folder)
         if match is not None:
             folder = _canonical_uri(_SCHEMES.get(match[1].lower(), match[1].lower()), match[2])
@@ -87,7 +87,7 @@ class PathReader:
 
 
 def _decoded(encoded: pa.Array) -> pa.Array:
-    """Percent-decodes; a percent sign that encodes nothing stands for itself."""
+    """Percent-decodes; a percent sign without two hex digits stands for itself."""
     mask = pc.match_substring(encoded, "%")
     if not pc.any(mask).as_py():
         return encoded
@@ -100,7 +100,7 @@ def _decoded(encoded: pa.Array) -> pa.Array:
 
 
 def _without_ascii_codes(encoded: pa.Array) -> pa.Array:
-    # Each code in turn, in all paths at once. What is decoded must not be decoded again: '%' comes last.
+    # One code after the other, in all paths at once. '%' comes last, so that nothing is decoded twice.
     codes = set(_ASCII_CODE.findall(b"\n".join(pc.cast(encoded, pa.binary()).to_pylist())))
     for code in sorted(codes - {_PERCENT}) + sorted(codes & {_PERCENT}):
         encoded = pc.replace_substring(encoded, code.decode(), unquote(code.decode()))
@@ -118,7 +118,7 @@ def _canonical_uri(scheme: str, rest: str) -> str:
 
 
 def _without_dots(folder: str) -> str:
-    """Resolves '.', and '..' within the folder. What leads out of it is left, for others to refuse."""
+    """Resolves '.', and '..' within the folder. A path that leads out of it stays, and is refused later."""
     match = _START.match(folder)
     start = match[0] if match else ""
     kept: list[str] = []

@@ -1,14 +1,14 @@
-"""Ids for the columns of a Delta table, the same ones for ever.
+"""Permanent ids for the columns of a Delta table.
 
-With column mapping Delta itself numbers the columns, and data files carry those numbers: they win. All other
+With column mapping, Delta numbers the columns, and data files carry those ids: they take precedence. Other
 columns, and list elements and map entries of most tables, get own ids by their physical path. When mapping is
 turned on later, Delta numbers the fields of structs from 1 on, each before those nested in it. Own ids follow
-the same order, so that they agree then; list elements, map keys and values count from `FIRST_HIGH_ID`, out of
-the way of that numbering.
+the same order, so that both agree; list elements, map keys and values count from `FIRST_HIGH_ID` and do not
+collide with that numbering.
 
 A column that the table is partitioned by has its values in the log, and a data file may hold other ones under
-the same name. Once such a file is found, the two have ids of their own: `p` as a partition column has an id
-that no file has. Till then they share one, so that versions from before a change of partitioning read right.
+the same name. Once such a file is found, the two have separate ids: the partition column has an id that no
+file has. Until then they share one, so that versions from before a change of partitioning read correctly.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 __all__ = ["FIRST_HIGH_ID", "MOST_HIDDEN", "FieldIds", "PhysicalPath", "Slot", "assign_history", "slots_of"]
 
 FIRST_HIGH_ID = 1_000_000
-"""Where own ids begin that must stay out of the way of Delta's: it counts from 1."""
+"""First own id that cannot collide with Delta's ids, which count from 1."""
 
 MOST_HIDDEN = 2000
-"""Paths that are no columns; each costs some 50 bytes of the table's metadata."""
+"""Most paths that are not columns; each takes about 50 bytes of the table's metadata."""
 _LONGEST_HIDDEN = 1000
 
 _FIRST_PARTITION_ID = 1000
 _PARTITION = ",null]"
-"""How the keys of partition columns end."""
+"""Suffix of the keys of partition columns."""
 
 PhysicalPath: TypeAlias = tuple[str, ...]
 """Physical names from the root; list elements, map keys and values are `element`, `key` and `value`."""
 
 
 class Slot(NamedTuple):
-    """Something in a schema that needs an id.
+    """A part of a schema that needs an id.
 
     Attributes:
-        path: where it is.
+        path: its physical path.
         dictated: id that column mapping gave it.
         named: whether it is a field of a struct, rather than a list element, map key or map value.
         partition: whether the table is partitioned by it.
@@ -67,19 +67,19 @@ class Slot(NamedTuple):
 
 
 class FieldIds(msgspec.Struct):
-    """The ids that the columns of one table have, kept in the store. Nothing is ever taken out of use.
+    """The ids of the columns of one table, kept in the store. An id is never reused.
 
     Attributes:
         own: own ids by physical path, as JSON text of a list. It ends with null for a partition column.
-        mapped: ids of column mapping by physical path. Where a replaced table gave a path another id, the
-            one seen first; files of the other one carry theirs.
+        mapped: ids of column mapping by physical path. If a replaced table gave a path another id, the first
+            one is kept; files with the other id carry it.
         last_id: highest id below `FIRST_HIGH_ID` that was ever used.
         last_high_id: highest id that was ever used, from `FIRST_HIGH_ID` on.
         partition_ids: ids of partition fields by source.
-        generation: counts how often an id that may have been published changed. Metadata of a lower
-            generation must be made again, for all its snapshots.
+        generation: counts changes of ids that may have been published. Metadata of a lower generation must
+            be rebuilt for all its snapshots.
         separate: ids of partition columns that data files hold, by physical name. No file has these ids.
-        hidden: paths that were found in data files and are no columns, as JSON text of a list.
+        hidden: paths that were found in data files and are not columns, as JSON text of a list.
     """
 
     own: dict[str, int] = {}
@@ -111,7 +111,7 @@ class FieldIds(msgspec.Struct):
         """Reads what `encode` wrote.
 
         Raises:
-            InvalidMetadataError: it is something else.
+            InvalidMetadataError: it is malformed.
         """
         try:
             return msgspec.json.decode(data, type=cls)
@@ -119,7 +119,7 @@ class FieldIds(msgspec.Struct):
             raise InvalidMetadataError(f"Cannot read the field ids of a Delta table: {error}") from None
 
     def dictate(self, slots: Iterable[Slot]) -> None:
-        """Takes over the ids that column mapping gave, whatever had them before.
+        """Adopts the ids that column mapping gave, whatever column had them before.
 
         `generation` rises if an own id had to change.
         """
@@ -145,14 +145,14 @@ class FieldIds(msgspec.Struct):
                 self.mapped[key] = id
 
     def hide(self, paths: Iterable[PhysicalPath]) -> None:
-        """Notes what data files hold beside columns; the first `MOST_HIDDEN` paths are kept."""
+        """Adds paths that data files hold besides columns; the first `MOST_HIDDEN` are kept."""
         new = (key for key in map(_key, paths) if len(key) <= _LONGEST_HIDDEN)
         self.hidden = list(dict.fromkeys([*self.hidden, *new]))[:MOST_HIDDEN]
 
     def set_apart(self, names: Iterable[str]) -> None:
         """Gives partition columns, by physical name, ids that no data file has.
 
-        `generation` rises if the id that was published may stand in files, or be that of an ordinary column.
+        `generation` rises if the published id may be in files, or may be that of an ordinary column.
         """
         for name in names:
             if name in self.separate:
@@ -165,12 +165,12 @@ class FieldIds(msgspec.Struct):
             self.separate[name] = published
 
     def assign(self, slots: Sequence[Slot], *, low: bool = True) -> dict[PhysicalPath, int]:
-        """Gives every slot of one schema its id; no two get the same.
+        """Gives every slot of one schema a distinct id.
 
         Args:
             slots: all slots of the schema, in order.
-            low: whether new own ids of fields follow Delta's numbering. Not so for columns that are gone:
-                Delta does not count them.
+            low: whether new own ids of fields follow Delta's numbering; not for dropped columns, which Delta
+                does not count.
 
         Raises:
             InvalidDeltaTableError: column mapping gave an id or a physical name twice.
@@ -197,7 +197,7 @@ class FieldIds(msgspec.Struct):
         return assigned
 
     def partition_id(self, source: str) -> int:
-        """Id of the partition field that takes the values of a source."""
+        """Id of the partition field with the given source."""
         return self.partition_ids.setdefault(source, _FIRST_PARTITION_ID + len(self.partition_ids))
 
     def _reserve(self, used: int) -> None:
@@ -211,7 +211,7 @@ class FieldIds(msgspec.Struct):
             [slot] if slot.path[0] in self.separate else [slot, slot._replace(partition=not slot.partition)]
         )
         for id in (self.mapped.get(_key(slot.path)), *(self.own.get(_own_key(role)) for role in roles)):
-            # Ids that a replaced table started anew may name two paths, of which an older schema has both.
+            # If a replaced table restarted its ids, two paths of an older schema may have the same id.
             if id is not None and id not in taken:
                 return id
         return None
@@ -231,14 +231,14 @@ def assign_history(history: Sequence[Metadata], ids: FieldIds) -> bool:
     """Gives ids to the columns of all known versions at once, so that column mapping changes none later.
 
     Ids of column mapping come first, those of newer versions before those of older ones. Own ids of the
-    newest schema follow the order in which Delta would number it; columns that are gone stay out of its way.
+    newest schema follow the order in which Delta would number it; dropped columns do not collide with it.
 
     Args:
         history: all known metadata, the oldest first.
         ids: the ids of the table, changed in place.
 
     Returns:
-        Whether an id that was given out before is another one now: what was published must be made again.
+        Whether an id that was assigned before has changed: published versions must be rebuilt.
 
     Raises:
         InvalidDeltaTableError: a schema is malformed.
@@ -262,7 +262,7 @@ def slots_of(metadata: Metadata) -> tuple[Slot, ...]:
         UnsupportedDeltaTableError: the mapping mode is unknown.
     """
     struct = parse_delta_schema(metadata.schema_string)
-    # If mapping is off, what it left in the schema counts for nothing.
+    # If mapping is off, what it left in the schema is ignored.
     mapped = mapping_mode(metadata.configuration) != "none"
     columns = [find_column(struct, name) for name in metadata.partition_columns]
     partitions = {(physical_name(column, column.name, mapped=mapped),) for column in columns if column}

@@ -1,15 +1,15 @@
 """The name mapping of a table (Iceberg table specification, "Column Projection").
 
 It gives field ids to the columns of data files that carry none. Such files were written before column mapping
-was turned on, or never had it. They name their columns as the log does: by the physical names. Logical names
-are not listed. No file has them in place of physical ones, and one may be the name of a dropped column that
-older files still hold, whose values must not come back.
+was turned on, or without it. They name their columns as the log does: by physical names. Logical names are
+not listed. No file has them in place of physical ones, and one may be the name of a dropped column that older
+files still hold, whose values must not come back.
 
 Delta takes the values of partition columns from the log, whatever data files hold under their names, and
 skips what files hold beside its columns. Readers of Iceberg use the partition value only if the file has no
-column of that id; PyIceberg wants every name of a file in the mapping, and DuckDB does not read past one that
-is not there. So such names are listed too, under ids that no column has: they count down from
-`FIRST_HIDDEN_ID`, while ids of columns count up.
+column of that id; PyIceberg requires every name of a file in the mapping, and DuckDB fails on a missing one.
+So such names are listed too, under ids that no column has: they count down from `FIRST_HIDDEN_ID`, while ids
+of columns count up.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Entry:
     """A field in the mapping.
 
     Attributes:
-        field_id: its id, None for the table itself and for what is no column.
+        field_id: its id, None for the table itself and for paths that are not columns.
         names: its own names, those of newer schemas first.
-        parts: what is nested in it, by name. An entry may stand there under several names.
+        parts: nested entries by name. An entry may have several names.
     """
 
     field_id: int | None = None
@@ -42,26 +42,26 @@ class _Entry:
     _folded: dict[str, _Entry] = field(default_factory=dict)
 
     def put(self, name: str, part: _Entry) -> None:
-        """Puts something into it under one more name."""
+        """Adds a nested entry under one more name."""
         part.names.append(name)
         self.parts[name] = part
         self._folded.setdefault(name.casefold(), part)
 
     def find(self, name: str) -> _Entry | None:
-        """What has the name, in whatever case if nothing has it as it is."""
+        """The nested entry with a name; without an exact match, regardless of case."""
         return self.parts.get(name) or self._folded.get(name.casefold())
 
 
 def name_mapping(schemas: Sequence[TranslatedSchema], hidden: Sequence[PhysicalPath] = ()) -> str:
     """JSON of the property `schema.name-mapping.default`.
 
-    It lists the fields of all schemas, also those that are gone: older snapshots need them, and some readers
-    refuse a file with a column that is not listed. What two schemas say differently, the newer one decides.
+    It lists the fields of all schemas, including dropped ones: older snapshots need them, and some readers
+    refuse a file with a column that is not listed. Where two schemas differ, the newer one decides.
 
     Args:
         schemas: schemas of the table's versions, the newest last.
-        hidden: paths that files may hold beside columns of the schemas. A name that differs from that of a
-            column by its case alone is the column, as for Delta.
+        hidden: paths that files may hold besides columns of the schemas. A name that differs from that of a
+            column only by case is the column, as in Delta.
     """
     root = _build(schemas)
     partitions = [(column.physical_name,) for schema in schemas for column in schema.partition_fields]
@@ -73,16 +73,16 @@ def name_mapping(schemas: Sequence[TranslatedSchema], hidden: Sequence[PhysicalP
 
 
 def resolved_schemas(schemas: Sequence[TranslatedSchema]) -> tuple[bool, ...]:
-    """Whether the mapping gives every column of each schema its id, but for partition columns.
+    """Whether the mapping gives every column of each schema its id, except partition columns.
 
-    It does not if the ids of a replaced table started anew and one name has two of them. Older snapshots
-    would read wrong columns then, from files that carry no ids, and must not be offered.
+    It does not if a replaced table restarted its ids and one name has two of them. Older snapshots would then
+    read wrong columns from files that carry no ids, and must not be offered.
 
     Args:
         schemas: schemas of the table's versions, the newest last.
 
     Returns:
-        One answer for each schema. That for the newest one is always yes.
+        One answer per schema; True for the newest.
     """
     root = _build(schemas)
     return tuple(
@@ -120,7 +120,7 @@ def _add_parts(
         known = owner.parts.get(name)
         if known is None:
             known = _place(owner, field_id, name, places)
-        # A name or an id that a newer schema uses otherwise takes what is nested in it along.
+        # If a newer schema uses the name or the id differently, nested fields are skipped with it.
         if known is not None and known.field_id == field_id:
             _add_parts(known, part, schema, places)
 

@@ -1,13 +1,13 @@
 r"""Partition values of Delta's log as typed values (Delta protocol, "Partition Value Serialization").
 
 - null, the empty string and an absent value are null for every type. `__HIVE_DEFAULT_PARTITION__` and `null`
-  are only texts: data in a string column, an error in others.
-- A timestamp without a zone is taken as UTC. The protocol means the zone of the writer, which the log does
-  not name.
+  are plain text: data in a string column, an error in others.
+- A timestamp without a zone is read as UTC. The protocol means the zone of the writer, which the log does
+  not record.
 - Dates are `{year}-{month}-{day}`, timestamps have ` {hour}:{minute}:{second}` and a fraction behind it, or
   are ISO 8601 with a zone. Years may have more than four digits or be negative, which Arrow does not parse.
 - Binary values are the UTF-8 bytes of the text, as Spark and both kernels read them. Escapes that delta-rs
-  spells out, like `\u0001`, are text to those readers, and so they are here.
+  writes, like `\u0001`, are text to those readers and here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TIME = (
 _DAYS_OF_MONTHS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MICROS_OF_DAY = 86_400_000_000
 _LAST_DAY = 106_751_988
-"""Farther from 1970, a time of the day and a zone could bring the microseconds to more than 64 bits."""
+"""Beyond it, a time of day and a zone could overflow 64 bits of microseconds."""
 _LARGEST_OFFSET_HOURS = 18
 
 Integers = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ def partition_values(files: pa.Table, schema: TranslatedSchema) -> pa.StructArra
         timestamp in microseconds, in UTC or without a zone.
 
     Raises:
-        InvalidDeltaTableError: a value is none of its column's type. The message names the column.
+        InvalidDeltaTableError: a value is not of its column's type. The message names the column.
     """
     if not schema.partition_fields:
         return pa.array([{}] * len(files), pa.struct([]))
@@ -80,7 +80,7 @@ def _column(values: pa.StructArray, column: PartitionColumn) -> pa.Array:
     position = values.type.get_field_index(column.physical_name)
     if position < 0:
         return pa.nulls(len(values), _parsed(pa.array([], pa.string()), column).type)
-    # Rows that are null as a whole hide what their children hold.
+    # Children of null rows may hold values.
     texts = pc.struct_field(values, [position]).cast(pa.string())
     texts = pc.if_else(pc.equal(texts, ""), None, texts)
     encoded = texts.dictionary_encode()
@@ -105,7 +105,7 @@ def _parse_number(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
 
 def _parse_decimal(texts: pa.StringArray, column: PartitionColumn) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
-    # the cast crashes on exponents that no decimal has
+    # the cast crashes on large exponents
     if pc.all(pc.match_substring_regex(trimmed, _DECIMAL)).as_py() is False:
         raise ValueError
     return trimmed.cast(pa.decimal128(*column.type.parameters))
@@ -148,7 +148,7 @@ def days_since_epoch(texts: pa.StringArray) -> Integers:
         texts: dates, none of them null.
 
     Raises:
-        ValueError: a text is no date. The message does not quote it.
+        ValueError: a text is not a date. The message does not quote it.
     """
     return _days(_match(texts, _DATE + "$"))
 
@@ -157,11 +157,11 @@ def micros_since_epoch(texts: pa.StringArray, *, zoned: bool) -> Integers:
     """Microseconds from 1970-01-01 00:00:00; further digits are cut off.
 
     Args:
-        texts: timestamps, none of them null. Those without a zone are taken as they are.
-        zoned: whether they may have a zone; the result is in UTC then.
+        texts: timestamps, none of them null. Those without a zone are not converted.
+        zoned: whether they may have a zone; the result is then in UTC.
 
     Raises:
-        ValueError: a text is no timestamp, or is out of the range of 64 bits. The message does not quote it.
+        ValueError: a text is not a timestamp or exceeds 64 bits. The message does not quote it.
     """
     parts = _match(texts, _DATE + _TIME)
     days = _days(parts)
@@ -190,7 +190,7 @@ def _part(parts: pa.StructArray, name: str) -> pa.StringArray:
 
 
 def _integers(texts: pa.StringArray) -> Integers:
-    """Numbers; the empty text, of a part that is not there, is 0."""
+    """Numbers; the empty text of a missing part is 0."""
     digits: Any = pc.if_else(pc.equal(texts, ""), "0", pc.utf8_ltrim(texts, "+")).cast(pa.int64())
     return np.asarray(digits.to_numpy(zero_copy_only=False), np.int64)
 
@@ -202,7 +202,7 @@ def _days(parts: pa.StructArray) -> Integers:
     lengths = _DAYS_OF_MONTHS[np.where(in_range, months, 1) - 1] + (leap & (months == 2))
     if not np.all(in_range & (days >= 1) & (days <= lengths)):
         raise ValueError("no day of the calendar")
-    # Years that begin in March have their leap day last, so that months before it always count alike.
+    # In years that begin in March the leap day is last, so that all months start at fixed days.
     years = years - (months <= 2)
     months = (months + 9) % 12
     before_year = 365 * years + years // 4 - years // 100 + years // 400
@@ -211,7 +211,7 @@ def _days(parts: pa.StructArray) -> Integers:
 
 
 def _offsets(zones: pa.StringArray) -> Integers:
-    """Microseconds by which zones like `Z`, `+0530` and `-08:00` are before UTC."""
+    """Offsets from UTC in microseconds of zones like `Z`, `+0530` and `-08:00`."""
     digits = pc.replace_substring(pc.if_else(pc.is_in(zones, pa.array(["", "Z"])), "+0000", zones), ":", "")
     hours = _integers(pc.utf8_slice_codeunits(digits, 1, 3))
     minutes = _integers(pc.utf8_slice_codeunits(digits, 3, 5))

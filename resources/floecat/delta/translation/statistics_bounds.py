@@ -1,21 +1,21 @@
-"""Bounds of columns out of the minima and maxima in Delta's statistics.
+"""Bounds of columns from the minima and maxima in Delta's statistics.
 
-Iceberg prunes a file if its bounds say that no row can match, so that a bound may be loose and must not be
-wrong. Delta's minima and maxima differ from such bounds (Delta transaction log protocol, "Per-file
-Statistics"):
+Iceberg prunes a file if its bounds exclude every match, so a bound may be loose but must not be wrong.
+Delta's minima and maxima differ from such bounds (Delta transaction log protocol, "Per-file Statistics"):
 
-- Timestamps are cut to milliseconds. The upper bound is 999 microseconds later, at most the largest long.
-- Strings are cut to a prefix, of 32 characters mostly. A prefix is a lower bound. Spark's maxima get one more
-  character, to be above everything with the prefix: U+007F or U+10FFFF, which they are then. Older Spark
-  appended U+FFFD, which by the order of bytes is below all characters beyond U+FFFF, and cut surrogate
-  pairs in two, of which `?` was left; others append nothing. So a maximum that may be cut is replaced by its
-  successor, an old one by that of the prefix.
-- Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is no bound.
+- Timestamps are truncated to milliseconds. The upper bound is 999 microseconds later, at most the largest
+  long.
+- Strings are truncated to a prefix, mostly of 32 characters. A prefix is a lower bound. Spark's maxima get
+  one more character, U+007F or U+10FFFF, and are then above everything with the prefix. Older Spark appended
+  U+FFFD, which in byte order is below all characters beyond U+FFFF, and split surrogate pairs, which left
+  `?`; other writers append nothing. So a maximum that may be truncated is replaced by its successor, one of
+  older Spark by the successor of the prefix.
+- Zeros have no sign there. In Iceberg -0.0 is below 0.0, and NaN is not a bound.
 - Decimals may have lost digits, see `floecat.delta.translation.statistics_numbers`.
-- Values that were written while the column was a `float` are the shortest texts of floats, and a float as a
-  double is another number than the text as a double.
+- Values that were written while the column was a `float` are the shortest texts of floats. Read as doubles,
+  these differ from the floats.
 
-Deletion vectors make no difference: with `tightBounds` false minima and maxima still hold all rows.
+Deletion vectors make no difference: with `tightBounds` false, minima and maxima still cover all rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CUT_US = 999
 _OLD_TIE_BREAKER = "\ufffd"
 _PREFIX_LENGTH = 32
 _MOST_CHARACTERS = 64
-"""Longer strings make manifests large and prune no better."""
+"""Longer strings enlarge manifests and prune no better."""
 
 _FLOATS: Final = {"float": pa.float32(), "double": pa.float64()}
 _WHOLE_NUMBERS: Final = {"int": pa.int32(), "long": pa.int64()}
@@ -76,12 +76,12 @@ def bounds_of_longs(type: PrimitiveType, minima: pa.Int64Array, maxima: pa.Int64
 def bounds_from_tokens(
     type: PrimitiveType, minima: pa.StringArray, maxima: pa.StringArray, *, was_float: bool = False
 ) -> Bounds:
-    """Bounds out of values as they stand in JSON.
+    """Bounds from values as they are in JSON.
 
     Args:
         type: the Iceberg type, one that has bounds and is not long.
         minima: the tokens, strings in quotes.
-        maxima: likewise.
+        maxima: the tokens, strings in quotes.
         was_float: whether the column, a `double` now, was a `float` once.
     """
     if type.name in _FLOATS:
@@ -106,16 +106,16 @@ def bounds_from_tokens(
 def bounds_from_values(
     type: PrimitiveType, minima: pa.Array, maxima: pa.Array, *, was_float: bool = False
 ) -> Bounds | None:
-    """Bounds out of the values of struct statistics.
+    """Bounds from the values of struct statistics.
 
     Args:
         type: the Iceberg type, one that has bounds.
-        minima: values of the Arrow type that the checkpoint has.
-        maxima: likewise.
+        minima: values of the Arrow type of the checkpoint.
+        maxima: values of the same type.
         was_float: whether the column, a `double` now, was a `float` once.
 
     Returns:
-        None if that Arrow type is none of a column of this type.
+        None if a column of this type cannot have that Arrow type.
     """
     given, name = minima.type, type.name
     if maxima.type != given:
@@ -133,7 +133,7 @@ def bounds_from_values(
         return Bounds(minima, maxima)
     if name == "string" and (pa.types.is_string(given) or pa.types.is_large_string(given)):
         return _string_bounds(minima.cast(pa.string()), maxima.cast(pa.string()))
-    # Nanoseconds come from the old 96-bit timestamps, and do not reach beyond the year 2262.
+    # Nanoseconds come from INT96 timestamps, and end in the year 2262.
     if name in _TIMESTAMPS and pa.types.is_timestamp(given) and given.unit in ("us", "ms"):
         factor = 1 if given.unit == "us" else 1000
         try:
@@ -163,7 +163,7 @@ def _floats(tokens: pa.StringArray, type: PrimitiveType) -> pa.Array:
     try:
         return tokens.cast(_FLOATS[type.name])
     except pa.ArrowInvalid:
-        # What is no number is in quotes: "NaN", "Infinity", "-Infinity".
+        # Special values are in quotes: "NaN", "Infinity", "-Infinity".
         texts = pc.utf8_trim(tokens, '"')
         is_number = pc.match_substring_regex(texts, r"^-?(\d+(\.\d+)?([eE][+-]?\d+)?|Infinity)$")
         return pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(_FLOATS[type.name])
@@ -178,7 +178,7 @@ def _float_bounds(minima: pa.Array, maxima: pa.Array, was_float: bool) -> Bounds
         upper = np.where(np.isfinite(as_floats[1]), np.maximum(upper, as_floats[1]), upper)
     zero = lower.dtype.type(0)
     return Bounds(
-        # An infinite bound on its own side says nothing, and is what a number that is too large becomes.
+        # A lower bound of infinity, or an upper one of minus infinity, comes from numbers out of range.
         pa.array(np.where(lower == 0, -zero, lower), mask=np.isnan(lower) | (lower == np.inf)),
         pa.array(np.where(upper == 0, zero, upper), mask=np.isnan(upper) | (upper == -np.inf)),
     )
@@ -209,7 +209,7 @@ def _decode(token: str) -> str | None:
 def _string_bounds(minima: pa.StringArray, maxima: pa.StringArray) -> Bounds:
     is_old = pc.ends_with(maxima, _OLD_TIE_BREAKER)
     prefixes = pc.if_else(is_old, pc.utf8_rtrim(maxima, f"{_OLD_TIE_BREAKER}?"), maxima)
-    # A character has one byte at least, so that none that may be cut is missed.
+    # A character has at least one byte, so every string that may be truncated is found.
     may_be_cut = pc.or_(is_old, pc.greater_equal(pc.binary_length(maxima), _PREFIX_LENGTH))
     if pc.any(pc.greater(pc.utf8_length(prefixes), _MOST_CHARACTERS)).as_py():
         prefixes = pc.utf8_slice_codeunits(prefixes, 0, _MOST_CHARACTERS)

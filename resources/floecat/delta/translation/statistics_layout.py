@@ -1,12 +1,12 @@
 """Statistics texts of one layout, read all at once, and the values cut out of them.
 
 A writer gives the statistics of all files of a table the same keys in the same order, as long as the
-columns stay the same and none of them is all null. Such texts differ in their values only. A layout is what
-they share: the segments of text before, between and after the values. Reading is then comparing segments
-and cutting out what lies between them, for thousands of files with a few array operations and no parser.
+columns stay the same and none of them is all null. Such texts differ only in their values. A layout is what
+they share: the segments of text before, between and after the values. Reading means comparing segments and
+slicing what is between them: a few array operations for thousands of files, without a parser.
 
-What cannot be compared so is left to a parser (`floecat.delta.translation.statistics_text`): other layouts,
-texts with a key that is quoted with escapes, or a value that is a list.
+Other texts are left to a parser (`floecat.delta.translation.statistics_text`): other layouts, keys with
+escapes, and values that are lists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 LEAD: Final = 32
-"""How many bytes there must be before the first number, and behind the last one."""
+"""Number of bytes required before the first and after the last number."""
 
 Path: TypeAlias = tuple[str, ...]
 """Keys from the root of a document to a value, e.g. `("minValues", "address", "city")`."""
@@ -43,7 +43,7 @@ Path: TypeAlias = tuple[str, ...]
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
-# How much of a segment one comparison covers, in bytes and in words of 8 bytes.
+# What one comparison covers of a segment, in bytes and in words of 8 bytes.
 _WINDOW = 16
 _WINDOW_WORDS = _WINDOW // 8
 
@@ -60,15 +60,15 @@ _IS_PLAIN = np.isin(np.arange(256), list(b"0123456789.-"))
 
 @dataclass(frozen=True)
 class Layout:
-    """What texts share.
+    """The common part of texts.
 
     Attributes:
-        paths: of each key, in order of the text; of those whose value is an object, too.
-        is_value: of each key, whether its value is none.
+        paths: of each key, in order of the text, including keys whose value is an object.
+        is_value: of each key, whether its value is not an object.
         gaps: of each key, bytes of white space between the colon and the value.
         segments: length of the text before each value and after the last one, keys included, in bytes.
         windows: the segments from their ends, 16 bytes at a time, as words: (windows, segments, 2).
-        masks: which bits of them are the segment's, likewise.
+        masks: which bits of them belong to the segment, same shape.
     """
 
     paths: tuple[Path, ...]
@@ -84,9 +84,9 @@ class Match:
     """Texts of a batch that have a layout.
 
     Attributes:
-        rows: which ones, ascending; shape (n,).
+        rows: their numbers, ascending; shape (n,).
         starts: where in the batch the value of each key starts, shape (n, keys).
-        ends: where it ends, likewise.
+        ends: where it ends, same shape.
     """
 
     rows: _Ints
@@ -98,10 +98,10 @@ def learn_layout(text: bytes) -> Layout | None:
     """Finds the layout of a text.
 
     Returns:
-        None if it has none, because of a list, an escape or a fault.
+        None if it has none, because of a list, an escape or an error.
     """
     try:
-        # What is cut apart below is sound as a whole; texts with the same segments are so, too.
+        # Validates the text as a whole, and with it all texts with the same segments.
         msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
         return None
@@ -149,7 +149,7 @@ def _windows(segments: list[bytes]) -> tuple[_Words, _Words]:
     text = b"".join(segment.rjust(width, b"\0") for segment in segments)
     mask = b"".join((b"\xff" * len(segment)).rjust(width, b"\0") for segment in segments)
     shape = (len(segments), count, _WINDOW_WORDS)
-    # The last window of a segment is its end, which comes first here.
+    # Windows are ordered from the end of a segment.
     arrays = [np.frombuffer(part, dtype=np.uint64).reshape(shape)[:, ::-1] for part in (text, mask)]
     return np.ascontiguousarray(arrays[0].swapaxes(0, 1)), np.ascontiguousarray(arrays[1].swapaxes(0, 1))
 
@@ -160,7 +160,7 @@ class TextBatch:
     Attributes:
         data: the texts one after the other, with `LEAD` bytes before and behind.
         starts: where in it each text starts, shape (n,).
-        ends: where it ends, likewise.
+        ends: where it ends, same shape.
         key_counts: how many keys each has, as far as can be told without parsing, likewise.
     """
 
@@ -174,8 +174,7 @@ class TextBatch:
         self.data[LEAD : LEAD + size] = source[offsets[0] : offsets[-1]]
         self.starts: _Ints = offsets[:-1] - offsets[0] + LEAD
         self.ends: _Ints = offsets[1:] - offsets[0] + LEAD
-        # In JSON a quote before a colon ends a key. One that ends in an escaped quote looks so as well, and a
-        # text with such a key or value then has no layout.
+        # In JSON a quote before a colon ends a key. An escaped quote looks the same: no layout then.
         is_key_end = self.data == ord('"')
         is_key_end[:-1] &= self.data[1:] == ord(":")
         self._key_ends: _Ints = np.flatnonzero(is_key_end)
@@ -212,16 +211,16 @@ class TextBatch:
         return Match(rows[is_same], starts[is_same], ends[is_same])
 
     def cut(self, match: Match, keys: _Ints) -> pa.StringArray:
-        """Cuts out the values of some keys.
+        """Extracts the values of some keys.
 
         Args:
             match: the texts.
             keys: which keys, ascending, shape (m,).
 
         Returns:
-            The values as they stand there, strings in quotes; key by key, shape (m * n,).
+            The values as they are in the text, strings in quotes; key by key, shape (m * n,).
         """
-        # The batch is taken as the values and what lies between them in turn, which costs no copy.
+        # An array whose items are the values and the texts between them in turn, without a copy.
         offsets = np.stack([match.starts[:, keys], match.ends[:, keys]], axis=-1)
         offsets = offsets.astype(np.int32, order="C")
         count = offsets.size - 1
@@ -241,7 +240,7 @@ class TextBatch:
             columns: Any = np.flatnonzero(layout.segments > number * _WINDOW)
             if len(columns) == len(layout.segments):
                 columns = slice(None)
-            # The window may begin before the segment, and even in the lead: that part is masked.
+            # A window may begin before the segment, even in the lead: that part is masked.
             found = window(self.data, segment_ends[:, columns] - (number + 1) * _WINDOW, _WINDOW)
             found ^= words[columns]
             found &= masks[columns]
@@ -280,7 +279,7 @@ class TokenCollector:
         Args:
             rows: the documents, shape (n,).
             slots: the paths, shape (m,).
-            tokens: strings in quotes, null for what is not there; path by path, shape (m * n,).
+            tokens: strings in quotes, null where missing; path by path, shape (m * n,).
         """
         self._pieces.append((rows, {slot: place for place, slot in enumerate(slots.tolist())}, tokens))
 
@@ -307,7 +306,7 @@ class TokenCollector:
 
 
 def is_quoted(tokens: pa.StringArray) -> bool:
-    """Whether all tokens are strings without escapes, told by their bytes, which is quicker than patterns."""
+    """Whether all tokens are strings without escapes, by comparing bytes, which is faster than a regex."""
     starts, ends, data = _places(tokens)
     if (ends - starts < 2).any() or (data[starts] != _QUOTE).any() or (data[ends - 1] != _QUOTE).any():
         return False
@@ -316,7 +315,7 @@ def is_quoted(tokens: pa.StringArray) -> bool:
 
 
 def is_plain_number(tokens: pa.StringArray, most_bytes: int) -> bool:
-    """Whether all tokens are of digits, signs and points only, and none is longer than `most_bytes`."""
+    """Whether all tokens have only digits, signs and points, and at most `most_bytes` bytes."""
     starts, ends, data = _places(tokens)
     if not len(starts):
         return True
@@ -324,7 +323,7 @@ def is_plain_number(tokens: pa.StringArray, most_bytes: int) -> bool:
 
 
 def _places(tokens: pa.StringArray) -> tuple[_Ints, _Ints, npt.NDArray[np.uint8]]:
-    """Where tokens that are not null start and end, and in what."""
+    """Where tokens that are not null start and end, and their data."""
     offsets = np.frombuffer(tokens.buffers()[1] or bytes(4), dtype=np.int32)
     offsets = offsets[tokens.offset : tokens.offset + len(tokens) + 1]
     starts, ends = offsets[:-1], offsets[1:]

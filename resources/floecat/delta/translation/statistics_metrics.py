@@ -1,14 +1,13 @@
 """Metrics of data files out of the statistics in a Delta log.
 
-Statistics are hints, which a reader of Delta may ignore. What cannot be read is unknown here and no error:
-a text that is no JSON leaves its file without metrics, a value of another type its column without bound.
-Rows are counted in the files then, see `floecat.iceberg.parquet.footers`.
+Statistics are hints, which a reader of Delta may ignore. What cannot be read is unknown and not an error:
+a text that is not JSON leaves its file without metrics, a value of another type its column without a bound.
+Rows are then counted in the files, see `floecat.iceberg.parquet.footers`.
 
 Metrics of Iceberg are about all rows that a data file holds. So are `numRecords` and, for readers that
 apply the deletion vector, minima and maxima: they hold the remaining rows at least. Null counts are only
-about the remaining rows if `tightBounds` is true; readers take from them whether there are nulls, or
-nothing else, and for that both are as good. If it is false, a null count other than zero or all says
-nothing.
+about the remaining rows if `tightBounds` is true; readers use them only to tell whether there are nulls, or
+only nulls, for which both will do. If it is false, a null count other than zero or all means nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _Longs: TypeAlias = npt.NDArray[np.int64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _CHUNK_ROWS = 1 << 14
-"""Files that are read at a time, which bounds the memory for texts."""
+"""Files read at a time; bounds the memory for texts."""
 
 
 def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
@@ -50,12 +49,11 @@ def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
 
     Args:
         files: columns of `floecat.delta.log.file_tables.files_schema`; statistics have physical names.
-        schema: the schema of the version. Bounds have its types, whatever the column was when a file was
-            written.
+        schema: the schema of the version. Bounds have its types, whatever types the files were written with.
 
     Returns:
-        Counts and bounds of the columns that statistics can describe: those that lie in no list and in no
-        map and that are no partition columns.
+        Counts and bounds of the columns that statistics can describe: those outside lists and maps that are
+        not partition columns.
     """
     leaves = [leaf for leaf in schema.leaves if not leaf.partition]
     texts = _TextStatistics(leaves)
@@ -146,7 +144,7 @@ def _whole_numbers(structs: pa.StructArray, path: tuple[str, ...]) -> tuple[_Lon
 
 
 def _descend(structs: pa.Array, path: tuple[str, ...]) -> pa.Array | None:
-    """The values at a path, null where a struct on the way is; None if the type has no such path."""
+    """The values at a path, null below a null struct; None if the type has no such path."""
     for name in path:
         place = structs.type.get_field_index(name) if pa.types.is_struct(structs.type) else -1
         if place < 0:
@@ -156,12 +154,12 @@ def _descend(structs: pa.Array, path: tuple[str, ...]) -> pa.Array | None:
 
 
 class _FileCounts:
-    """Counts of some files, by which it is judged what their statistics are worth.
+    """Counts of some files, which decide which of their statistics are usable.
 
     Args:
         records: number of rows, shape (n,).
-        is_counted: where it is known, likewise.
-        is_wide: where `tightBounds` is false, likewise.
+        is_counted: where it is known, shape (n,).
+        is_wide: where `tightBounds` is false, shape (n,).
     """
 
     def __init__(self, records: _Longs, is_counted: _Bools, is_wide: _Bools) -> None:
@@ -173,12 +171,12 @@ class _FileCounts:
     def column(
         self, leaf: LeafColumn, nulls: _Longs, is_counted: _Bools, bounds: Bounds | None
     ) -> ColumnMetrics | None:
-        """Metrics of a column, None if nothing is known.
+        """Metrics of a column; None if there are none.
 
         Args:
             leaf: the column.
             nulls: its null counts, shape (n,).
-            is_counted: where they are known, likewise.
+            is_counted: where they are known, shape (n,).
             bounds: its bounds.
         """
         is_all = self._is_counted & (nulls == self._records)
@@ -191,7 +189,7 @@ class _FileCounts:
         null_counts = longs_array(nulls, is_kept)
         lower = upper = None
         if bounds is not None:
-            # Without any value there is nothing to bound, and Delta says that these carry no information.
+            # Without any value there is nothing to bound; Delta defines such bounds as meaningless.
             is_empty = is_kept & is_all
             lower, upper = (_without(side, is_empty) for side in (bounds.lower, bounds.upper))
         column = ColumnMetrics(

@@ -32,7 +32,7 @@ _MINUS = ord("-")
 _MOST_LONG_DIGITS = 19
 
 _KEPT = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
-"""By number of digits: the bytes of a word that they take, the last ones."""
+"""By number of digits: a mask of the last bytes of a word, which they take."""
 
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x7676767676767676)
@@ -45,21 +45,21 @@ _CONTEXT = Context(prec=100)
 _MOST_DIGITS = 38
 
 _SAFE = 10**15
-"""Unscaled values below are what they seem: 15 digits survive a double."""
+"""Unscaled values below it are exact: 15 digits survive a double."""
 
 _DOUBLE_DIGITS = 17
-"""The shortest text of a double has at most so many digits, and no zero at the end of its fraction."""
+"""The shortest text of a double has at most this many digits, and no zero at the end of its fraction."""
 
 _LONG_DIGITS = 19
-"""delta-rs writes a decimal without fraction as a double that became a long, cut off at the largest long."""
+"""delta-rs writes a decimal without fraction as a double converted to a long, at most the largest long."""
 
 _LONG_LIMITS = {True: 2**63 - 1, False: -(2**63)}
 _ERROR_BITS = 48
-"""Bits of a double that are right after some arithmetic."""
+"""Bits of a double that are exact after some arithmetic."""
 
 
 def longs_array(values: npt.NDArray[np.int64], is_valid: npt.NDArray[np.bool_]) -> pa.Int64Array:
-    """An array of the same memory."""
+    """An array that shares the memory of the values."""
     validity = None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
     return pa.Array.from_buffers(
         pa.int64(), len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))]
@@ -80,10 +80,10 @@ def parse_longs(data: npt.NDArray[np.uint8], starts: _Ints, ends: _Ints) -> tupl
     Args:
         data: the text, with `LEAD` bytes before the first number.
         starts: where each number starts, shape (rows, columns).
-        ends: where it ends, likewise.
+        ends: where it ends, same shape.
 
     Returns:
-        The numbers, and for each whether it is one, of 64 bits; what is none is arbitrary.
+        The numbers, and whether each is a number of 64 bits; other slots are arbitrary.
     """
     first = data[starts]
     is_negative = first == _MINUS
@@ -91,7 +91,7 @@ def parse_longs(data: npt.NDArray[np.uint8], starts: _Ints, ends: _Ints) -> tupl
     is_short = lengths.max(axis=0, initial=0) <= 1
     lengths -= is_negative
     longest = lengths.max(axis=0, initial=0)
-    # Most null counts are 0. Where a column has one digit in each row, that is all.
+    # Most null counts are 0: a column with one digit in each row is done.
     first -= ord("0")
     values = first.astype(np.uint64)
     is_number = (first <= 9) & (lengths == 1)
@@ -118,19 +118,19 @@ def parse_longs(data: npt.NDArray[np.uint8], starts: _Ints, ends: _Ints) -> tupl
 def _parse_word(data: npt.NDArray[np.uint8], ends: _Ints, counts: _Ints) -> tuple[_Words, _Bools]:
     """Reads up to 8 digits before each end.
 
-    The operations work in place: fresh memory for each of them would cost more than they do.
+    The operations work in place: allocating memory for each would cost more than they do.
     """
     word = window(data, ends - 8, 8)[..., 0]
     kept = _KEPT.take(counts, mode="clip")
     word &= kept
     kept &= _ZEROS
     word ^= kept
-    # Of digits, and of bytes before them, 0 to 9 is left. More than that has its top bit set, or gets it.
+    # Digits, and the bytes before them, are now 0 to 9. Other bytes have their top bit set, or get it.
     check = word + _ABOVE_NINE
     check |= word
     check &= _TOP_BITS
     for digits, mask in ((1, 0x00FF00FF00FF00FF), (2, 0x0000FFFF0000FFFF)):
-        # Neighbours are added: the first one has the higher value and the lower place.
+        # Neighbours are added: the first has the higher value and the lower address.
         word *= np.uint64(10**digits * 2 ** (8 * digits) + 1)
         word >>= np.uint64(8 * digits)
         word &= np.uint64(mask)
@@ -142,16 +142,17 @@ def _parse_word(data: npt.NDArray[np.uint8], ends: _Ints, counts: _Ints) -> tupl
 def decimals_from_tokens(
     tokens: pa.StringArray, precision: int, scale: int, *, upper: bool
 ) -> pa.Decimal128Array:
-    """Bounds out of numbers as they stand in JSON.
+    """Bounds from numbers as they are in JSON.
 
     Args:
         tokens: the numbers.
         precision: of the column.
         scale: of the column.
-        upper: whether a value is wanted that is not below the true one; else one that is not above.
+        upper: whether the result must not be below the true value; otherwise not above it.
 
     Returns:
-        Decimals of the column's type; null for null and for what is no number or too large for the column.
+        Decimals of the column's type; null for null, for other texts and for numbers too large for the
+        column.
     """
     limit = 10**precision - 1
     values = _read(tokens, scale, limit, upper)
@@ -164,10 +165,10 @@ def decimals_from_tokens(
 def decimals_from_values(
     values: pa.Array, precision: int, scale: int, *, upper: bool
 ) -> pa.Decimal128Array | None:
-    """Bounds out of decimals that were read from such texts.
+    """Bounds from decimals that were read from such texts.
 
     Returns:
-        None if they are no decimals of this or a smaller scale.
+        None if they are not decimals of this or a smaller scale.
     """
     if not pa.types.is_decimal(values.type) or values.type.scale > scale:
         return None
@@ -198,7 +199,7 @@ def _read(tokens: pa.StringArray, scale: int, limit: int, upper: bool) -> pa.Dec
 
 
 def _read_plain(tokens: pa.StringArray, scale: int) -> pa.Decimal128Array | None:
-    # Arrow's own reading does not survive large exponents.
+    # Arrow crashes on large exponents.
     if not is_plain_number(tokens, _MOST_DIGITS):
         return None
     try:
@@ -208,7 +209,7 @@ def _read_plain(tokens: pa.StringArray, scale: int) -> pa.Decimal128Array | None
 
 
 def _plain(scale: int) -> str:
-    """A pattern of the numbers that need no rounding."""
+    """Pattern of the numbers that need no rounding."""
     fraction = rf"(\.\d{{1,{scale}}})?" if scale else ""
     return rf"^-?\d{{1,{max(1, _MOST_DIGITS - scale)}}}{fraction}$"
 

@@ -1,8 +1,7 @@
-"""Values out of many small JSON documents of the same kind: the statistics of files as text.
+"""Values from many small JSON documents of the same kind: the statistics texts of files.
 
-A document is never held as Python objects for long: what is wanted of it becomes a slot of an array.
-Documents of one layout are read together, see `floecat.delta.translation.statistics_layout`; others by a
-parser, one by one.
+Values go into arrays at once, not into Python objects. Documents of one layout are read together, see
+`floecat.delta.translation.statistics_layout`; others one by one, by a parser.
 
 `pyarrow.json` with a schema would be less code, and a quarter slower. Files per second of processor time for
 statistics of 100 columns of longs, on a busy machine of two cores (means of three and four runs, in turns):
@@ -13,7 +12,7 @@ statistics of 100 columns of longs, on a busy machine of two cores (means of thr
 | `pyarrow.json`, blocks of 1 MiB | 16,800 | 6,900 |
 | `pyarrow.json`, blocks of 16 MiB | 19,600 | 6,900 |
 
-It fails a whole block for one value of another type. The second reading that this needs is not measured.
+It fails a whole block for one value of another type, which then needs a second pass; that is not measured.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 _BATCH_BYTES = 1 << 18
 _BATCH_ROWS = 4096
 
-# A table has few layouts, or nearly as many as files. Past these it is cheaper to parse.
+# A table has few layouts, or nearly as many as files. Beyond these limits parsing is cheaper.
 _MOST_LAYOUTS = 16
 _FEW_ROWS = 16
 _MOST_FAILURES = 4
@@ -56,8 +55,8 @@ class DocumentValues:
     """The values of n documents.
 
     Attributes:
-        longs: whole numbers, shape (paths, n); arbitrary where there is none.
-        is_long: where there is one, likewise.
+        longs: whole numbers, shape (paths, n); arbitrary where `is_long` is false.
+        is_long: where there is one, same shape.
         tokens: the values of the other paths.
     """
 
@@ -68,7 +67,7 @@ class DocumentValues:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which keys of a layout are wanted, in order of the text, and the slots that they go to."""
+    """The keys of a layout to read, in order of the text, and the slots for their values."""
 
     layout: Layout
     long_keys: _Ints
@@ -81,11 +80,11 @@ class DocumentReader:
     """Reads values at given paths."""
 
     def __init__(self, longs: Sequence[Path], tokens: Sequence[Path]) -> None:
-        """Takes the paths.
+        """Remembers the layouts that it finds.
 
         Args:
-            longs: paths of whole numbers of 64 bits. What is another value counts as absent.
-            tokens: paths of others.
+            longs: paths of whole numbers of 64 bits; other values count as absent.
+            tokens: paths of other values.
         """
         self._longs = {path: slot for slot, path in enumerate(longs)}
         self._tokens = {path: slot for slot, path in enumerate(tokens)}
@@ -117,7 +116,7 @@ class DocumentReader:
         return values
 
     def _read_alike(self, batch: TextBatch, start: int, values: DocumentValues) -> _Ints:
-        """Reads those of a batch that share a layout, and says which do not."""
+        """Reads the texts of a batch that share a layout, and returns the others."""
         rest = np.arange(len(batch.starts))
         failures = tried = 0
         while len(rest) and failures < _MOST_FAILURES:
@@ -139,7 +138,7 @@ class DocumentReader:
     def _learn(self, text: bytes) -> bool:
         if len(self._known) >= _MOST_LAYOUTS or (layout := learn_layout(text)) is None:
             return False
-        # A key that stands twice has its last value, as for parsers.
+        # A repeated key has its last value, as with parsers.
         keys = {path: key for key, path in enumerate(layout.paths) if layout.is_value[key]}
         self._known.append(_Wanted(layout, *_places(self._longs, keys), *_places(self._tokens, keys)))
         return True
@@ -158,7 +157,7 @@ def _store_longs(
         return
     starts, ends = match.starts[:, wanted.long_keys], match.ends[:, wanted.long_keys]
     longs, is_long = parse_longs(batch.data, starts, ends)
-    # Neighbours are stored as a block, which is much cheaper.
+    # Consecutive rows are stored as a block, which is much cheaper.
     is_block = rows[-1] - rows[0] + 1 == len(rows)
     columns = slice(rows[0], rows[-1] + 1) if is_block else rows[None, :]
     slots = wanted.long_slots if is_block else wanted.long_slots[:, None]
@@ -174,10 +173,10 @@ class _ParsedDocuments:
     """The values of n documents.
 
     Attributes:
-        longs: whole numbers, shape (paths, n); arbitrary where there is none.
-        is_long: where there is one, likewise.
-        tokens: the values of the other paths as they stand in the documents, strings in quotes; path by
-            path, shape (paths * n,).
+        longs: whole numbers, shape (paths, n); arbitrary where `is_long` is false.
+        is_long: where there is one, same shape.
+        tokens: the values of the other paths as they are in the documents, strings in quotes; path by path,
+            shape (paths * n,).
     """
 
     longs: npt.NDArray[np.int64]
@@ -186,13 +185,13 @@ class _ParsedDocuments:
 
 
 class _Number(str):
-    """A number with a point or an exponent, as it stands in the document."""
+    """A number with a point or an exponent, as it is in the document."""
 
     __slots__ = ()
 
 
 class _Paths:
-    """Paths, by the object that their values lie in."""
+    """Paths, grouped by the object that holds their values."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         slots: dict[Path, list[int]] = {}
@@ -202,10 +201,10 @@ class _Paths:
         self.order = np.argsort([slot for group in slots.values() for slot in group]).astype(np.int64)
 
     def values(self, objects: dict[Path, object]) -> list[object]:
-        """The values of one document; None for what is not there.
+        """The values of one document; None where missing.
 
         Args:
-            objects: objects in the document that were found already, that of the empty path among them.
+            objects: objects of the document by path, at least the root at the empty path.
         """
         found: list[object] = []
         for parent, names in self._names.items():
@@ -223,7 +222,7 @@ class _DocumentParser:
         self._decoder = msgspec.json.Decoder(dict[str, object], float_hook=_Number)
 
     def parse(self, texts: Sequence[bytes]) -> _ParsedDocuments:
-        """Reads documents; a text that is none has no values."""
+        """Reads documents; a text that is not a JSON object has no values."""
         longs: list[int | None] = []
         tokens: list[str | None] = []
         for text in texts:

@@ -1,8 +1,8 @@
 """Dates and timestamps in statistics texts.
 
 Writers spell timestamps in several ways: `2020-01-01T00:00:00.123Z`, with an offset, with a blank, without
-seconds if they are zero, with a sign before years of more than four digits. A text that is none of these,
-or lies outside of what the type can hold, is taken for unknown.
+seconds if they are zero, with a sign before years of more than four digits. Other texts, and times that the
+type cannot hold, are unknown.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _DAY_US = 86_400_000_000
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _SMALLEST_INT, _LARGEST_INT = -(2**31), 2**31 - 1
 
-# Local time was kept to the second once, in Liberia until 1972, and offsets are written to the minute: what
-# such a text says may be wrong by less than a minute.
+# Offsets of local time once had seconds (in Liberia until 1972) but are written in minutes: such a text may
+# be wrong by less than a minute.
 _LAST_ODD_OFFSET_US = 3 * 365 * _DAY_US
 _ODD_OFFSET_US = 60_000_000
 
@@ -36,7 +36,7 @@ _USUAL_MOMENT = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?"
 
 
 def parse_days(texts: pa.StringArray) -> pa.Int32Array:
-    """Days since 1970-01-01; null for what is no date."""
+    """Days since 1970-01-01; null for other texts."""
     try:
         return texts.cast(pa.date32()).cast(pa.int32())
     except pa.ArrowInvalid:
@@ -46,18 +46,17 @@ def parse_days(texts: pa.StringArray) -> pa.Int32Array:
 
 
 def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array, pa.Int64Array]:
-    """Microseconds since 1970-01-01T00:00:00, the earliest and the latest that a text can mean.
+    """Microseconds since 1970-01-01T00:00:00: the earliest and the latest that a text can mean.
 
     The two differ where a text has nanoseconds or an offset of the time before 1972, see above.
 
     Args:
         texts: the texts.
-        zoned: whether they are moments, in UTC or with an offset; else they are local, and any offset but
-            that of UTC is wrong.
+        zoned: whether they are instants, in UTC or with an offset; otherwise they are local, and any offset
+            except that of UTC is invalid.
 
     Returns:
-        Null for what is no timestamp. The latest is the largest long at most, the earliest the smallest one
-        at least.
+        Null for other texts. The latest is at most the largest long, the earliest at least the smallest one.
     """
     micros = _parse_usual(texts, zoned)
     earliest = latest = micros
@@ -85,7 +84,7 @@ def _parse_usual(texts: pa.StringArray, zoned: bool) -> pa.Int64Array:
     try:
         return pc.if_else(usual, texts, pa.scalar(None, pa.string())).cast(type).cast(pa.int64())
     except pa.ArrowInvalid:
-        # Some are dates that do not exist.
+        # Some dates do not exist.
         return pa.nulls(len(texts), pa.int64())
 
 
@@ -96,7 +95,7 @@ def _longs(
 
 
 def _not_above(micros: int) -> int | None:
-    """The largest long that is not above, None if there is no such moment."""
+    """The largest long that is not above; None if there is none."""
     return None if micros > _LARGEST_LONG else max(micros, _SMALLEST_LONG)
 
 

@@ -1,12 +1,12 @@
 """Schemas of Delta tables as schemas of Iceberg tables.
 
-What is decided here:
+Decisions:
 
-- A column is required only if no writer can have put a null there: it and all structs around it are declared
-  so, and it lies in no list and in no map, where Delta's writers do not enforce it. Partition columns are
-  optional: an empty string is null, and readers refuse a required column that a data file does not hold.
+- A column is required only if no writer can have written a null: it and all structs around it are declared
+  not nullable, and it is outside lists and maps, where Delta's writers do not enforce it. Partition columns
+  are optional: an empty string is null, and readers refuse a required column that a data file does not hold.
 - `void` columns are in no data file. They become optional strings, which every reader fills with nulls; the
-  type `unknown`, which would be their equal, needs format version 3 and readers that have it.
+  equivalent type `unknown` needs format version 3 and readers that support it.
 - A schema with `variant` needs format version 3.
 """
 
@@ -65,13 +65,13 @@ _NO_PARTITION_TYPES = frozenset({"variant", "void"})
 
 @dataclass(frozen=True)
 class LeafColumn:
-    """A primitive column that lies in no list and in no map, thus one that statistics can describe.
+    """A primitive column outside lists and maps: one that statistics can describe.
 
     Attributes:
         field_id: id of the Iceberg field.
         physical_path: physical names from the root through structs, as statistics and data files spell them.
         logical_name: dotted name as readers see it, e.g. `address.city`.
-        type: the Iceberg type; `variant` is among them, of which only nulls are counted.
+        type: the Iceberg type; of a `variant` only nulls are counted.
         delta_type: the Delta type, e.g. `short` or `decimal(9,2)`.
         partition: whether the table is partitioned by the column.
         earlier_types: Delta types that the column was widened from; older files may have them.
@@ -87,7 +87,7 @@ class LeafColumn:
 
     @property
     def was_float(self) -> bool:
-        """Whether older files hold floats: what the log calls 3.4 is 3.4000000953674316 as a double."""
+        """Whether older files hold floats: 3.4 in the log is 3.4000000953674316 as a double."""
         return self.type.name == "double" and "float" in self.earlier_types
 
 
@@ -97,9 +97,9 @@ class PartitionColumn:
 
     Attributes:
         field_id: id of the partition field, 1000 or more.
-        source_id: id of the Iceberg field it is derived from.
+        source_id: id of its source field.
         name: name of the partition field: the logical name of the column.
-        physical_name: the name that `partitionValues` in the log use.
+        physical_name: its name in `partitionValues` of the log.
         type: the Iceberg type.
         delta_type: the Delta type, e.g. `short`.
     """
@@ -114,19 +114,19 @@ class PartitionColumn:
 
 @dataclass(frozen=True)
 class TranslatedSchema:
-    """What readers of Iceberg see of the metadata of a Delta table.
+    """The metadata of a Delta table as Iceberg readers see it.
 
     Attributes:
         schema: the Iceberg schema, its schema id is 0.
         leaves: all primitive columns outside of lists and maps, in order of the schema.
         partition_fields: fields of the partition spec, in order of the partition columns.
-        format_version: the lowest format version that has all of the types: 2, or 3.
+        format_version: the lowest format version that has all types: 2 or 3.
         mapping_mode: `none`, `name` or `id`: how data files name their columns.
         physical_paths: where data files hold each field, list elements and map entries included, by field id.
         delta_types: Delta type of each field, by field id; `struct`, `array` and `map` without their parts.
         without_field_ids: full names of the lists and maps to whose parts column mapping gave no ids, as it
             does without `icebergCompatV2`. In data files that carry ids such parts have none. Iceberg's Java
-            library fails on those columns then, and DuckDB takes their elements for null.
+            library then fails on those columns, and DuckDB reads their elements as null.
     """
 
     schema: Schema
@@ -142,20 +142,20 @@ class TranslatedSchema:
 def translate_schema(metadata: Metadata, ids: FieldIds) -> TranslatedSchema:
     """Translates schema and partitioning of one version of a table.
 
-    Changes of type that it records are not judged here: see `floecat.delta.translation.widening`.
+    Recorded changes of type are checked elsewhere: see `floecat.delta.translation.widening`.
 
     Args:
         metadata: the metadata in force at the version.
-        ids: the ids of the table, to which missing ones are added. If its `generation` rises, an id that
-            was given out before is another one now, and older versions must be translated again.
+        ids: the ids of the table; missing ones are added. If its `generation` rises, an id that was assigned
+            before has changed, and older versions must be translated again.
 
     Raises:
-        InvalidDeltaTableError: the schema is malformed, or a partition column is none of its columns.
-        UnsupportedDeltaTableError: a type or a mapping mode has no equal in Iceberg.
+        InvalidDeltaTableError: the schema is malformed, or a partition column is not in it.
+        UnsupportedDeltaTableError: a type or a mapping mode has no equivalent in Iceberg.
     """
     mode = mapping_mode(metadata.configuration)
     struct = parse_delta_schema(metadata.schema_string)
-    # Delta numbers what it maps itself, so that a low id of ours would be in its way.
+    # Delta numbers mapped columns itself; low ids of our own would collide.
     slots = slots_of(metadata)
     assigned = ids.assign(slots, low=mode == "none")
     partitions = _partition_columns(metadata.partition_columns, struct)
@@ -186,8 +186,8 @@ def _parse(json: JsonObject) -> Schema:
     try:
         return parse_schema(encode_json(json))
     except IllegalArgumentError as error:
-        # As two columns whose dotted names are the same.
-        raise UnsupportedDeltaTableError(f"The schema has no equal in Iceberg: {error}") from None
+        # For example two columns with the same dotted name.
+        raise UnsupportedDeltaTableError(f"The schema has no equivalent in Iceberg: {error}") from None
 
 
 def _partition_columns(names: Sequence[str], struct: DeltaStruct) -> tuple[DeltaField, ...]:
@@ -209,7 +209,7 @@ def _partition_columns(names: Sequence[str], struct: DeltaStruct) -> tuple[Delta
 def _partition_column(column: DeltaField, translator: _Translator, ids: FieldIds) -> PartitionColumn:
     leaf = next(leaf for leaf in translator.leaves if leaf.partition and leaf.logical_name == column.name)
     return PartitionColumn(
-        # A column that was replaced by one of another type is another source, though its id stays.
+        # A column that was replaced by one of another type is a new source, even if its id stays.
         field_id=ids.partition_id(f"{leaf.field_id}:{_type_family(leaf.type)}"),
         source_id=leaf.field_id,
         name=column.name,
@@ -220,14 +220,14 @@ def _partition_column(column: DeltaField, translator: _Translator, ids: FieldIds
 
 
 def _type_family(type: PrimitiveType) -> str:
-    """The same for all types that can be promoted to one another."""
+    """Equal for types that can be promoted to one another."""
     if type.name == "decimal":
         return f"decimal({type.parameters[1]})"
     return {"int": "long", "float": "double"}.get(type.name, str(type))
 
 
 class _Translator:
-    """Translates the fields of one schema, and collects what is to be known of them."""
+    """Translates the fields of one schema and collects facts about them."""
 
     def __init__(
         self, ids: Mapping[PhysicalPath, int], partitions: Sequence[DeltaField], *, mapped: bool
@@ -249,7 +249,7 @@ class _Translator:
             path: where it is in data files.
             owner: its full name, empty for the table.
             required: whether it is never null.
-            leaf: whether it lies in no list and in no map.
+            leaf: whether it is outside lists and maps.
         """
         return [self._field(column, path, owner, required, leaf) for column in struct.fields]
 
@@ -305,6 +305,6 @@ def _primitive(type: DeltaPrimitive, owner: str) -> PrimitiveType:
     name = _PRIMITIVES.get(type.name)
     if name is None:
         raise UnsupportedDeltaTableError(
-            f"Column {owner} has type {str(type)[:80]}, which has no equal in Iceberg"
+            f"Column {owner} has type {str(type)[:80]}, which has no equivalent in Iceberg"
         )
     return PrimitiveType(name)

@@ -1,8 +1,8 @@
-"""Changes of a column's type while files of the older type stay, as far as Iceberg can express them.
+"""Changes of a column's type while files of the older type stay live, as far as Iceberg supports them.
 
-Iceberg knows `int` to `long`, `float` to `double`, and decimals of more digits and the same scale. Delta's
-type widening knows more: integers that become decimals or doubles, decimals of a larger scale, dates that
-become timestamps. Those are refused. (Iceberg has the last one in format version 3; readers do not.)
+Iceberg supports `int` to `long`, `float` to `double`, and decimals of more digits and the same scale. Delta's
+type widening supports more: integers to decimals or doubles, decimals of a larger scale, dates to timestamps.
+Those are refused. (Iceberg has the last one in format version 3; readers do not.)
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _INTEGERS = (*_INT_TYPES, "long")
 
 
 def check_widening(old: TranslatedSchema, new: TranslatedSchema) -> bool:
-    """Checks what became of the columns from one version to a later one.
+    """Checks the changes of types from one version to a later one.
 
-    For callers that carry files of the old version over into the new one. A table that is replaced may change
-    any type, since none of its files stays.
+    For callers that carry files of the old version into the new one. A table that is replaced may change any
+    type, since none of its files stays.
 
     Args:
         old: the schema of the files.
         new: the schema that they are read with.
 
     Returns:
-        Whether the Iceberg type of a column changed: bounds and partition values are encoded otherwise now.
+        Whether the Iceberg type of a column changed, and with it the encoding of bounds and partition values.
 
     Raises:
         UnsupportedDeltaTableError: a type changed in a way that Iceberg cannot express.
     """
     changed = False
     for field_id, type in new.delta_types.items():
-        # An id that was reset by a replacement names another column, at another path.
+        # After a replacement that restarted the ids, the id names another column, at another path.
         if old.physical_paths.get(field_id) != new.physical_paths[field_id]:
             continue
         before = old.delta_types[field_id]
@@ -60,8 +60,7 @@ def check_widening(old: TranslatedSchema, new: TranslatedSchema) -> bool:
 def check_type_changes(metadata: Metadata) -> None:
     """Checks the changes of type that a schema records.
 
-    For callers that do not know the schemas that older files were written with: any of them may have any
-    type that its column had before.
+    For callers without the schemas of older files: any file may have any earlier type of a column.
 
     Raises:
         InvalidDeltaTableError: the schema is malformed.

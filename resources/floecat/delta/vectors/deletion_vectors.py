@@ -1,13 +1,14 @@
-"""Deletion vectors: where the log says they are, their bytes checked, and the positions in them.
+"""Deletion vectors: their locations, checks of their bytes, and their positions.
 
 A vector is a bitmap of the rows of one data file that are deleted. It is in the log itself (storage type
 `i`), or in a file of one or more of them, each framed by its length and a checksum (`u`, `p`). Whatever the
 storage, its *payload* is the same: a magic number and a 64-bit Roaring bitmap in the portable format, which
-pyroaring reads. It validates each container but takes bytes after the bitmap, wrong offsets and wrong counts
-of run containers. These change no row: the size, checksum and number of rows in the log are compared, too.
+pyroaring reads. It validates each container but accepts bytes after the bitmap, wrong offsets and wrong
+counts of run containers. These change no row: size, checksum and number of rows are compared with the log as
+well.
 
 Every fault is an `InvalidDeltaTableError` that names the data file and the file of the vector, and never
-quotes what was read.
+quotes content.
 
 Source: Delta protocol, "Deletion Vectors" and "Deletion Vector Format"; RoaringFormatSpec, "Extension for
 64-bit implementations"; ZeroMQ RFC 32, "Z85".
@@ -57,20 +58,20 @@ _NOTHING_DELETED = _MAGIC + bytes(8)
 _ENCODED_UUID_LENGTH = 20
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _WORD = struct.Struct(">I")
-# The largest upper half of a position that the Java readers of Delta and Iceberg take.
+# The largest upper half of a position that the Java readers of Delta and Iceberg accept.
 _MAX_KEY = (1 << 31) - 2
 # Bounds a chunk: a bitmap of a few kilobytes can hold billions of positions.
 _CHUNK_POSITIONS = 1 << 20
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-# The standard library's base 85 differs by its alphabet only (RFC 1924), in which a blank is no digit.
+# The standard library's base 85 differs only by its alphabet (RFC 1924), to which a blank does not belong.
 _RFC1924 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 _TO_RFC1924 = bytes(_RFC1924[_Z85.index(code)] if code in _Z85 else ord(" ") for code in range(256))
 
 
 class DeletionVector(msgspec.Struct, frozen=True):
-    """What an action of the log says of a deletion vector.
+    """The descriptor of a deletion vector in an action.
 
     Attributes:
         storage_type: `u`, `p` or `i`.
@@ -88,20 +89,20 @@ class DeletionVector(msgspec.Struct, frozen=True):
 
     @property
     def unique_id(self) -> str:
-        """Tells the vectors of one data file apart."""
+        """Distinguishes the vectors of one data file."""
         identifier = self.storage_type + self.path_or_inline_dv
         return identifier if self.offset is None else f"{identifier}@{self.offset}"
 
     @property
     def is_inline(self) -> bool:
-        """Whether the log holds the vector itself, so that there is no file to read."""
+        """Whether the log holds the vector itself, without a file."""
         return self.storage_type == "i"
 
 
 def file_of(vector: DeletionVector, table_location: str, data_file: str) -> str:
     """Returns the location of the file that holds a vector.
 
-    The caller checks that it may read there: an absolute one can be anywhere.
+    The caller checks that the location is allowed: an absolute path can be anywhere.
 
     Args:
         vector: one that is not inline.
@@ -109,8 +110,8 @@ def file_of(vector: DeletionVector, table_location: str, data_file: str) -> str:
         data_file: the file whose rows it deletes, for messages.
 
     Raises:
-        InvalidDeltaTableError: unknown storage type, a name that is no UUID, or a path that is not absolute
-            or leads out of the table.
+        InvalidDeltaTableError: the storage type is unknown, the name is not a UUID, or the path is not
+            absolute or leads out of the table.
     """
     try:
         return _location(vector, table_location)
@@ -134,7 +135,7 @@ def check_file_version(data: bytes, vector: DeletionVector, data_file: str) -> N
     """Checks the format version of a file of vectors.
 
     Args:
-        data: what `VERSION_RANGE` of the file holds.
+        data: the bytes at `VERSION_RANGE`.
         vector: one of those in the file.
         data_file: the file whose rows it deletes.
 
@@ -149,7 +150,7 @@ def unframe(data: bytes, vector: DeletionVector, data_file: str) -> bytes:
     """Returns the payload out of the frame of a vector.
 
     Args:
-        data: what `framed_range` of the file holds.
+        data: the bytes at `framed_range`.
         vector: the vector.
         data_file: the file whose rows it deletes, for messages.
 
@@ -172,15 +173,15 @@ def inline_payload(vector: DeletionVector, data_file: str) -> bytes:
     """Returns the payload of an inline vector.
 
     Raises:
-        InvalidDeltaTableError: the text is not Z85, or holds another number of bytes than the log says.
+        InvalidDeltaTableError: the text is not Z85, or its size is not the one in the log.
     """
     if not (vector.path_or_inline_dv or vector.size_bytes or vector.cardinality):
-        return _NOTHING_DELETED  # a vector without rows is written as nothing at all
+        return _NOTHING_DELETED  # how a vector without rows is written
     try:
         padded = decode_z85(vector.path_or_inline_dv)
     except ValueError as error:
         raise _fault(vector, data_file, error) from None
-    # Z85 knows whole words only: the writer has filled up the last one.
+    # Z85 encodes whole words: the writer padded the last one.
     if not 0 <= len(padded) - vector.size_bytes < _WORD.size:
         raise _fault(vector, data_file, "its size is not the one in the log")
     return padded[: vector.size_bytes]
@@ -189,18 +190,18 @@ def inline_payload(vector: DeletionVector, data_file: str) -> bytes:
 def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | None = None) -> None:
     """Checks a payload.
 
-    A checksum tells how a payload was transported, not whether it was right, and readers of what is copied as
-    it is fail on it, or delete other rows.
+    A checksum proves that the payload was transported intact, not that it was right. The payload is copied to
+    Iceberg, whose readers fail on a wrong one or delete other rows.
 
     Args:
         payload: the vector's payload.
         vector: the vector.
         data_file: the file whose rows it deletes, for messages.
-        rows: number of rows in the data file; None if it is not known.
+        rows: number of rows in the data file; None if unknown.
 
     Raises:
-        InvalidDeltaTableError: it is no bitmap, deletes another number of rows than the log says, or rows
-            that the data file does not have.
+        InvalidDeltaTableError: it is not a bitmap, its number of rows is not the one in the log, or it
+            deletes rows that the data file does not have.
     """
     bitmap = _bitmap(payload, vector, data_file)
     if len(bitmap) != vector.cardinality:
@@ -222,7 +223,7 @@ def position_chunks(
         data_file: the file whose rows it deletes, for messages.
 
     Raises:
-        InvalidDeltaTableError: it is no bitmap.
+        InvalidDeltaTableError: it is not a bitmap.
     """
     import numpy as np
 
@@ -250,7 +251,7 @@ def _bitmap(payload: bytes, vector: DeletionVector, data_file: str) -> BitMap64:
     except (ValueError, IndexError):  # an IndexError for no bytes at all
         raise _fault(vector, data_file, "its bitmap is damaged") from None
     if bitmap and bitmap.max() >> 32 > _MAX_KEY:
-        raise _fault(vector, data_file, "it deletes rows that readers cannot count up to")
+        raise _fault(vector, data_file, "it deletes row numbers that readers do not support")
     return bitmap
 
 
@@ -261,7 +262,7 @@ def _location(vector: DeletionVector, table_location: str) -> str:
         case "p":
             return _absolute_path(vector.path_or_inline_dv)
         case _:
-            raise ValueError("its storage type is none of u, p and i")
+            raise ValueError("its storage type is not u, p or i")
 
 
 def _relative_path(text: str) -> str:
@@ -300,15 +301,15 @@ def _fault(vector: DeletionVector, data_file: str, reason: object) -> InvalidDel
 def decode_z85(text: str) -> bytes:
     """Reads Z85: four bytes of every five characters.
 
-    The library that Delta's Rust kernel uses goes beyond the standard: five characters that cannot be Z85,
-    for they start with `#`, stand for fewer bytes at the end, one less for each `#`. That is read too.
+    The library of Delta's Rust kernel extends the standard: a last group that starts with `#`, invalid in
+    Z85, stands for fewer than four bytes, one less per `#`. It is read too.
 
     Raises:
-        ValueError: the length is no multiple of five, a character is none of the alphabet's, or five
-            characters stand for more than their bytes hold. The message does not quote the text.
+        ValueError: the length is not a multiple of five, a character is not in the alphabet, or a group of
+            five exceeds its bytes. The message does not quote the text.
     """
     if len(text) % 5:
-        raise ValueError("the length of the Z85 text is no multiple of 5")
+        raise ValueError("the length of the Z85 text is not a multiple of 5")
     tail = text[-5:]
     digits = tail.lstrip("#")
     missing = len(tail) - len(digits)
@@ -316,7 +317,7 @@ def decode_z85(text: str) -> bytes:
         filled = text[:-5] + digits.rjust(len(tail), "0")
         data = b85decode(filled.encode("ascii").translate(_TO_RFC1924))
     except ValueError:
-        # UnicodeEncodeError is one too; both quote what they do not like
+        # a UnicodeEncodeError too; both quote the text
         raise ValueError("the text is not Z85") from None
     if missing > 3 or any(data[-4 : missing - 4]):
         raise ValueError("the text is not Z85")

@@ -235,7 +235,7 @@ def test_a_cut_file(size: int) -> None:
     cut = data[:size] if size >= 0 else data[: len(data) + size]
     with pytest.raises(InvalidDeltaTableError) as raised:
         header(cut)
-    assert raised.value.message == f"Checkpoint file {LOCATION} is damaged or is no Parquet file"
+    assert raised.value.message == f"Checkpoint file {LOCATION} is damaged or is not a Parquet file"
 
 
 def test_damaged_pages() -> None:
@@ -254,9 +254,9 @@ def test_broken_actions() -> None:
         files(parquet({"add": [{"path": "a", "size": "many"}]}))
     with pytest.raises(InvalidDeltaTableError, match="is damaged"):
         files(parquet({"add": [{"path": "a", "size": 5, "deletionVector": "x"}]}))
-    with pytest.raises(InvalidDeltaTableError, match="is not described in full"):
+    with pytest.raises(InvalidDeltaTableError, match="is described incompletely"):
         files(checkpoint_bytes(add("a", deletionVector=descriptor(cardinality=None))))
-    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .*\.json is no valid Delta action"):
+    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .*\.json is not a valid Delta action"):
         files(commit_bytes(add("a")) + b"{", location=JSON)
 
 

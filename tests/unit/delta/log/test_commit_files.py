@@ -185,7 +185,7 @@ def test_a_broken_line_is_named_and_not_quoted(
     good = commit_bytes(*(add(f"{number}") for number in range(40)))
     with pytest.raises(InvalidDeltaTableError) as raised:
         read(good, good + line + b"\n" + good, good, names=["p"])
-    assert raised.value.message == "Line 41 of 1.json is no valid Delta action"
+    assert raised.value.message == "Line 41 of 1.json is not a valid Delta action"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_file_without_path_or_size(actions: list[dict[str, object]], name: str
 def test_a_deletion_vector_in_parts(part: str) -> None:
     for action in (add, remove):
         with pytest.raises(
-            InvalidDeltaTableError, match=r"A deletion vector in 1\.json is not described in full"
+            InvalidDeltaTableError, match=r"A deletion vector in 1\.json is described incompletely"
         ):
             read(commit_bytes(add("a")), commit_bytes(action("f", deletionVector=descriptor(**{part: None}))))
 

@@ -47,7 +47,7 @@ def test_the_id_of_a_vector_names_its_offset_if_it_has_one() -> None:
 
 
 def test_a_vector_in_parts() -> None:
-    with pytest.raises(InvalidDeltaTableError, match="in log is not described in full"):
+    with pytest.raises(InvalidDeltaTableError, match="in log is described incompletely"):
         vector_ids(descriptors(None, descriptor(storageType=None)), location="log")
 
 

@@ -118,7 +118,7 @@ def test_an_empty_file(data: bytes) -> None:
 def test_a_broken_line_is_named_and_not_quoted(line: bytes) -> None:
     with pytest.raises(InvalidDeltaTableError) as raised:
         read(commit_bytes(add("f"), add("g")) + line)
-    assert raised.value.message == f"Line 3 of {LOCATION} is no valid Delta action"
+    assert raised.value.message == f"Line 3 of {LOCATION} is not a valid Delta action"
 
 
 def test_rows_of_a_checkpoint() -> None:

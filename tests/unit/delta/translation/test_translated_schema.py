@@ -87,7 +87,10 @@ def test_types_without_an_equal_are_refused_by_column(type: str) -> None:
     inner = struct(field("x", array(map_of("string", type))))
     with pytest.raises(UnsupportedDeltaTableError) as refusal:
         translated(metadata(field("a"), field("s", inner)))
-    assert refusal.value.message == f"Column s.x.element.value has type {type}, which has no equal in Iceberg"
+    assert (
+        refusal.value.message
+        == f"Column s.x.element.value has type {type}, which has no equivalent in Iceberg"
+    )
 
 
 def test_nested_types_take_their_ids_from_the_table() -> None:

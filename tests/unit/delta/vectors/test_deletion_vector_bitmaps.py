@@ -190,9 +190,9 @@ def test_what_pyroaring_does_not_validate_changes_no_row(data: bytes, values: li
 @pytest.mark.parametrize("key", [(1 << 31) - 1, 1 << 31, (1 << 32) - 1])
 def test_refuses_rows_that_java_readers_cannot_count_up_to(key: int) -> None:
     data = bitmap(*ONE_ARRAY, key=key)
-    with refused("it deletes rows that readers cannot count up to"):
+    with refused("it deletes row numbers that readers do not support"):
         check_bitmap(data, 2)
-    with refused("it deletes rows that readers cannot count up to"):
+    with refused("it deletes row numbers that readers do not support"):
         values_of(data)
 
 

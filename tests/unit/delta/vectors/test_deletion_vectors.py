@@ -94,10 +94,10 @@ def test_where_the_file_is(kind: str, text: str, location: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("x", UUID_Z85, "none of u, p and i"),
-        ("r", "deletion_vector.bin", "none of u, p and i"),
-        ("", "", "none of u, p and i"),
-        ("i", "HelloWorld", "none of u, p and i"),
+        ("x", UUID_Z85, "not u, p or i"),
+        ("r", "deletion_vector.bin", "not u, p or i"),
+        ("", "", "not u, p or i"),
+        ("i", "HelloWorld", "not u, p or i"),
         ("u", "", "not a UUID"),
         ("u", UUID_Z85[1:], "not a UUID"),
         ("u", UUID_Z85[:-1] + "~", "not a UUID"),

@@ -85,7 +85,7 @@ def test_entries_that_earlier_releases_made(lake, tmp_path, monkeypatch):
     """They have every file as a URI, and are found when their file is removed or gets a vector."""
     writer = table_of(tmp_path / "t", "a#b", "a?b", "c")
     with monkeypatch.context() as before:
-        before.setattr(data_files, "_readable", lambda locations: locations)
+        before.setattr(data_files, "readable_locations", lambda locations: locations)
         table = lake.register(writer.folder)
         lake.load(table)
     writer.remove([0])

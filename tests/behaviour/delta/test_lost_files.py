@@ -330,7 +330,7 @@ def refusal(lake, table):
 
 @pytest.mark.parametrize("pattern", ["2-compat-m0.avro", "snap-7-*", "7-*.json", "6-*-pd-*"])
 def test_of_a_large_folder_the_oldest_files_are_looked_up(lake, writer, monkeypatch, pattern):
-    monkeypatch.setattr(artifact_check, "_MOST_LISTED", 3)
+    monkeypatch.setattr(artifact_check, "MOST_LISTED", 3)
     table = lake.register(writer.folder)
     before = lake.kernel.files.counters.counts
     lake.load(table)

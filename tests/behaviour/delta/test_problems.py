@@ -90,9 +90,8 @@ def test_what_is_too_much_is_not_read_again_with_every_load(large):
     assert lake.kernel.files.counters.counts.calls == before
 
 
-def test_those_who_wait_leave_threads_to_others(large, monkeypatch):
+def test_those_who_wait_leave_threads_to_others(large):
     lake, _, table = large("PT20S")
-    monkeypatch.setattr(lake.kernel.compat, "_waiting", threading.BoundedSemaphore(1))
     met: list[FloecatError] = []
 
     def load():
@@ -101,15 +100,17 @@ def test_those_who_wait_leave_threads_to_others(large, monkeypatch):
         except FloecatError as error:
             met.append(error)
 
-    first = threading.Thread(target=load)
-    first.start()
+    waiting = [threading.Thread(target=load) for _ in range(8)]
+    for thread in waiting:
+        thread.start()
     time.sleep(0.5)
     started = time.monotonic()
     load()
     assert time.monotonic() - started < 5
     assert [type(error) for error in met] == [LeftToPipelineError]
     lake.materialise(table)
-    first.join()
+    for thread in waiting:
+        thread.join()
     assert len(met) == 1
 
 

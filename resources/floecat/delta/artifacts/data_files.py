@@ -51,6 +51,7 @@ __all__ = [
     "read_data_file",
     "read_footer",
     "read_footers",
+    "readable_locations",
 ]
 
 _ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*:/|/)"
@@ -92,13 +93,13 @@ def data_file_locations(
     relative = pc.binary_join_element_wise(root, joined, "/")
     is_absolute = pc.match_substring_regex(joined, _ABSOLUTE)
     if not pc.any(is_absolute).as_py():
-        return _readable(relative)
+        return readable_locations(relative)
     # few tables have absolute paths: shallow clones, and tables with files added in place
     checked = [
         _located(path, allowed) if absolute else None
         for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
     ]
-    return _readable(pc.coalesce(pa.array(checked, pa.string()), relative))
+    return readable_locations(pc.coalesce(pa.array(checked, pa.string()), relative))
 
 
 def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:
@@ -317,7 +318,8 @@ class FileColumns:
         )
 
 
-def _readable(locations: pa.StringArray) -> pa.StringArray:
+def readable_locations(locations: pa.StringArray) -> pa.StringArray:
+    """Spells local files as paths if parsers of URIs would cut their names."""
     is_cut = pc.match_substring_regex(locations, f"(?s){_CUT_BY_URI_PARSERS}")
     if not pc.any(is_cut).as_py():
         return locations

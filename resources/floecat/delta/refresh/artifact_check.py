@@ -17,9 +17,9 @@ from floecat.errors import InvalidMetadataError
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 
-__all__ = ["missing_artifacts"]
+__all__ = ["MOST_LISTED", "missing_artifacts"]
 
-_MOST_LISTED = 5_000
+MOST_LISTED = 5_000
 """Files that a load lists, a thousand a request. In a larger folder it looks up the oldest files instead."""
 
 _LOOKED_UP = 16
@@ -88,7 +88,7 @@ def missing_artifacts(
     reader = _Reader(artifacts, has_copies)
     try:
         needed = reader.opened([newest])
-        found = artifacts.sizes(folder, most=_MOST_LISTED if in_request else None)
+        found = artifacts.sizes(folder, most=MOST_LISTED if in_request else None)
         if found is None:
             oldest = [metadata_file, newest, *sorted(needed, key=_version)][:_LOOKED_UP]
             return [path for path, exists in artifacts.exist(oldest) if not exists]

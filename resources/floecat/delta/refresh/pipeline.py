@@ -37,7 +37,6 @@ from floecat.store.database.engine import Store
 
 __all__ = ["DeltaPipeline"]
 
-_LOOKS = 16
 _PRINCIPAL = "pipeline"
 _log = logging.getLogger(__name__)
 
@@ -52,9 +51,11 @@ class DeltaPipeline:
         worker: DeltaRefreshService,
         *,
         time_budget_s: float = 30.0,
+        parallel_looks: int = 16,
     ) -> None:
         """`time_budget_s`: how long one call of `look` waits for storage in all."""
         self._time_budget_s = time_budget_s
+        self._parallel_looks = parallel_looks
         self._store = store
         self._storages = storages
         self._worker = worker
@@ -177,7 +178,7 @@ class DeltaPipeline:
     ) -> list[PendingTable | BrokenTable | None]:
         """The results for the tables, or for the first of them if time ran out."""
         found: list[PendingTable | BrokenTable | None] = []
-        looks = ThreadPoolExecutor(_LOOKS, thread_name_prefix="delta-look")
+        looks = ThreadPoolExecutor(self._parallel_looks, thread_name_prefix="delta-look")
         try:
             begun = [looks.submit(self._look, item) for item in page]
             deadline = time.monotonic() + self._time_budget_s

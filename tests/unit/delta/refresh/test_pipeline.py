@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from floecat.connectors.connector_service import NewConnector
+from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.refresh import pipeline
 from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.errors import InvalidDeltaTableError, NoSuchTableError
@@ -128,7 +129,7 @@ def test_what_nobody_foresaw_is_told_without_its_text(lake: Lake, monkeypatch: p
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(DeltaPipeline, "_pending", fail)
+    monkeypatch.setattr(DeltaLog, "listing", fail)
     look = open_pipeline(lake).look(None, limit=10)
     assert "hunter2" not in look.broken[0].problem
 
@@ -138,15 +139,15 @@ def test_a_storage_that_hangs_holds_up_neither_the_look_nor_the_others(
 ) -> None:
     for name in ("a", "b", "c"):
         register(lake, name, read=False)
-    pending = DeltaPipeline._pending
+    listing = DeltaLog.listing
     hang = Event()
 
-    def hang_for_b(self: Any, catalog: Any, table: Any, **options: Any) -> Any:
-        if table.name == "b":
+    def hang_for_b(log: DeltaLog, **options: Any) -> Any:
+        if log.location.endswith("/b"):
             hang.wait(60)
-        return pending(self, catalog, table, **options)
+        return listing(log, **options)
 
-    monkeypatch.setattr(DeltaPipeline, "_pending", hang_for_b)
+    monkeypatch.setattr(DeltaLog, "listing", hang_for_b)
     try:
         look = open_pipeline(lake, time_budget_s=1.0).look(None, limit=10)
     finally:
@@ -160,11 +161,10 @@ def test_what_there_was_no_time_for_is_looked_at_next(lake: Lake, monkeypatch: p
     names = [f"t{number}" for number in range(4)]
     for name in names:
         register(lake, name, read=False)
-    monkeypatch.setattr(pipeline, "_LOOKS", 1)
     hang = Event()
-    monkeypatch.setattr(DeltaPipeline, "_pending", lambda *_, **__: hang.wait(60) and None)
+    monkeypatch.setattr(DeltaLog, "listing", lambda *_, **__: hang.wait(60) and None)
     try:
-        look = open_pipeline(lake, time_budget_s=0.2).look(None, limit=10)
+        look = open_pipeline(lake, time_budget_s=0.2, parallel_looks=1).look(None, limit=10)
     finally:
         hang.set()
     monkeypatch.undo()

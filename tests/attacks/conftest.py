@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.attacks.attacked_service import AttackedService
+from tests.services.catalog import CatalogServer
+
+
+@pytest.fixture
+def attacked_service(start_catalog: Callable[..., CatalogServer]) -> AttackedService:
+    """A service with its default settings."""
+    return AttackedService(start_catalog())
+
+
+@pytest.fixture(
+    params=[pytest.param(2.0, id="short"), pytest.param(20.0, id="long", marks=pytest.mark.scale)]
+)
+def seconds(request: pytest.FixtureRequest) -> float:
+    """How long an attack lasts at least."""
+    return float(request.param)

@@ -19,6 +19,7 @@ from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
+from floecat_rest.admission import MemoryAdmission
 from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.browsers import guard_browsers
 from floecat_rest.documents import OWN_COMPRESSION
@@ -116,6 +117,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         state=State({Services.STATE: services}),
         middleware=[
             DefineMiddleware(AuthenticationMiddleware, authenticator=authenticator),
+            DefineMiddleware(MemoryAdmission, services=services),
         ],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         compression_config=CompressionConfig(

@@ -113,12 +113,12 @@ class Documents:
         parts = _parts(pieces, metadata_location, config, labels)
         if not _compresses(pieces, accept_encoding):
             return _found(parts, etag)
-        key = _key(parts, kept_as, mode) if kept_as else None
-        compressed = self._cache.get(key) if key is not None else None
-        if compressed is None:
+        if kept_as is None:
             compressed = gzip_member(parts)
-            if key is not None:
-                self._cache.put(key, compressed, _KEY_BYTES + len(compressed))
+        else:
+            compressed = self._cache.get_or_make(
+                _key(parts, kept_as, mode), lambda: gzip_member(parts), lambda made: _KEY_BYTES + len(made)
+            )
         return _found((compressed,), etag, _GZIP)
 
     def answer_at_once(

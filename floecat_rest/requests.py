@@ -23,6 +23,7 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
+from floecat.working_memory import WorkingMemory
 from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.errors import UnsupportedMediaTypeError
 
@@ -68,6 +69,10 @@ class Services:
     def __post_init__(self) -> None:
         """Make what needs only settings."""
         self.memory = MemoryBudget(self.settings.cache.memory)
+        limits = self.settings.limits
+        self.working_memory = WorkingMemory(
+            limits.working_memory_bytes, wait_ms=limits.working_memory_wait_ms
+        )
         # one answer must not evict more than a quarter of the others
         self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
 

@@ -10,6 +10,7 @@ from functools import partial
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from floecat.allocator import limit_heaps
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.loading import check_rules
@@ -73,6 +74,7 @@ def _worker_app(settings: Settings) -> object:
     from floecat_rest.app import create_app
 
     configure_logging(settings.log)
+    limit_heaps()
     app = create_app(settings)
     # Routes and modules live as long as the process, so the garbage collector can skip them.
     gc.collect()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -98,6 +99,7 @@ class LruCache(Generic[V]):
         self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._size = 0
         self._lock = Lock()
+        self._being_made: dict[Hashable, Future[V]] = {}
 
     @property
     def size(self) -> int:
@@ -128,6 +130,35 @@ class LruCache(Generic[V]):
             self._held[key] = (value, size)
             self._size += size
             self._shrink()
+
+    def get_or_make(self, key: Hashable, make: Callable[[], V], size_of: Callable[[V], int]) -> V:
+        """The value, which one caller makes while others that ask for it wait.
+
+        Args:
+            key: names the value.
+            make: makes it. What it raises, everyone who waits gets too.
+            size_of: its size, as `put` counts.
+        """
+        value = self.get(key)
+        if value is not None:
+            return value
+        with self._lock:
+            held = self._held.get(key)  # it may have been made since
+            if held is not None:
+                return held[0]
+            waiting = self._being_made.get(key)
+            made = waiting or self._being_made.setdefault(key, Future())
+        if waiting is None:
+            try:
+                value = make()
+                self.put(key, value, size_of(value))
+                made.set_result(value)
+            except BaseException as error:
+                made.set_exception(error)
+                raise
+            finally:
+                del self._being_made[key]
+        return made.result()
 
     def drop(self, key: Hashable) -> None:
         """Forgets a value."""

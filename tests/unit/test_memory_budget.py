@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Container
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -159,3 +162,42 @@ def test_a_cache_never_holds_more_than_its_share(total: int) -> None:
         assert memory.held_bytes()[name] <= memory.share(name)
     assert sum(memory.held_bytes().values()) <= total
     assert total < MIB or all(memory.held_bytes()[name] for name in ("documents", "answers", "gzip-blocks"))
+
+
+class TestMadeOnce:
+    @pytest.mark.parametrize(("budget", "times"), [(100, {1}), (1, range(1, 8))])
+    def test_one_makes_the_value_while_the_others_wait(self, budget: int, times: Container[int]) -> None:
+        cache: LruCache[bytes] = LruCache(budget)
+        others_wait = threading.Barrier(8)
+        made: list[bytes] = []
+
+        def make() -> bytes:
+            asked.wait(10)
+            made.append(b"value")
+            return made[0]
+
+        asked = threading.Event()
+        with ThreadPoolExecutor(8) as threads:
+
+            def ask() -> bytes:
+                others_wait.wait(10)
+                return cache.get_or_make("key", make, len)
+
+            answers = [threads.submit(ask) for _ in range(8)]
+            with pytest.raises(TimeoutError):
+                answers[0].result(0.1)
+            asked.set()
+            assert [answer.result(10) for answer in answers] == [b"value"] * 8
+        assert len(made) in times  # a value that is not kept is made again for those who come later
+
+    def test_it_is_kept_with_its_size(self) -> None:
+        cache: LruCache[bytes] = LruCache(10)
+        assert cache.get_or_make("key", lambda: b"value", len) == b"value"
+        assert cache.get_or_make("key", lambda: b"other", len) == b"value"
+        assert cache.size == 5
+
+    def test_a_failure_is_not_kept(self) -> None:
+        cache: LruCache[int] = LruCache(10)
+        with pytest.raises(ZeroDivisionError):
+            cache.get_or_make("key", lambda: 1 // 0, int)
+        assert cache.get_or_make("key", lambda: 1, int) == 1

@@ -28,6 +28,7 @@ from floecat.iceberg.metadata.properties import metadata_version
 from floecat.iceberg.metadata.table_metadata import TableMetadata, metadata_file_location
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.working_memory import take_memory
 
 __all__ = ["MetadataFiles"]
 
@@ -61,9 +62,11 @@ class MetadataFiles:
             PayloadTooLargeError: the document is larger than the bound.
             InvalidMetadataError: the compressed file is broken.
             StorageUnavailableError: storage fails.
+            UnavailableError: other requests take all of the working memory.
         """
         storage.allowed.check(location)
         data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
+        take_memory(len(data))
         if data[:2] == _GZIP_MAGIC:
             return self._inflate(location, data)
         return data

@@ -24,3 +24,11 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     inflated_file_bytes: Annotated[int, size()] = 512 * _MIB
     """Most bytes that a compressed metadata file, manifest or manifest list may inflate to."""
+
+    working_memory_bytes: Annotated[int, size()] = 128 * _MIB
+    """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
+    takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all
+    of this runs alone. What does not fit waits."""
+
+    working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
+    """How long a request waits for its part of `working-memory-bytes`. Then it is answered 503."""

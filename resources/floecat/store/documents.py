@@ -13,6 +13,7 @@ from typing import Final
 import zstandard
 
 from floecat.compression.pieces import Piece, PieceCompressor
+from floecat.working_memory import take_memory
 
 __all__ = [
     "compress",
@@ -73,6 +74,7 @@ def decompress(body: bytes) -> bytes:
     documents: list[bytes] = []
     try:
         while body or not documents:
+            take_memory(max(0, zstandard.frame_content_size(body)))
             frame = _contexts.decompressor.decompressobj()
             documents.append(frame.decompress(body))
             if not frame.eof:

@@ -1,0 +1,58 @@
+"""The C allocator: memory that a peak of work has taken goes back to the system.
+
+glibc keeps what is freed in the middle of its heaps, in up to eight heaps for each processor, so the resident
+size of a service stays at its peak. `malloc_trim` gives whole free pages back, wherever they lie.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from threading import Lock, Timer
+from typing import Final
+
+__all__ = ["limit_heaps", "trim_soon"]
+
+_M_ARENA_MAX: Final = -8
+_HEAPS: Final = 4
+_DELAY_S: Final = 1.0
+"""What is trimmed must have been freed before: answers are still sent when their work ends."""
+
+_lock = Lock()
+_planned: Timer | None = None
+
+
+def limit_heaps() -> None:
+    """Bounds the number of heaps, for the life of the process. Does nothing without glibc."""
+    libc = _glibc()
+    if libc is not None:
+        libc.mallopt(_M_ARENA_MAX, _HEAPS)
+
+
+def trim_soon() -> None:
+    """Gives free memory back to the system in about a second; calls until then count as one."""
+    global _planned  # noqa: PLW0603 - there is one heap in a process
+    with _lock:
+        if _planned is None and _glibc() is not None:
+            _planned = Timer(_DELAY_S, _trim)
+            _planned.daemon = True
+            _planned.start()
+
+
+def _trim() -> None:
+    global _planned  # noqa: PLW0603
+    with _lock:
+        _planned = None
+    libc = _glibc()
+    if libc is not None:
+        libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        libc = ctypes.CDLL(None)
+        found = libc.mallopt and libc.malloc_trim
+    except (OSError, AttributeError, TypeError):  # another C library, or none
+        return None
+    return libc if found else None

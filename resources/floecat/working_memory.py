@@ -1,0 +1,198 @@
+"""Memory for the work of requests: large bodies and inflated documents share one budget in a process.
+
+What does not fit waits a bounded time for others to end, then is refused; nothing was done by then. A request
+that needs more than the whole budget runs when it can have all of it. The first mebibyte of a request is not
+counted, so that small requests never wait here.
+
+A request enters `WorkingMemory.work`; readers of foreign bytes call `take_memory`, wherever they are.
+Commands and jobs enter nothing, and `take_memory` counts nothing for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Final, NamedTuple
+
+from floecat.allocator import trim_soon
+from floecat.errors import UnavailableError
+
+__all__ = ["Reservation", "WorkingMemory", "take_memory"]
+
+_FREE_BYTES: Final = 1 << 20
+_STEP_BYTES: Final = 1 << 20
+_TRIM_FROM_BYTES: Final = 16 << 20
+_RETRY_AFTER_S: Final = 5
+
+
+class _Waiter(NamedTuple):
+    size_bytes: int
+    granted: Future[None]
+
+
+class WorkingMemory:
+    """Shares out the budget, in the order of the requests. Thread-safe."""
+
+    def __init__(self, total_bytes: int, *, wait_ms: int) -> None:
+        """Sets the budget.
+
+        Args:
+            total_bytes: of all requests together.
+            wait_ms: how long a request waits for its part.
+        """
+        self._total_bytes = total_bytes
+        self._wait_s = wait_ms / 1000
+        self._free_bytes = total_bytes
+        self._waiters: deque[_Waiter] = deque()
+        self._lock = Lock()
+
+    @contextmanager
+    def work(self) -> Iterator[Reservation]:
+        """The work of one request: what `take_memory` reserves inside is given back at the end."""
+        reservation = Reservation(self)
+        token = _current.set(reservation)
+        try:
+            yield reservation
+        finally:
+            _current.reset(token)
+            reservation.release()
+
+    @property
+    def total_bytes(self) -> int:
+        """The whole budget."""
+        return self._total_bytes
+
+    @property
+    def wait_s(self) -> float:
+        """How long a request waits, in seconds."""
+        return self._wait_s
+
+    def ask(self, size_bytes: int, *, first: bool) -> _Waiter:
+        """Asks for bytes; `granted` of the result is done when they are there.
+
+        Args:
+            size_bytes: at most `total_bytes`.
+            first: whether others are holding bytes for this: those who hold some and wait for more go first.
+        """
+        waiter = _Waiter(size_bytes, Future())
+        waiter.granted.set_running_or_notify_cancel()  # from here on nobody else can cancel it
+        with self._lock:
+            if first:
+                self._waiters.appendleft(waiter)
+            else:
+                self._waiters.append(waiter)
+        self._grant()
+        return waiter
+
+    def withdraw(self, waiter: _Waiter) -> bool:
+        """Stops waiting; `False` if the bytes were granted meanwhile."""
+        with self._lock:
+            if waiter not in self._waiters:
+                return False
+            self._waiters.remove(waiter)
+        self._grant()
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """Ends the use of granted bytes."""
+        with self._lock:
+            self._free_bytes += size_bytes
+        self._grant()
+        if size_bytes >= _TRIM_FROM_BYTES:
+            trim_soon()
+
+    def _grant(self) -> None:
+        granted = []
+        with self._lock:
+            while self._waiters and self._waiters[0].size_bytes <= self._free_bytes:
+                waiter = self._waiters.popleft()
+                self._free_bytes -= waiter.size_bytes
+                granted.append(waiter.granted)
+        for future in granted:
+            future.set_result(None)
+
+
+class Reservation:
+    """What one request holds of the budget. Used by one thread at a time."""
+
+    def __init__(self, memory: WorkingMemory) -> None:
+        self._memory = memory
+        self._taken_bytes = 0
+        self._held_bytes = 0
+
+    def take(self, size_bytes: int) -> None:
+        """Adds bytes; the thread waits for them.
+
+        Raises:
+            UnavailableError: others held the budget all the time.
+        """
+        waiter = self._ask(size_bytes)
+        if waiter is None:
+            return
+        try:
+            waiter.granted.result(self._memory.wait_s)
+        except FutureTimeoutError:
+            self._give_up(waiter)
+        self._held_bytes += waiter.size_bytes
+
+    async def take_async(self, size_bytes: int) -> None:
+        """As `take`, from an event loop.
+
+        Raises:
+            UnavailableError: others held the budget all the time.
+        """
+        waiter = self._ask(size_bytes)
+        if waiter is None:
+            return
+        try:
+            if not waiter.granted.done():
+                await asyncio.wait_for(asyncio.wrap_future(waiter.granted), self._memory.wait_s)
+        except TimeoutError:
+            self._give_up(waiter)
+        except asyncio.CancelledError:
+            if not self._memory.withdraw(waiter):
+                self._memory.give_back(waiter.size_bytes)
+            raise
+        self._held_bytes += waiter.size_bytes
+
+    def release(self) -> None:
+        """Gives everything back; the request counts nothing more."""
+        held, self._held_bytes = self._held_bytes, 0
+        if held:
+            self._memory.give_back(held)
+
+    def _ask(self, size_bytes: int) -> _Waiter | None:
+        self._taken_bytes += size_bytes
+        if self._taken_bytes <= max(_FREE_BYTES, self._held_bytes):
+            return None
+        whole_steps = -(-self._taken_bytes // _STEP_BYTES) * _STEP_BYTES
+        lacking = min(whole_steps, self._memory.total_bytes) - self._held_bytes
+        return self._memory.ask(lacking, first=self._held_bytes > 0) if lacking > 0 else None
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        if self._memory.withdraw(waiter):
+            raise UnavailableError(
+                "Too many large requests at once: floecat.limits.working-memory-bytes"
+                f" ({self._memory.total_bytes} bytes) are in use; try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+
+def take_memory(size_bytes: int) -> None:
+    """Reserves bytes for the request that this thread works on, until its answer is sent.
+
+    Raises:
+        UnavailableError: others held the budget all the time.
+    """
+    reservation = _current.get()
+    if reservation is not None:
+        reservation.take(size_bytes)
+
+
+_current: ContextVar[Reservation | None] = ContextVar("reservation", default=None)

@@ -1,0 +1,153 @@
+"""Bodies are admitted to the memory of the process before they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from floecat.errors import UnavailableError
+from floecat.settings import Settings
+from floecat.settings.groups import GatewaySettings
+from floecat.settings.limits import LimitSettings
+from floecat.working_memory import take_memory
+from floecat_rest.admission import MemoryAdmission
+from floecat_rest.requests import Services
+from tests.unit.rest.asgi import http_scope
+
+MIB = 1 << 20
+ANSWER = {"type": "http.response.start", "status": 204, "headers": []}
+
+
+class Service:
+    """An application behind the admission, of whose requests one is in work until it may answer."""
+
+    def __init__(self, *, wait_ms: int = 0) -> None:
+        settings = Settings(
+            limits=LimitSettings(working_memory_bytes=4 * MIB, working_memory_wait_ms=wait_ms),
+            gateway=GatewaySettings(max_request_body_bytes=8 * MIB),
+        )
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self.read: list[int] = []
+        self.app = MemoryAdmission(self._work, Services(settings))  # type: ignore[arg-type]
+
+    async def _work(self, _scope: Any, receive: Any, send: Any) -> None:
+        size = 0
+        while True:
+            message = await receive()
+            size += len(message["body"])
+            if not message["more_body"]:
+                break
+        self.read.append(size)
+        await self.may_answer.wait()
+        await send(ANSWER)
+        await self.may_end.wait()
+
+    async def post(self, *chunks: bytes, **headers: str) -> None:
+        left = list(chunks)
+
+        async def receive() -> dict[str, Any]:
+            body = left.pop(0) if left else b""
+            return {"type": "http.request", "body": body, "more_body": bool(left)}
+
+        async def send(_message: Any) -> None:
+            return
+
+        await self.app(http_scope("/v1/c/namespaces", "POST", **headers), receive, send)
+
+
+async def _others_run() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_does_not_fit_is_refused_until_the_one_before_is_answered(announced: bool) -> None:
+    async def scenario() -> None:
+        service = Service()
+        body = bytes(3 * MIB)
+        headers = {"content_length": str(len(body))} if announced else {}
+        service.may_answer.clear()
+        service.may_end.clear()
+        first = asyncio.create_task(service.post(body, **headers))
+        await _others_run()
+        with pytest.raises(UnavailableError, match="working-memory-bytes"):
+            await service.post(body, **headers)
+        service.may_answer.set()
+        await _others_run()
+        assert not first.done()  # its client is slow, which holds up nobody
+        service.may_end.set()
+        await service.post(body, **headers)
+        await first
+        assert service.read == [len(body)] * 2
+
+    asyncio.run(scenario())
+
+
+def test_nothing_of_a_refused_body_is_read() -> None:
+    async def scenario() -> None:
+        service = Service()
+        service.may_answer.clear()
+        first = asyncio.create_task(service.post(bytes(4 * MIB), content_length=str(4 * MIB)))
+        await _others_run()
+
+        async def receive() -> Any:
+            raise AssertionError("it was read")
+
+        with pytest.raises(UnavailableError):
+            await service.app(http_scope("/", "POST", content_length=str(2 * MIB)), receive, receive)
+        service.may_answer.set()
+        await first
+
+    asyncio.run(scenario())
+
+
+def test_one_that_waits_is_read_when_there_is_room() -> None:
+    async def scenario() -> None:
+        service = Service(wait_ms=20_000)
+        body = bytes(3 * MIB)
+        service.may_answer.clear()
+        both = [asyncio.create_task(service.post(body, content_length=str(len(body)))) for _ in range(2)]
+        await _others_run()
+        assert len(service.read) == 1
+        service.may_answer.set()
+        await asyncio.gather(*both)
+        assert len(service.read) == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("length", [str(9 * MIB), "-1", "many", ""])
+def test_what_the_application_refuses_by_its_length_takes_nothing(length: str) -> None:
+    async def scenario() -> None:
+        service = Service()
+        service.may_answer.clear()
+        first = asyncio.create_task(service.post(b"", content_length=length))
+        await _others_run()
+        service.may_answer.set()
+        await asyncio.gather(first, service.post(bytes(4 * MIB), content_length=str(4 * MIB)))
+
+    asyncio.run(scenario())
+
+
+def test_what_handlers_inflate_counts_for_their_request() -> None:
+    async def scenario() -> None:
+        settings = Settings(limits=LimitSettings(working_memory_bytes=4 * MIB, working_memory_wait_ms=0))
+        services = Services(settings)
+
+        async def inflate(_scope: Any, _receive: Any, _send: Any) -> None:
+            await asyncio.to_thread(take_memory, 4 * MIB)
+            with services.working_memory.work(), pytest.raises(UnavailableError):
+                take_memory(2 * MIB)
+
+        await MemoryAdmission(inflate, services)(  # type: ignore[arg-type]
+            http_scope("/", content_length="0"), inflate, inflate
+        )
+        with services.working_memory.work():
+            take_memory(4 * MIB)
+
+    asyncio.run(scenario())

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from litestar import Litestar
-from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.middleware import DefineMiddleware
@@ -22,7 +21,7 @@ from floecat.struct_types import prepare_struct_types
 from floecat_rest.admission import MemoryAdmission
 from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.browsers import guard_browsers
-from floecat_rest.documents import OWN_COMPRESSION
+from floecat_rest.compression import AnswerCompression
 from floecat_rest.errors import answer_error
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
@@ -93,8 +92,6 @@ CONTROLLERS: list[ControllerRouterHandler] = [
 ]
 """One per path: the framework refuses two."""
 
-_COMPRESS_FROM_BYTES = 1 << 10
-
 
 def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     """Build the application.
@@ -120,19 +117,13 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
             DefineMiddleware(MemoryAdmission, services=services),
         ],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        compression_config=CompressionConfig(
-            backend="gzip",
-            minimum_size=_COMPRESS_FROM_BYTES,
-            gzip_compress_level=3,
-            exclude_opt_key=next(iter(OWN_COMPRESSION)),
-        ),
         request_max_body_size=settings.gateway.max_request_body_bytes,
         lifespan=[_lifespan(services)],
         openapi_config=OpenAPIConfig(title="Floecat", version=floecat.__version__),
         logging_config=None,
     )
     services.endpoints = served_endpoints(app.routes)
-    named = EmptyNames(app, services, authenticator)
+    named = EmptyNames(AnswerCompression(app), services, authenticator)
     loads = FastLoadAnswers(named, services, authenticator, path_template=TableController.path)
     paths = RawPaths(loads, default_prefix=settings.gateway.default_prefix)
     return RequestLog(guard_browsers(paths, settings.gateway))

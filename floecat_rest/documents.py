@@ -19,10 +19,7 @@ from floecat.memory_budget import LruCache
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
 
-__all__ = ["ETAG", "OWN_COMPRESSION", "DocumentResponse", "Documents", "SpelledName", "accepts_gzip"]
-
-OWN_COMPRESSION = {"own_compression": True}
-"""`opt` of handlers that compress their own answers; the framework's compression skips them."""
+__all__ = ["ETAG", "DocumentResponse", "Documents", "SpelledName", "accepts_gzip"]
 
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10

@@ -33,6 +33,10 @@ class JsonFormatter(logging.Formatter):
 
 def configure_logging(settings: LogSettings) -> None:
     """Set up the logs of this process."""
+    # No format names the place, thread or process of a call: not looking them up halves the cost of a line
+    # (Logging HOWTO, "Optimization").
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.config.dictConfig(
         {
             "version": 1,

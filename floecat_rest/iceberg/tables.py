@@ -10,7 +10,7 @@ from litestar.params import FromQuery, QueryParameter, RawBody
 from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import PageRequest
-from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
+from floecat_rest.documents import DocumentResponse
 from floecat_rest.iceberg.wire import (
     CommitTableRequest,
     ListTablesResponse,
@@ -47,7 +47,7 @@ class TablesController(Controller):
         page = PageRequest(page_token, page_size)
         return list_tables(request.kernel.tables.list(call, request.namespace(call), page))
 
-    @post(operation_id="createTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="createTable", status_code=200, sync_to_thread=True)
     def create_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Creates a table, or with `stage-create` only its first metadata."""
         sent = request.read(body, CreateTable)
@@ -65,7 +65,7 @@ class TableController(Controller):
     path = _TABLE
     tags = ["Tables"]
 
-    @get(operation_id="loadTable", sync_to_thread=True, opt=OWN_COMPRESSION)
+    @get(operation_id="loadTable", sync_to_thread=True)
     def load_table(self, request: CatalogRequest, snapshots: FromQuery[str] = "all") -> DocumentResponse:
         """The table with its metadata document, or 304 if the client's copy is current."""
         # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
@@ -81,7 +81,7 @@ class TableController(Controller):
         call = request.call()
         request.kernel.tables.exists(call, request.entry(call))
 
-    @post(operation_id="updateTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="updateTable", status_code=200, sync_to_thread=True)
     def commit_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Checks the requirements and applies the updates, or creates the table that was staged."""
         sent = request.read(body, CommitTableRequest)
@@ -107,7 +107,7 @@ class UnregisterTableController(Controller):
     path = f"{_TABLE}/unregister"
     tags = ["Tables"]
 
-    @post(operation_id="unregisterTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="unregisterTable", status_code=200, sync_to_thread=True)
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
         """Removes the table, leaves its files, and returns its last metadata."""
         call = request.mutation()
@@ -121,7 +121,7 @@ class RegisterTableController(Controller):
     path = f"{_NAMESPACE}/register"
     tags = ["Tables"]
 
-    @post(operation_id="registerTable", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="registerTable", status_code=200, sync_to_thread=True)
     def register_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Registers a metadata file as a table."""
         sent = request.read(body, RegisterTableRequest)

@@ -7,7 +7,7 @@ from litestar.params import RawBody
 
 from floecat.commits.view_commits import CreateView
 from floecat.entries.calls import PageRequest
-from floecat_rest.documents import OWN_COMPRESSION, DocumentResponse
+from floecat_rest.documents import DocumentResponse
 from floecat_rest.iceberg.wire import (
     CommitViewRequest,
     ListTablesResponse,
@@ -37,7 +37,7 @@ class ViewsController(Controller):
         page = PageRequest(page_token, page_size)
         return list_tables(request.kernel.views.list(call, request.namespace(call), page))
 
-    @post(operation_id="createView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="createView", status_code=200, sync_to_thread=True)
     def create_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Creates a view."""
         sent = request.read(body, CreateView)
@@ -51,7 +51,7 @@ class ViewController(Controller):
     path = f"{_NAMESPACE}/views/{{view:str}}"
     tags = ["Views"]
 
-    @get(operation_id="loadView", sync_to_thread=True, opt=OWN_COMPRESSION)
+    @get(operation_id="loadView", sync_to_thread=True)
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()
@@ -63,7 +63,7 @@ class ViewController(Controller):
         call = request.call()
         request.kernel.views.exists(call, request.entry(call, "view"))
 
-    @post(operation_id="replaceView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="replaceView", status_code=200, sync_to_thread=True)
     def replace_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Checks the requirements and applies the updates."""
         sent = request.read(body, CommitViewRequest)
@@ -86,7 +86,7 @@ class RegisterViewController(Controller):
     path = f"{_NAMESPACE}/register-view"
     tags = ["Views"]
 
-    @post(operation_id="registerView", status_code=200, sync_to_thread=True, opt=OWN_COMPRESSION)
+    @post(operation_id="registerView", status_code=200, sync_to_thread=True)
     def register_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Registers a metadata file as a view."""
         sent = request.read(body, RegisterViewRequest)

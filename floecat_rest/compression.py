@@ -1,0 +1,66 @@
+"""Compression of answers that do not bring their own (metadata documents do, `floecat_rest.documents`)."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Final
+
+from litestar.enums import ScopeType
+
+from floecat_rest.documents import accepts_gzip
+from floecat_rest.requests import header_of
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
+
+__all__ = ["AnswerCompression"]
+
+_LEAST_BYTES: Final = 1 << 10
+_LEVEL: Final = 3
+_OWN: Final = frozenset({b"content-encoding", b"vary"})
+
+
+class AnswerCompression:
+    """ASGI wrapper that sends bodies of at least 1 KiB as gzip to clients that accept it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application that sends each body whole."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and compress its answer where that is worth it."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        start: HTTPResponseStartEvent | None = None
+
+        async def send_compressed(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if start is not None and message["type"] == "http.response.body":
+                body = message["body"]
+                if len(body) >= _LEAST_BYTES and not message["more_body"]:
+                    accepted = accepts_gzip(header_of(scope["headers"], b"accept-encoding"))
+                    message["body"] = _compressed(start, body) if accepted else body
+                await send(start)
+                start = None
+            await send(message)
+
+        await self._app(scope, receive, send_compressed)
+
+
+def _compressed(start: HTTPResponseStartEvent, body: bytes) -> bytes:
+    """The body to send; the headers are those of what is returned."""
+    headers = [(name.lower(), value) for name, value in start["headers"]]
+    if any(name in _OWN for name, _ in headers):
+        return body
+    sent = gzip.compress(body, _LEVEL, mtime=0)
+    start["headers"] = [
+        *((name, value) for name, value in start["headers"] if name.lower() != b"content-length"),
+        (b"content-length", str(len(sent)).encode()),
+        (b"content-encoding", b"gzip"),
+        (b"vary", b"Accept-Encoding"),
+    ]
+    return sent

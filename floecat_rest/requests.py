@@ -32,6 +32,7 @@ __all__ = [
     "PageSize",
     "PageToken",
     "Services",
+    "TableType",
     "Warehouse",
     "check_media_type",
     "decode_body",
@@ -45,6 +46,14 @@ PageToken = Annotated[
     str | None, QueryParameter(name="pageToken", description="Absent: everything in one answer.")
 ]
 PageSize = Annotated[int | None, QueryParameter(name="pageSize", ge=1)]
+TableType = Annotated[
+    str | None,
+    QueryParameter(
+        name="tableType",
+        description="Only tables whose property `table_type` has this value, whatever its case. The answer "
+        "repeats it as `table-type`. Not in the specification.",
+    ),
+]
 Warehouse = Annotated[
     str | None, QueryParameter(name="warehouse", description="Name of a catalog, or a location in it.")
 ]

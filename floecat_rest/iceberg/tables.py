@@ -18,7 +18,7 @@ from floecat_rest.iceberg.wire import (
     RenameTableRequest,
     list_tables,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
 
 __all__ = [
     "RegisterTableController",
@@ -40,12 +40,17 @@ class TablesController(Controller):
 
     @get(operation_id="listTables", sync_to_thread=True)
     def list_tables(
-        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+        self,
+        request: CatalogRequest,
+        page_token: PageToken = None,
+        page_size: PageSize = None,
+        table_type: TableType = None,
     ) -> ListTablesResponse:
         """Identifiers of the tables, by name."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        return list_tables(request.kernel.tables.list(call, request.namespace(call), page))
+        found = request.kernel.tables.list(call, request.namespace(call), page, table_type)
+        return list_tables(found, table_type)
 
     @post(operation_id="createTable", status_code=200, sync_to_thread=True)
     def create_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:

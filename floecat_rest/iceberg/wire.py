@@ -88,6 +88,8 @@ class ListTablesResponse(msgspec.Struct, rename="kebab"):
 
     identifiers: Sequence[WireIdentifier]
     next_page_token: str | None = None
+    table_type: str | msgspec.UnsetType = msgspec.UNSET
+    """What was listed by, in answer to `tableType`: catalogs that do not know it list everything."""
 
 
 class RenameTableRequest(msgspec.Struct):
@@ -161,6 +163,7 @@ class OAuthError(msgspec.Struct):
     error_description: str
 
 
-def list_tables(page: Page[TableIdentifier]) -> ListTablesResponse:
-    """Render a page of a listing."""
-    return ListTablesResponse([WireIdentifier(*identifier) for identifier in page.items], page.next_token)
+def list_tables(page: Page[TableIdentifier], table_type: str | None = None) -> ListTablesResponse:
+    """Render a page of a listing, by a type if there is one."""
+    listed = [WireIdentifier(*identifier) for identifier in page.items]
+    return ListTablesResponse(listed, page.next_token, msgspec.UNSET if table_type is None else table_type)

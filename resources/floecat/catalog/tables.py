@@ -40,13 +40,16 @@ class TableService:
         self._keys = keys
         self._answers = answers
 
-    def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
-        """Tables of a namespace, by name.
+    def list(
+        self, call: Call, namespace: Namespace, page: PageRequest, of_type: str | None = None
+    ) -> Page[TableIdentifier]:
+        """Tables of a namespace, by name; see `EntryListing.list`.
 
         Raises:
+            BadRequestError: no table can be of the type.
             NoSuchNamespaceError: the namespace does not exist.
         """
-        return self._listing.list(call, namespace, "table", page)
+        return self._listing.list(call, namespace, "table", page, of_type)
 
     def exists(self, call: Call, identifier: TableIdentifier) -> None:
         """Fails unless the table exists.

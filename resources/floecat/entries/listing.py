@@ -9,6 +9,8 @@ from typing import TypeVar
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, EntryKind, Page, PageRequest
 from floecat.entries.names import missing_namespace
+from floecat.errors import BadRequestError
+from floecat.iceberg.metadata.properties import table_type
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import namespaces, page_tokens, tables
@@ -81,16 +83,31 @@ class EntryListing:
         self._paging = paging
 
     def list(
-        self, call: Call, namespace: Namespace, kind: EntryKind, page: PageRequest
+        self,
+        call: Call,
+        namespace: Namespace,
+        kind: EntryKind,
+        page: PageRequest,
+        of_type: str | None = None,
     ) -> Page[TableIdentifier]:
         """Identifiers of one kind that the principal may see, ordered by name.
+
+        Args:
+            call: who asks.
+            namespace: where to look.
+            kind: what is listed.
+            page: token and size.
+            of_type: lists only tables whose property `table_type` has this value, whatever its case.
 
         Raises:
             ForbiddenError: the principal may not use the namespace.
             NoSuchNamespaceError: the namespace does not exist.
-            BadRequestError: the page token is not one of this listing.
+            BadRequestError: the page token is not one of this listing, or no table can be of the type.
         """
+        wanted = None if of_type is None else _checked_type(of_type)
         scope = f"{kind}s|{call.catalog.id}|{physical_name(namespace)}"
+        if wanted is not None:
+            scope += f"|{wanted}"
         call.check((Privilege.USE_SCHEMA, call.on_namespace(namespace)))
         listed = Privilege.LIST_TABLE if kind == "table" else Privilege.LIST_VIEW
         with self._store.read() as conn:
@@ -102,7 +119,14 @@ class EntryListing:
                 page,
                 lambda after, limit: [
                     (name, TableIdentifier(namespace, name))
-                    for name in tables.list_names(conn, row.id, kind, after, limit)
+                    for name in tables.list_names(conn, row.id, kind, after, limit, wanted)
                 ],
                 lambda found: call.allowed([(listed, call.on_entry(kind, name)) for name in found]),
             )
+
+
+def _checked_type(of_type: str) -> str:
+    wanted = table_type({"table_type": of_type})
+    if wanted is None:
+        raise BadRequestError("Invalid parameter tableType: must be 1 to 64 printable ASCII characters")
+    return wanted

@@ -12,6 +12,7 @@ import uuid_utils.compat as uuids
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Catalog, EntryKind
 from floecat.errors import ConflictError
+from floecat.iceberg.metadata.properties import table_type
 from floecat.iceberg.metadata.refs_and_logs import SnapshotRef
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -279,7 +280,8 @@ def _insert(
         updated_at_ms=now_ms,
         format=change.format,
     )
-    entry_changes.insert(conn, row, body, change.metadata.size_bytes)
+    metadata = change.metadata
+    entry_changes.insert(conn, row, body, metadata.size_bytes, table_type=_table_type(metadata))
     return row.id
 
 
@@ -300,7 +302,12 @@ def _swap(
         location=change.location,
         format_version=change.format_version,
         object_uuid=change.object_uuid,
+        table_type=_table_type(change.metadata),
         now_ms=now_ms,
     )
     if not swapped:
         raise PointerMovedError
+
+
+def _table_type(document: MetadataDocument) -> str | None:
+    return table_type(document.properties) if isinstance(document, TableMetadata) else None

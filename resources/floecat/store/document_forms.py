@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.integrity import check_integrity
+from floecat.iceberg.metadata.properties import table_type
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_foreign_table
 from floecat.iceberg.views.normalization import normalize_view
@@ -91,7 +92,7 @@ _FIND: Final = (
 _MARK: Final = (
     sa.update(_entries)
     .where(_entries.c.id == sa.bindparam("entry_id"), _entries.c.version == sa.bindparam("expected_version"))
-    .values(document_form=DOCUMENT_FORM)
+    .values(document_form=DOCUMENT_FORM, table_type=sa.bindparam("new_table_type"))
 )
 
 
@@ -128,12 +129,7 @@ def normalize_documents(store: Store, report: Callable[[str], None] = _log.info)
             ids = [row[0] for row in conn.all(_PAGE, {"after": after, "limit": _BATCH})]
         if not ids:
             return
-        versions = {entry_id: _normalize(store, entry_id) for entry_id in ids}
-        marks = [
-            {"entry_id": entry_id, "expected_version": version}
-            for entry_id, version in versions.items()
-            if version is not None
-        ]
+        marks = [mark for entry_id in ids if (mark := _normalize(store, entry_id)) is not None]
         if marks:
             store.run(partial(_mark, marks))
         after, done = ids[-1], done + len(ids)
@@ -146,11 +142,11 @@ def _mark(marks: Sequence[Parameters], conn: Connection) -> None:
     conn.change_many(_MARK, marks)
 
 
-def _normalize(store: Store, entry_id: UUID) -> int | None:
+def _normalize(store: Store, entry_id: UUID) -> Parameters | None:
     """Brings the document of an entry into form.
 
     Returns:
-        The version of the row that has it; None if it is gone.
+        What marks the row that has it; None if it is gone, or cannot be brought into form.
     """
     with store.read() as conn:
         row = conn.first(_FIND, {"id": entry_id})
@@ -158,7 +154,7 @@ def _normalize(store: Store, entry_id: UUID) -> int | None:
         return None
     stored = _Stored(*row)
     if stored.format == "delta":
-        return stored.version  # made here
+        return _mark_of(entry_id, stored.version, None)  # made here
     data = documents.decompress(stored.body)
     try:
         made = NORMALIZERS[stored.kind](data)
@@ -171,13 +167,27 @@ def _normalize(store: Store, entry_id: UUID) -> int | None:
             error.message,
         )
         return None
-    if made == data:
-        return stored.version
-    return stored.version + 1 if store.run(lambda conn: _swap(conn, entry_id, stored, made)) else None
-
-
-def _swap(conn: Connection, entry_id: UUID, stored: _Stored, made: bytes) -> bool:
     metadata = TableMetadata.parse(made) if stored.kind == "table" else None
+    type_ = None if metadata is None else table_type(metadata.properties)
+    if made == data:
+        return _mark_of(entry_id, stored.version, type_)
+    if not store.run(lambda conn: _swap(conn, entry_id, stored, made, metadata, type_)):
+        return None
+    return _mark_of(entry_id, stored.version + 1, type_)
+
+
+def _mark_of(entry_id: UUID, version: int, type_: str | None) -> Parameters:
+    return {"entry_id": entry_id, "expected_version": version, "new_table_type": type_}
+
+
+def _swap(
+    conn: Connection,
+    entry_id: UUID,
+    stored: _Stored,
+    made: bytes,
+    metadata: TableMetadata | None,
+    type_: str | None,
+) -> bool:
     swapped = entry_changes.swap(
         conn,
         entry_id,
@@ -188,6 +198,7 @@ def _swap(conn: Connection, entry_id: UUID, stored: _Stored, made: bytes) -> boo
         location=stored.location,
         format_version=stored.format_version,
         object_uuid=stored.object_uuid if metadata is None else metadata.table_uuid,
+        table_type=type_,
         now_ms=stored.updated_at_ms,
     )
     if swapped and metadata is not None:

@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 
-def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) -> None:
+def insert(
+    conn: Connection, row: EntryRow, document: bytes, size_bytes: int, *, table_type: str | None = None
+) -> None:
     """Inserts an entry and its document.
 
     Args:
@@ -32,6 +34,7 @@ def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) ->
         row: the entry; its own `document` and `size_bytes` are not looked at.
         document: the metadata document, compressed by `floecat.store.documents`.
         size_bytes: its size as JSON.
+        table_type: of the metadata, as `floecat.iceberg.metadata.properties` reads it.
 
     Raises:
         DuplicateKeyError: a table or a view of the namespace has this name.
@@ -42,6 +45,7 @@ def insert(conn: Connection, row: EntryRow, document: bytes, size_bytes: int) ->
     values = msgspec.structs.asdict(row)
     del values["document"], values["size_bytes"]
     values["document_form"] = DOCUMENT_FORM
+    values["table_type"] = table_type
     conn.change(_INSERT, values)
     conn.change(
         _INSERT_DOCUMENT,
@@ -65,6 +69,7 @@ def swap(
     location: str,
     format_version: int,
     object_uuid: str,
+    table_type: str | None,
     now_ms: int,
 ) -> bool:
     """Makes other metadata current, if the entry is as the caller saw it.
@@ -79,6 +84,7 @@ def swap(
         location: where the table lives now.
         format_version: of the new metadata.
         object_uuid: UUID of the table or view; a registration over an entry may bring another one.
+        table_type: as for `insert`.
         now_ms: time of the commit.
 
     Returns:
@@ -97,6 +103,7 @@ def swap(
             "new_location": location,
             "new_object_uuid": object_uuid,
             "new_format_version": format_version,
+            "new_table_type": table_type,
             "now_ms": now_ms,
         },
     )
@@ -181,6 +188,7 @@ _SWAP: Final = (
         location=sa.bindparam("new_location"),
         object_uuid=sa.bindparam("new_object_uuid"),
         format_version=sa.bindparam("new_format_version"),
+        table_type=sa.bindparam("new_table_type"),
         version=_entries.c.version + 1,
         updated_at_ms=sa.bindparam("now_ms"),
     )

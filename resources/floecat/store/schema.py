@@ -66,12 +66,13 @@ LONGEST_INDEXED_LOCATION: Final = 512
 INDEXED_LOCATION: Final = f"length({{}}) <= {LONGEST_INDEXED_LOCATION}"
 """Condition on a column, to be formatted in: what the index over locations in the commit log holds."""
 
-DOCUMENT_FORM: Final = 1
+DOCUMENT_FORM: Final = 2
 """The form of metadata documents that this version writes: see `floecat.store.document_forms`."""
 
 OLDER_FORM: Final = f"document_form < {DOCUMENT_FORM}"
 """Condition on an entry: what the index over documents that an upgrade looks at holds."""
 
+_HAS_TABLE_TYPE: Final = sa.text("table_type IS NOT NULL")
 _HAS_OLDER_FORM: Final = sa.text(OLDER_FORM)
 _IS_REGISTRATION: Final = sa.text(IS_REGISTRATION.format(""))
 _HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
@@ -148,10 +149,19 @@ entries: Final = sa.Table(
     _integer("updated_at_ms"),
     _text("format", server_default="iceberg"),
     _integer("document_form", server_default="0"),
+    _text("table_type", nullable=True),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),
     sa.Index(None, "namespace_id", "kind", "name"),
+    sa.Index(
+        None,
+        "namespace_id",
+        "table_type",
+        "name",
+        sqlite_where=_HAS_TABLE_TYPE,
+        postgresql_where=_HAS_TABLE_TYPE,
+    ),
     sa.Index(None, "object_uuid"),
     sa.Index(None, "id", sqlite_where=_HAS_OLDER_FORM, postgresql_where=_HAS_OLDER_FORM),
 )

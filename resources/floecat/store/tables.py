@@ -155,7 +155,12 @@ def document(conn: Connection, entry_id: UUID) -> bytes | None:
 
 
 def list_names(
-    conn: Connection, namespace_id: UUID, kind: str, after: str | None, limit: int | None
+    conn: Connection,
+    namespace_id: UUID,
+    kind: str,
+    after: str | None,
+    limit: int | None,
+    table_type: str | None = None,
 ) -> list[str]:
     """Names of the entries of one kind in a namespace, ordered by code points.
 
@@ -165,14 +170,16 @@ def list_names(
         kind: `table` or `view`.
         after: last name of the page before.
         limit: most names; `None` for all.
+        table_type: lists only tables of this type; views have none.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "namespace_id": namespace_id,
-        "kind": kind,
         "after": after or "",
         "limit": NO_LIMIT if limit is None else limit,
     }
-    return [row[0] for row in conn.all(_LIST, parameters)]
+    if table_type is not None:
+        return [row[0] for row in conn.all(_LIST_TYPE, {**parameters, "table_type": table_type})]
+    return [row[0] for row in conn.all(_LIST, {**parameters, "kind": kind})]
 
 
 def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
@@ -330,6 +337,16 @@ _LIST: Final = (
     .where(
         _entries.c.namespace_id == sa.bindparam("namespace_id"),
         _entries.c.kind == sa.bindparam("kind"),
+        _entries.c.name > sa.bindparam("after"),
+    )
+    .order_by(_entries.c.name)
+    .limit(LIMIT)
+)
+_LIST_TYPE: Final = (
+    sa.select(_entries.c.name)
+    .where(
+        _entries.c.namespace_id == sa.bindparam("namespace_id"),
+        _entries.c.table_type == sa.bindparam("table_type"),
         _entries.c.name > sa.bindparam("after"),
     )
     .order_by(_entries.c.name)

@@ -73,6 +73,7 @@ class SetEngine:
             location=row.location,
             format_version=2,
             object_uuid=row.object_uuid,
+            table_type=None,
             now_ms=1,
         )
         assert delta_tables.publish(

@@ -102,16 +102,26 @@ def entry_of(namespace: namespaces.NamespaceRow, name: str, kind: str = "table")
 
 
 def add_entry(
-    store: Store, namespace: namespaces.NamespaceRow, name: str, kind: str = "table", document: bytes = JSON
+    store: Store,
+    namespace: namespaces.NamespaceRow,
+    name: str,
+    kind: str = "table",
+    document: bytes = JSON,
+    table_type: str | None = None,
 ) -> tables.EntryRow:
     row = entry_of(namespace, name, kind)
     with store.write() as conn:
-        entry_changes.insert(conn, row, compress(document), len(document))
+        entry_changes.insert(conn, row, compress(document), len(document), table_type=table_type)
     return row
 
 
 def swap(
-    conn: Connection, row: tables.EntryRow, version: int, metadata_location: str, document: bytes = JSON
+    conn: Connection,
+    row: tables.EntryRow,
+    version: int,
+    metadata_location: str,
+    document: bytes = JSON,
+    table_type: str | None = None,
 ) -> bool:
     return entry_changes.swap(
         conn,
@@ -123,6 +133,7 @@ def swap(
         location=row.location,
         format_version=row.format_version,
         object_uuid=row.object_uuid,
+        table_type=table_type,
         now_ms=NOW_MS + 1,
     )
 

@@ -159,3 +159,15 @@ def test_odd_view_is_normalised_too(store: Store, namespace: NamespaceRow) -> No
     assert made["representations"][0]["type"] == "sql"
     assert "summary" in made
     assert (_forms(store), _version(store, row)) == ({"v": DOCUMENT_FORM}, 1)
+
+
+def test_types_of_tables_of_earlier_versions_are_found(store: Store, namespace: NamespaceRow) -> None:
+    lance = {"properties": {"table_type": "LANCE"}}
+    odd = {"table-uuid": ..., "refs": {}, "last-column-id": 1}
+    add_entry(store, namespace, "odd", document=encode(document(1, **odd, **lance)))
+    add_entry(store, namespace, "usual", document=encode(document(**lance)))
+    add_entry(store, namespace, "iceberg", document=USUAL)
+    _age(store)
+    normalize_documents(store)
+    with store.read() as conn:
+        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["odd", "usual"]

@@ -257,6 +257,22 @@ def test_names_are_listed_by_code_points(store: Store, namespace: NamespaceRow) 
     assert counter.total == 2
 
 
+def test_tables_of_a_type_are_listed_in_one_statement(store: Store, namespace: NamespaceRow) -> None:
+    types = {"a": "lance", "b": None, "c": "lance", "d": "other", "e": "lance"}
+    rows = {name: add_entry(store, namespace, name, table_type=kind) for name, kind in types.items()}
+    add_entry(store, namespace, "v", "view")
+    with store.count_statements() as counter, store.read() as conn:
+        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["a", "c", "e"]
+        assert tables.list_names(conn, namespace.id, "table", "a", 1, "lance") == ["c"]
+        assert tables.list_names(conn, namespace.id, "table", None, None, "missing") == []
+    assert counter.total == 3
+    with store.write() as conn:
+        assert swap(conn, rows["b"], 0, "s3://lake/b/2.json", table_type="lance")
+        assert swap(conn, rows["c"], 0, "s3://lake/c/2.json")
+        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["a", "b", "e"]
+        assert tables.list_names(conn, namespace.id, "table", None, None) == list("abcde")
+
+
 @pytest.mark.parametrize("size", [1, 3, len(ODD_NAMES), 100])
 def test_pages_hold_every_name_once(store: Store, namespace: NamespaceRow, size: int) -> None:
     for name in ODD_NAMES:

@@ -31,12 +31,15 @@ __all__ = [
     "previous_versions_max",
     "requested_format_version",
     "strip_trailing_slash",
+    "table_type",
 ]
 
 DEFAULT_FORMAT_VERSION = 2
 MAX_FORMAT_VERSION = 3
 
 _FORMAT_VERSION = "format-version"
+_TABLE_TYPE = "table_type"
+_LONGEST_TABLE_TYPE = 64
 _METADATA_PATH = "write.metadata.path"
 _METADATA_COMPRESSION = "write.metadata.compression-codec"
 
@@ -236,3 +239,16 @@ def mapped_ids(text: str) -> Iterator[int]:
         if column.field_id is not None:
             yield column.field_id
         mapped += column.fields or ()
+
+
+def table_type(properties: Mapping[str, str]) -> str | None:
+    """What the property `table_type` says the table is, in lower case, as `lance`.
+
+    It is not of the table specification: catalogs tell tables of other formats by it.
+
+    Returns:
+        None if it is not set, or is no plain ASCII text of at most 64 characters, which nothing is listed by.
+    """
+    value = properties.get(_TABLE_TYPE, "").lower()
+    is_plain = 0 < len(value) <= _LONGEST_TABLE_TYPE and value.isascii() and value.isprintable()
+    return value if is_plain else None

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.metadata.properties import metadata_version, strip_trailing_slash
+from floecat.iceberg.metadata.properties import metadata_version, strip_trailing_slash, table_type
 from floecat.iceberg.metadata.table_metadata import metadata_file_location
 from tests.unit.iceberg.table_documents import document, parse
 
@@ -89,3 +89,21 @@ def test_trailing_slashes_go(location: str, stripped: str) -> None:
 def test_an_empty_location_is_none() -> None:
     with pytest.raises(IllegalArgumentError):
         strip_trailing_slash("")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("lance", "lance"),
+        ("LANCE", "lance"),
+        ("x" * 64, "x" * 64),
+        ("x" * 65, None),
+        ("", None),
+        ("a\0", None),
+        ("ü", None),
+        ("\ud800", None),
+    ],
+)
+def test_type_of_a_table(value: str, expected: str | None) -> None:
+    assert table_type({"table_type": value}) == expected
+    assert table_type({}) is None

@@ -176,3 +176,47 @@ def test_metrics_are_taken(client, table):
     answer = client.post(f"{table}/metrics", json=report)
     assert (answer.status_code, answer.content) == (204, b"")
     assert client.post(f"{table}x/metrics", json=report).status_code == 404
+
+
+def _set_type(client, table, value):
+    update = {"action": "set-properties", "updates": {"table_type": value}}
+    assert client.post(table, json={"requirements": [], "updates": [update]}).status_code == 200
+
+
+def test_tables_of_a_type_are_listed_by_themselves(client, namespace):
+    tables = f"/v1/namespaces/{namespace}/tables"
+    for name, value in {"a": "lance", "b": "iceberg", "c": "LANCE", "d": None}.items():
+        properties = {} if value is None else {"table_type": value}
+        client.post(tables, json={"name": name, "schema": SCHEMA, "properties": properties})
+
+    def listed(**params):
+        answer = client.get(tables, params=params)
+        assert answer.status_code == 200
+        body = answer.json()
+        assert body.get("table-type") == params.get("tableType")
+        return [each["name"] for each in body["identifiers"]], body["next-page-token"]
+
+    assert listed(tableType="lance") == (["a", "c"], None)
+    assert listed(tableType="Lance") == (["a", "c"], None)
+    assert listed(tableType="delta") == ([], None)
+    assert listed() == (list("abcd"), None)
+    assert "table-type" not in client.get(tables).json()
+
+    names, token = listed(tableType="lance", pageToken="", pageSize=1)
+    assert names == ["a"]
+    assert listed(tableType="lance", pageToken=token, pageSize=1) == (["c"], None)
+    assert client.get(tables, params={"pageToken": token, "pageSize": 1}).status_code == 400
+
+    _set_type(client, f"{tables}/d", "lance")
+    _set_type(client, f"{tables}/a", "other")
+    rename = {"source": {"namespace": [namespace], "name": "c"}}
+    rename["destination"] = {"namespace": [namespace], "name": "x"}
+    assert client.post("/v1/tables/rename", json=rename).status_code == 204
+    assert listed(tableType="lance") == (["d", "x"], None)
+
+
+@pytest.mark.parametrize("value", ["", "x" * 65, "\0", "ü"])
+def test_types_that_no_table_has_are_400(client, namespace, value):
+    answer = client.get(f"/v1/namespaces/{namespace}/tables", params={"tableType": value})
+    assert answer.status_code == 400
+    assert "tableType" in answer.json()["error"]["message"]

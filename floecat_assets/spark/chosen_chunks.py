@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from floecat.delta.artifacts.chunks import ChunkManifests, ChunkRunner, FileChunks
+from floecat.delta.artifacts.request_bounds import opened_files
 from floecat.delta.artifacts.version_context import VersionContext
-from floecat.delta.refresh.version_builder import opened_files
 
 __all__ = ["ChosenChunks"]
 

@@ -72,8 +72,8 @@ class DeltaLoads:
             return entry
         try:
             changed = self.refresh(call, entry.identifier, entry.row)
-        except LeftToPipelineError:
-            changed = self._await_pipeline(call, entry)
+        except LeftToPipelineError as refusal:
+            changed = self._await_pipeline(call, entry, refusal)
         if not changed and entry.row.has_metadata:
             return entry
         found = self._entries.find_table(call, entry.identifier, Privilege.READ_TABLE)
@@ -86,9 +86,9 @@ class DeltaLoads:
         table = self.delta_entry(call.catalog, identifier, row, call.principal.name)
         return self._opened().refresh(table)
 
-    def _await_pipeline(self, call: Call, entry: Entry[TableMetadata]) -> bool:
+    def _await_pipeline(self, call: Call, entry: Entry[TableMetadata], refusal: LeftToPipelineError) -> bool:
         table = self.delta_entry(call.catalog, entry.identifier, entry.row, call.principal.name)
-        return self._opened().await_pipeline(table)
+        return self._opened().await_pipeline(table, refusal)
 
     def materialise(
         self,

@@ -25,7 +25,7 @@ class DeferredEngine:
 
     def __init__(self, parts: EntryParts, settings: Settings) -> None:
         self._parts = parts
-        self._settings = settings.gateway.delta_compat
+        self._settings = settings
         self._lock = Lock()
         self._opened: DeltaRefreshService | None = None
 
@@ -40,7 +40,12 @@ class DeferredEngine:
                 prepare_struct_types()
                 parts = self._parts
                 self._opened = DeltaRefreshService(
-                    parts.store, parts.transactions, parts.clock, self._settings, parts.memory
+                    parts.store,
+                    parts.transactions,
+                    parts.clock,
+                    self._settings.gateway.delta_compat,
+                    self._settings.limits,
+                    parts.memory,
                 )
             return self._opened
 

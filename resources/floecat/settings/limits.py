@@ -22,6 +22,22 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     percent_decoding_levels: Annotated[int, integer(minimum=1, maximum=64)] = 4
     """How often a location may be percent-encoded over itself. More levels are answered 400."""
 
+    data_file_footer_bytes: Annotated[int, size()] = 8 * _MIB
+    """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are
+    answered 503, and the pipeline or `floecat table refresh` builds the table."""
+
+    deleted_rows: Annotated[int, integer(minimum=1)] = 100_000_000
+    """Most rows that a load of a Delta table writes into position deletes, of all versions that it adds. With
+    more, see `data-file-footer-bytes`."""
+
+    deletion_vector_bytes: Annotated[int, size()] = 128 * _MIB
+    """Most bytes of deletion vectors that a load of a Delta table reads, of all versions that it adds. With
+    more, see `data-file-footer-bytes`."""
+
+    copied_file_bytes: Annotated[int, size()] = 512 * _MIB
+    """Largest data file that a load of a Delta table copies (see `unnumbered-collections`). With larger ones,
+    see `data-file-footer-bytes`."""
+
     inflated_file_bytes: Annotated[int, size()] = 512 * _MIB
     """Most bytes that a compressed metadata file, manifest or manifest list may inflate to."""
 

@@ -43,7 +43,7 @@ class SetEngine:
         self._store.run(lambda conn: self._publish(conn, table))
         return True
 
-    def await_pipeline(self, table: DeltaTableEntry) -> bool:
+    def await_pipeline(self, table: DeltaTableEntry, refusal: LeftToPipelineError) -> bool:
         assert isinstance(self.problem, LeftToPipelineError)
         self.problem = None
         return self.refresh(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import LoadedTable
+from floecat.errors import LeftToPipelineError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
@@ -138,7 +139,7 @@ def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
     numbers = itertools.count()
     opened: list[Kernel] = []
 
-    def open_one(**settings: object) -> Lake:
+    def open_one(limits: Mapping[str, object] | None = None, **settings: object) -> Lake:
         given = {
             "floecat.data-dir": str(tmp_path / f"data-{next(numbers)}"),
             "floecat.storage.fsync": False,
@@ -148,7 +149,8 @@ def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
         delta = {
             f"floecat.gateway.delta-compat.{key.replace('_', '-')}": value for key, value in settings.items()
         }
-        loaded = load_settings(environ={}, overrides=given | delta)
+        bounds = {f"floecat.limits.{key}": value for key, value in (limits or {}).items()}
+        loaded = load_settings(environ={}, overrides=given | delta | bounds)
         prepare_store(loaded)
         kernel = open_kernel(loaded)
         opened.append(kernel)
@@ -163,6 +165,16 @@ def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
 def lake(open_lake: OpenLake) -> Lake:
     """A catalog that looks for new versions with every load."""
     return open_lake()
+
+
+def refusal(lake: Lake, table: TableIdentifier) -> UnavailableError:
+    """What loads fail with once the work has begun: that it is left to the pipeline."""
+    for _ in range(100):
+        with pytest.raises(UnavailableError) as raised:
+            lake.load(table)
+        if isinstance(raised.value, LeftToPipelineError):
+            break
+    return raised.value
 
 
 def rows_of(*ids: int, text: str = "r") -> pa.Table:

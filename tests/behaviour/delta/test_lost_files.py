@@ -18,9 +18,9 @@ from floecat.auth.authorizer import Privilege
 from floecat.delta.refresh import artifact_check
 from floecat.delta.refresh.delta_table import DeltaState
 from floecat.delta.refresh.pipeline import DeltaPipeline
-from floecat.errors import FloecatError, LeftToPipelineError, LocationNotAllowedError, UnavailableError
+from floecat.errors import FloecatError, LeftToPipelineError, LocationNotAllowedError
 from floecat.runtime import open_kernel
-from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
+from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, refusal, rows_of
 from tests.storages import call_on
 
 
@@ -316,16 +316,6 @@ def test_what_is_too_much_for_a_load_is_left_to_the_pipeline(open_lake, writer, 
     lake.materialise(table)
     assert DeltaState.is_complete(lake.state(table).state)
     assert lake.rows(table) == as_rows(writer.rows[7])
-
-
-def refusal(lake, table):
-    """What a load fails with once the work has begun."""
-    for _ in range(100):
-        with pytest.raises(UnavailableError) as raised:
-            lake.load(table)
-        if isinstance(raised.value, LeftToPipelineError):
-            break
-    return raised.value
 
 
 @pytest.mark.parametrize("pattern", ["2-compat-m0.avro", "snap-7-*", "7-*.json", "6-*-pd-*"])

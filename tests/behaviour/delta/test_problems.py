@@ -8,7 +8,7 @@ import time
 import pytest
 
 from floecat.errors import FloecatError, ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
-from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
+from tests.behaviour.delta.conftest import as_rows, delta_table, refusal, rows_of
 
 
 def test_a_lost_vector_is_no_lost_table(lake, tmp_path):
@@ -74,15 +74,18 @@ def test_a_load_waits_for_the_pipeline(large):
 def test_a_load_waits_so_long_and_no_longer(large):
     lake, _, table = large("PT0.3S")
     started = time.monotonic()
-    with pytest.raises(LeftToPipelineError, match="the pipeline brings it in") as raised:
+    with pytest.raises(
+        LeftToPipelineError, match=r"compat/artifacts, or by: floecat table refresh ns\.t"
+    ) as raised:
         lake.load(table)
     assert 0.3 <= time.monotonic() - started < 5
     assert raised.value.retry_after_s == 5
-    assert "the pipeline brings it in" in lake.state(table).problem
+    assert "floecat.gateway.delta-compat.max-files-in-request" in lake.state(table).problem
 
 
 def test_what_is_too_much_is_not_read_again_with_every_load(large):
     lake, _, table = large("PT0.3S")
+    refusal(lake, table)
     before = lake.kernel.files.counters.counts.calls
     for _ in range(3):
         with pytest.raises(LeftToPipelineError):
@@ -115,7 +118,7 @@ def test_those_who_wait_leave_threads_to_others(large):
 
 
 def test_versions_after_the_pipeline_are_small_again(large):
-    lake, writer, table = large("PT0.3S")
+    lake, writer, table = large("PT20S")
     lake.materialise(table)
     writer.append(rows_of(100))
     assert lake.rows(table) == as_rows(writer.rows[writer.version])

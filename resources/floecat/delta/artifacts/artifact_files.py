@@ -28,6 +28,7 @@ _MOST_LARGER = 4
 
 _PARALLEL_CALLS = 16
 _LARGEST_PART = 4
+_FOOTER_BYTES = 8 << 20
 
 
 class NameTakenError(Exception):
@@ -73,7 +74,8 @@ class ArtifactFiles:
         owner: the table; None where only one is worked on.
         indexes: of manifests, by owner and location.
         listed: what manifest lists and manifests name, by owner and location.
-        copies: bytes of data files that are held while they are copied.
+        copies: bytes of data files and position deletes that are held while they are written.
+        footers: bytes of large Parquet footers that are held while they are decoded.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class ArtifactFiles:
         self.indexes: LruCache[ManifestIndex] = memory.cache("delta-indexes")
         self.listed: LruCache[Any] = memory.cache("delta-listed")
         self.copies = ByteBudget(memory.share("delta-copies"))
+        self.footers = ByteBudget(_FOOTER_BYTES)
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
 
     def of(self, storage: FileIO, allowed: AllowedLocations, owner: UUID) -> ArtifactFiles:

@@ -28,7 +28,6 @@ from floecat.delta.artifacts.data_files import (
     FoundColumns,
     SeenFile,
     data_file_locations,
-    read_footers,
 )
 from floecat.delta.artifacts.delete_files import DeleteFiles, DeleteRows
 from floecat.delta.artifacts.field_id_copies import FieldIdCopies
@@ -191,7 +190,7 @@ def _data_rows(
     sizes = files["size_bytes"].to_numpy()
     seen: list[tuple[int, SeenFile]] = []
     if metrics.record_counts.null_count and context.read_footers:
-        metrics, seen = read_footers(metrics, locations, sizes, context.translated, artifacts, copies.look)
+        metrics, seen = copies.complete(metrics, locations, sizes)
     elif metrics.record_counts.null_count:
         known = pc.fill_null(metrics.record_counts, UNKNOWN_RECORD_COUNT)
         metrics = FileMetrics(known, metrics.columns)

@@ -9,16 +9,16 @@ some writers put into files too (Delta protocol, `materializePartitionColumns`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
+from floecat.delta.artifacts.request_bounds import RequestBounds
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.errors import (
@@ -28,14 +28,10 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from floecat.fileio.locations import AllowedLocations, FileLocation, normalize_location
-from floecat.iceberg.file_metrics import FileMetrics
 from floecat.iceberg.parquet.field_ids import fields_of
 from floecat.iceberg.parquet.footers import (
     TAIL_LENGTH,
-    FileFooter,
     footer_length,
-    footer_metrics,
-    with_footers,
 )
 from floecat.iceberg.parquet.parquet_schema import SchemaNode
 
@@ -48,9 +44,8 @@ __all__ = [
     "checked_location",
     "data_file_locations",
     "known_columns",
+    "open_footer",
     "read_data_file",
-    "read_footer",
-    "read_footers",
     "readable_locations",
 ]
 
@@ -140,58 +135,22 @@ class SeenFile(NamedTuple):
     vectorized: bool = True
 
 
-def read_footers(
-    metrics: FileMetrics,
-    locations: pa.StringArray,
-    sizes: npt.NDArray[np.int64],
-    schema: TranslatedSchema,
-    artifacts: ArtifactFiles,
-    look: Callable[[str, int], SeenFile],
-) -> tuple[FileMetrics, list[tuple[int, SeenFile]]]:
-    """Completes the metrics of files from their footers.
+@contextmanager
+def open_footer(
+    artifacts: ArtifactFiles, bounds: RequestBounds | None, location: str, size: int
+) -> Iterator[bytes]:
+    """The end of a data file, its whole footer or more; for a block that decodes it.
 
-    Args:
-        metrics: from the log; the footers of files without a record count are read.
-        locations: of the files.
-        sizes: their bytes.
-        schema: how the files are read.
-        artifacts: reads several at a time.
-        look: reads a file's footer, and returns the file that readers read in its place.
-
-    Returns:
-        The metrics, and the files that were read, by row and without their footers.
-
-    Raises:
-        InvalidDeltaTableError: a file is no Parquet file, or damaged.
-        UnsupportedDeltaTableError: a file has a name that some readers refuse.
-        FileMissingError: a file is missing.
-        LocationNotAllowedError: a file lies outside the allowed locations.
-    """
-    rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
-    wanted = pa.array(rows)
-    columns = [leaf for leaf in schema.leaves if not leaf.partition]
-
-    def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
-        seen = look(*item)
-        footer = footer_metrics(seen.tail, columns, item[0])
-        return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
-
-    found = artifacts.each(
-        read, list(zip(locations.take(wanted).to_pylist(), sizes[rows].tolist(), strict=True))
-    )
-    completed = with_footers(metrics, rows.tolist(), [footer for footer, _ in found])
-    return completed, list(zip(rows.tolist(), (seen for _, seen in found), strict=True))
-
-
-def read_footer(artifacts: ArtifactFiles, location: str, size: int) -> bytes:
-    """The end of a data file, its whole footer or more.
+    Large footers wait for each other: decoded they take about 70 times their size.
 
     Args:
         artifacts: of its table.
+        bounds: of the request; None in the pipeline.
         location: the file.
         size: its bytes.
 
     Raises:
+        TooLargeError: the footer is larger than the bound.
         InvalidDeltaTableError: it is no Parquet file, or cut off.
         UnsupportedDeltaTableError: it has a name that some readers refuse.
         FileMissingError: it is missing.
@@ -201,16 +160,20 @@ def read_footer(artifacts: ArtifactFiles, location: str, size: int) -> bytes:
     tail = read_data_file(artifacts, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)
     if length <= len(tail):
-        return tail
+        yield tail
+        return
     if length > size:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    return read_data_file(artifacts, location, size - length, length)
+    if bounds is not None:
+        bounds.check_footer(location, length)
+    with artifacts.footers.holding(length):
+        yield read_data_file(artifacts, location, size - length, length)
 
 
 def read_data_file(artifacts: ArtifactFiles, location: str, offset: int, length: int) -> bytes:
-    """A part of a data file, in bytes; errors as of `read_footer`."""
+    """A part of a data file, in bytes; errors as of `open_footer`."""
     checked = checked_location(location, artifacts.allowed)
     try:
         return artifacts.storage.read_range(checked, offset, length)

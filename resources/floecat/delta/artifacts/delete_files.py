@@ -36,6 +36,9 @@ from floecat.iceberg.puffin import DeletionVectorBlob, write_puffin
 
 __all__ = ["DeleteFiles", "DeleteRows"]
 
+_BYTES_PER_ROW = 3
+"""Memory for a row of position deletes while its file is written: Parquet takes 1 byte, Avro more."""
+
 
 @dataclass(frozen=True)
 class DeleteRows:
@@ -149,8 +152,9 @@ class DeleteFiles:
         def write(item: tuple[_Vector, bytes, str]) -> tuple[int, bytes, bytes]:
             vector, payload, path = item
             deleted = position_chunks(payload, vector.descriptor, vector.data_file)
-            made = write_position_deletes(vector.data_file, deleted, format=file_format)
-            written = self._artifacts.write(path, made.data)
+            with self._artifacts.copies.holding(_BYTES_PER_ROW * vector.descriptor.cardinality):
+                made = write_position_deletes(vector.data_file, deleted, format=file_format)
+                written = self._artifacts.write(path, made.data)
             return len(written), made.pos_lower_bound, made.pos_upper_bound
 
         made = self._artifacts.each(write, list(zip(vectors, payloads, paths, strict=True)))

@@ -29,8 +29,8 @@ from floecat.delta.artifacts.data_files import (
     FileColumns,
     KnownColumns,
     SeenFile,
+    open_footer,
     read_data_file,
-    read_footer,
 )
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.translation.column_ids import FieldIds
@@ -41,8 +41,15 @@ from floecat.errors import (
     LocationNotAllowedError,
     UnsupportedDeltaTableError,
 )
-from floecat.iceberg.parquet.field_ids import NumberedFooter, RequiredFieldIds, footer_schema, number_fields
-from floecat.iceberg.parquet.footers import footer_metrics
+from floecat.iceberg.file_metrics import FileMetrics
+from floecat.iceberg.parquet.field_ids import (
+    FooterSchema,
+    NumberedFooter,
+    RequiredFieldIds,
+    footer_schema,
+    number_fields,
+)
+from floecat.iceberg.parquet.footers import FileFooter, footer_metrics, with_footers
 
 __all__ = ["MAX_COPIED_BYTES", "FieldIdCopies", "required_field_ids"]
 
@@ -107,14 +114,52 @@ class FieldIdCopies:
         self._leaves = [leaf for leaf in context.translated.leaves if not leaf.partition]
         self.vectorized = True
 
-    def look(self, location: str, size: int) -> SeenFile:
-        """A data file, or its copy if it lacks ids. Arguments and errors are those of `replace`."""
-        tail = read_footer(self._artifacts, location, size)
+    def look(self, location: str, size: int, tail: bytes) -> SeenFile:
+        """A data file, or its copy if it lacks ids.
+
+        Args:
+            location: the file.
+            size: its bytes.
+            tail: its end, of `open_footer`.
+
+        Raises:
+            TooLargeError: a copy is too much for the request.
+            FloecatError: as `replace`.
+        """
         schema = footer_schema(tail, location)
         self._columns.look(schema.root)
         required = self._context.required_ids
         footer = None if required is None else number_fields(schema, required, location)
         return SeenFile(location, size, tail) if footer is None else self._copy(location, size, footer)
+
+    def complete(
+        self, metrics: FileMetrics, locations: pa.StringArray, sizes: npt.NDArray[np.int64]
+    ) -> tuple[FileMetrics, list[tuple[int, SeenFile]]]:
+        """Completes the metrics of files without a record count from their footers.
+
+        Args:
+            metrics: from the log.
+            locations: of the files.
+            sizes: their bytes.
+
+        Returns:
+            The metrics, and the files that were read, by row and without their footers.
+
+        Raises:
+            FloecatError, TooLargeError: as `replace`.
+        """
+        rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
+
+        def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
+            with open_footer(self._artifacts, self._context.bounds, *item) as tail:
+                seen = self.look(*item, tail)
+                footer = footer_metrics(seen.tail, self._leaves, item[0])
+            return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
+
+        wanted = zip(locations.take(pa.array(rows)).to_pylist(), sizes[rows].tolist(), strict=True)
+        found = self._artifacts.each(read, list(wanted))
+        completed = with_footers(metrics, rows.tolist(), [footer for footer, _ in found])
+        return completed, list(zip(rows.tolist(), (seen for _, seen in found), strict=True))
 
     def replace(
         self,
@@ -135,6 +180,7 @@ class FieldIdCopies:
             The same, with copies in place of files that lack ids.
 
         Raises:
+            TooLargeError: a footer or a copy is too much for the request.
             InvalidDeltaTableError: a file is no Parquet file, or damaged.
             UnsupportedDeltaTableError: a file lacks ids and copies are turned off, or it cannot be copied.
             FileMissingError: a file is missing.
@@ -153,9 +199,11 @@ class FieldIdCopies:
                 return locations, sizes
 
         def look(row: int) -> tuple[int, SeenFile]:
-            file = self.look(paths[row], int(sizes[row]))
-            if row in chosen:
-                self._note(file.tail, paths[row])
+            path, size = paths[row], int(sizes[row])
+            with open_footer(self._artifacts, self._context.bounds, path, size) as tail:
+                file = self.look(path, size, tail)
+                if row in chosen:
+                    self._note(file.tail, path)
             return row, file._replace(tail=b"")
 
         sizes = sizes.copy()
@@ -173,9 +221,12 @@ class FieldIdCopies:
             self.vectorized = False
 
     def _is_foreign(self, location: str, size: int) -> bool:
-        required = self._context.required_ids
         try:
-            tail = read_footer(self._artifacts, location, size)
+            with open_footer(self._artifacts, self._context.bounds, location, size) as tail:
+                self._note(tail, location)
+                schema = footer_schema(tail, location)
+                self._columns.look(schema.root)
+                return self._lacks_ids(schema, location)
         except (
             FileMissingError,
             InvalidDeltaTableError,
@@ -184,13 +235,11 @@ class FieldIdCopies:
         ):
             # listing this file needs no read: files of old versions may be deleted by now
             return False
+
+    def _lacks_ids(self, schema: FooterSchema, location: str) -> bool:
+        required = self._context.required_ids
         try:
-            self._note(tail, location)
-            schema = footer_schema(tail, location)
-            self._columns.look(schema.root)
             return required is not None and number_fields(schema, required, location) is not None
-        except InvalidDeltaTableError:
-            return False
         except UnsupportedDeltaTableError:
             return True
 
@@ -213,6 +262,8 @@ class FieldIdCopies:
                 f"Column {footer.columns[0]} cannot be read: {location} lacks the field ids of the table,"
                 f" and with {size} bytes it is too large to be copied"
             )
+        if self._context.bounds is not None:
+            self._context.bounds.check_copy(location, size)
         length = size - footer.replaced
 
         def make() -> bytes:

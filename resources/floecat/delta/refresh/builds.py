@@ -9,6 +9,7 @@ from typing import cast
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner
+from floecat.delta.artifacts.request_bounds import RequestBounds
 from floecat.delta.artifacts.version_manifests import TableManifests
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.log.log_files import DamagedFiles
@@ -78,11 +79,13 @@ class Builds:
     def __init__(
         self,
         settings: DeltaCompatSettings,
+        bounds: RequestBounds,
         artifacts: ArtifactFiles,
         run_chunks: ChunkRunner,
         damaged: DamagedFiles,
     ) -> None:
         self._settings = settings
+        self._bounds = bounds
         self._artifacts = artifacts
         self._run_chunks = run_chunks
         self._damaged = damaged
@@ -133,7 +136,7 @@ class Builds:
             # version 3 numbers rows, and so needs the row count of every file
             read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
             may_copy_files=self._settings.unnumbered_collections == "copy",
-            most_opened_files=self._settings.max_files_in_request if in_request else None,
+            bounds=self._bounds if in_request else None,
         )
         builder = VersionBuilder(log, listing, manifests, document, ids, names, options)
         return Build(known, log, listing, document, manifests, builder)

@@ -18,12 +18,12 @@ from floecat.clock import Clock
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.chunks import ChunkRunner, local_chunks
+from floecat.delta.artifacts.request_bounds import RequestBounds, TooLargeError
 from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.builds import Backfill, Progress
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.delta.refresh.publication import StaleTableError
 from floecat.delta.refresh.refresher import Refresher
-from floecat.delta.refresh.version_builder import TooLargeError
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -34,6 +34,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileIO
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import DeltaCompatSettings
+from floecat.settings.limits import LimitSettings
 from floecat.store import leases, tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
@@ -87,12 +88,20 @@ class DeltaRefreshService:
         transactions: ConfirmedTransactions,
         clock: Clock,
         settings: DeltaCompatSettings,
+        limits: LimitSettings,
         memory: MemoryBudget,
     ) -> None:
         self._store = store
         self._transactions = transactions
         self._clock = clock
         self._settings = settings
+        self._bounds = RequestBounds(
+            opened_files=settings.max_files_in_request,
+            deleted_rows=limits.deleted_rows,
+            vector_bytes=limits.deletion_vector_bytes,
+            footer_bytes=limits.data_file_footer_bytes,
+            copied_file_bytes=limits.copied_file_bytes,
+        )
         self._memory = memory
         self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
@@ -146,14 +155,14 @@ class DeltaRefreshService:
         # the load that started the look may have had another entry
         return changed or running is not None
 
-    def await_pipeline(self, table: DeltaTableEntry) -> bool:
+    def await_pipeline(self, table: DeltaTableEntry, refusal: LeftToPipelineError) -> bool:
         """Waits until the pipeline has changed the entry of a table, for a bounded time.
 
         Returns:
             True.
 
         Raises:
-            LeftToPipelineError: it has not, or too many others wait already.
+            LeftToPipelineError: `refusal`, if it has not, or too many others wait already.
         """
         deadline = time.monotonic() + self._settings.wait.ms / 1000
         if self._waiting.acquire(blocking=False):
@@ -164,7 +173,7 @@ class DeltaRefreshService:
                         return True
             finally:
                 self._waiting.release()
-        raise _left_to_pipeline(table)
+        raise refusal.with_traceback(None)
 
     def materialise(
         self, table: DeltaTableEntry, progress: Progress, *, run_chunks: ChunkRunner | None = None
@@ -245,9 +254,9 @@ class DeltaRefreshService:
             return self._alone(table, lambda: refresher.refresh(table, in_request=True), wait_s=wait_s)
         except StaleTableError:
             return True
-        except TooLargeError:
+        except TooLargeError as error:
             refresher.leave_to_pipeline(table)
-            raise _left_to_pipeline(table) from None
+            raise _left_to_pipeline(table, str(error)) from None
 
     def _end(
         self, table: DeltaTableEntry, look: Future[bool], started: float, outcome: bool | BaseException
@@ -340,6 +349,7 @@ class DeltaRefreshService:
             self._transactions,
             self._clock,
             self._settings,
+            self._bounds,
             artifacts,
             run_chunks or local_chunks(artifacts),
             self._damaged[table.files],
@@ -353,8 +363,9 @@ class DeltaRefreshService:
             return self._artifacts.of(*of_table, table.row.id)
 
 
-def _left_to_pipeline(table: DeltaTableEntry) -> LeftToPipelineError:
+def _left_to_pipeline(table: DeltaTableEntry, reason: str) -> LeftToPipelineError:
     return LeftToPipelineError(
-        f"{table.identifier} needs more files opened than a load may open; the pipeline brings it in",
+        f"{table.identifier} is too large to be built by a load: {reason}. It is built by the Dagster asset"
+        f" compat/artifacts, or by: floecat table refresh {table.identifier}",
         retry_after_s=_RETRY_AFTER_S,
     )

@@ -12,6 +12,7 @@ from floecat.clock import Clock
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError, NameTakenError
 from floecat.delta.artifacts.artifact_paths import generation_of
 from floecat.delta.artifacts.chunks import ChunkRunner
+from floecat.delta.artifacts.request_bounds import RequestBounds
 from floecat.delta.artifacts.version_context import spec_names
 from floecat.delta.log.delta_log import DeltaLog, LogListing
 from floecat.delta.log.log_files import DamagedFiles
@@ -46,6 +47,7 @@ class Refresher:
         transactions: ConfirmedTransactions,
         clock: Clock,
         settings: DeltaCompatSettings,
+        bounds: RequestBounds,
         artifacts: ArtifactFiles,
         run_chunks: ChunkRunner,
         damaged: DamagedFiles,
@@ -53,7 +55,7 @@ class Refresher:
         self._store = store
         self._settings = settings
         self._artifacts = artifacts
-        self._builds = Builds(settings, artifacts, run_chunks, damaged)
+        self._builds = Builds(settings, bounds, artifacts, run_chunks, damaged)
         self._publication = Publication(store, transactions, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:

@@ -14,6 +14,7 @@ from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.commit_changes import TwoVectorsError
 from floecat.delta.artifacts.data_files import known_columns
 from floecat.delta.artifacts.field_id_copies import required_field_ids
+from floecat.delta.artifacts.request_bounds import RequestBounds, RequestWork
 from floecat.delta.artifacts.version_context import VersionContext, partition_fields
 from floecat.delta.artifacts.version_manifests import TableManifests, VersionManifests
 from floecat.delta.log.delta_log import DeltaLog, LogListing
@@ -39,7 +40,7 @@ from floecat.errors import (
 from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 
-__all__ = ["BuildOptions", "Point", "TooLargeError", "VersionBuilder", "build_versions", "opened_files"]
+__all__ = ["BuildOptions", "Point", "VersionBuilder", "build_versions"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,7 @@ class BuildOptions:
         position_delete_format: `parquet` or `avro`.
         read_footers: see `VersionContext`.
         may_copy_files: see `VersionContext`.
-        most_opened_files: how many files of a version may be opened, for vectors or footers; None for any
-            number.
+        bounds: of the request; None in the pipeline.
     """
 
     paths: ArtifactPaths
@@ -61,7 +61,7 @@ class BuildOptions:
     position_delete_format: DeleteFormat
     read_footers: bool
     may_copy_files: bool = True
-    most_opened_files: int | None = None
+    bounds: RequestBounds | None = None
 
 
 _log = logging.getLogger(__name__)
@@ -72,10 +72,6 @@ UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingErr
 
 class FormatVersionError(UnsupportedDeltaTableError):
     """A version needs a higher format version than the document has."""
-
-
-class TooLargeError(Exception):
-    """A version needs more files opened than the options allow."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +126,7 @@ class VersionBuilder:
         self.history: list[tuple[int, Metadata]] = []
         self.vectorized = True
         self._last: Point | None = None
+        self._work = RequestWork(options.bounds) if options.bounds else None
 
     def translated(self, metadata: Metadata) -> TranslatedSchema:
         """The Iceberg schema of a metadata."""
@@ -172,7 +169,7 @@ class VersionBuilder:
         check_readable(protocol, metadata)
         if commit.metadata is not None and self._must_be_whole(before.metadata, commit):
             return self._whole(self._snapshot(version), parent=before)
-        self._check_size(commit.adds, metadata)
+        self._add_work(commit.adds, metadata)
         try:
             manifests = self._table_manifests.successor(
                 self._context(version, metadata), before.manifests, commit
@@ -223,7 +220,7 @@ class VersionBuilder:
         if parent is None and old_files > 0:
             check_type_changes(snapshot.metadata)
             self._check_since_last(snapshot)
-        self._check_size(snapshot.files, snapshot.metadata)
+        self._add_work(snapshot.files, snapshot.metadata)
         manifests = self._table_manifests.whole(
             context,
             snapshot,
@@ -249,13 +246,14 @@ class VersionBuilder:
             if pc.any(pc.is_in(snapshot.files["path"], value_set=older)).as_py():
                 raise
 
-    def _check_size(self, files: pa.Table, metadata: Metadata) -> None:
-        most = self._options.most_opened_files
-        if most is None or len(files) <= most:
-            return
-        all_files = bool(self.translated(metadata).without_field_ids)
-        if opened_files(files, read_footers=self._options.read_footers, all_files=all_files) > most:
-            raise TooLargeError
+    def _add_work(self, files: pa.Table, metadata: Metadata) -> None:
+        if self._work is not None:
+            self._work.add(
+                files,
+                read_footers=self._options.read_footers,
+                all_files=bool(self.translated(metadata).without_field_ids),
+                copies_vectors=self._options.format_version >= 3,
+            )
 
     def _context(self, version: int, metadata: Metadata) -> VersionContext:
         translated = self.translated(metadata)
@@ -278,6 +276,7 @@ class VersionBuilder:
             required_ids=required_field_ids(translated, self.ids),
             columns=known_columns(translated, self.ids),
             may_copy_files=options.may_copy_files,
+            bounds=options.bounds,
             lost_specs=self._document.lost_specs(translated.schema),
         )
 
@@ -312,33 +311,6 @@ class VersionBuilder:
         before = max((held for held in self._document.versions if held < version), default=None)
         snapshot = None if before is None else self._document.snapshot(before)
         return timestamp_ms if snapshot is None else max(timestamp_ms, snapshot["timestamp-ms"] + 1)
-
-
-def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:
-    """How many files have to be opened for a version.
-
-    Args:
-        files: those that it adds.
-        read_footers: whether footers are read where the log has no row count.
-        all_files: whether the footers of all are read, for their field ids.
-    """
-    if all_files:
-        return len(files)
-    opened = files["deletion_vector"].is_valid()
-    if read_footers:
-        opened = pc.or_(opened, pc.invert(has_record_count(files)))
-    return int(pc.sum(opened).as_py() or 0)
-
-
-def has_record_count(files: pa.Table) -> pa.ChunkedArray:
-    """Whether the log has the row count of each file."""
-    known = pc.fill_null(pc.match_substring(files["stats"], '"numRecords"'), False)
-    if "stats_parsed" not in files.column_names:
-        return known
-    if files.schema.field("stats_parsed").type.get_field_index("numRecords") < 0:
-        return known
-    parsed = pc.struct_field(files["stats_parsed"], "numRecords")
-    return pc.or_(known, parsed.is_valid())
 
 
 def build_versions(

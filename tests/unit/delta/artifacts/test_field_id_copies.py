@@ -66,6 +66,7 @@ class Place:
             paths=self.paths,
             required_ids=NUMBERS,
             may_copy_files=copies,
+            bounds=None,
             translated=SimpleNamespace(leaves=()),
         )
         made = FieldIdCopies(context, self.artifacts)

@@ -10,6 +10,7 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.names import existing_entry
+from floecat.errors import PayloadTooLargeError
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import metrics
@@ -24,8 +25,9 @@ _log = logging.getLogger(__name__)
 class MetricsService:
     """Takes metrics reports (Iceberg REST specification, `ReportMetricsRequest`)."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, max_report_bytes: int) -> None:
         self._store = store
+        self._max_report_bytes = max_report_bytes
         self._clock = clock
 
     def report(self, call: Call, identifier: TableIdentifier, body: bytes) -> None:
@@ -35,7 +37,12 @@ class MetricsService:
             BadRequestError: a required field is missing or has the wrong type.
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
+            PayloadTooLargeError: the report is larger than `floecat.limits.metrics-report-bytes`.
         """
+        if len(body) > self._max_report_bytes:
+            raise PayloadTooLargeError(
+                f"A metrics report may have {self._max_report_bytes} bytes (floecat.limits.metrics-report-bytes)"
+            )
         report = parse_report(body)
         kind = "scan-report" if isinstance(report, ScanReport) else "commit-report"
         row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)

@@ -75,5 +75,5 @@ def open_catalog(
         answers=answers,
         tables=TableService(store, listing, loader, changes, parts.keys, answers),
         views=ViewService(store, parts.entries, listing, changes, parts.keys),
-        metrics=MetricsService(store, parts.clock),
+        metrics=MetricsService(store, parts.clock, max_report_bytes=settings.limits.metrics_report_bytes),
     )

@@ -41,6 +41,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     inflated_file_bytes: Annotated[int, size()] = 512 * _MIB
     """Most bytes that a compressed metadata file, manifest or manifest list may inflate to."""
 
+    metrics_report_bytes: Annotated[int, size()] = _MIB
+    """Largest metrics report, as reports are kept in the store. Larger ones are answered 413."""
+
     working_memory_bytes: Annotated[int, size()] = 128 * _MIB
     """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
     takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all

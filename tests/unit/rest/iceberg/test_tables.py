@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
@@ -176,6 +177,24 @@ def test_metrics_are_taken(client, table):
     answer = client.post(f"{table}/metrics", json=report)
     assert (answer.status_code, answer.content) == (204, b"")
     assert client.post(f"{table}x/metrics", json=report).status_code == 404
+
+
+def test_a_metrics_report_has_a_largest_size(client, table):
+    report = {
+        "report-type": "commit-report",
+        "table-name": "t",
+        "snapshot-id": -1,
+        "sequence-number": 1,
+        "operation": "append",
+        "metrics": {},
+        "metadata": {"padding": ""},
+    }
+    padding = (1 << 20) - len(json.dumps(report))
+    for size, status in ((padding, 204), (padding + 1, 413)):
+        body = json.dumps(report | {"metadata": {"padding": "x" * size}})
+        answer = client.post(f"{table}/metrics", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == status
+    assert "floecat.limits.metrics-report-bytes" in answer.json()["error"]["message"]
 
 
 def _set_type(client, table, value):

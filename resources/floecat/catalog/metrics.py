@@ -41,7 +41,8 @@ class MetricsService:
         """
         if len(body) > self._max_report_bytes:
             raise PayloadTooLargeError(
-                f"A metrics report may have {self._max_report_bytes} bytes (floecat.limits.metrics-report-bytes)"
+                "The metrics report is larger than floecat.limits.metrics-report-bytes: "
+                f"{self._max_report_bytes} bytes"
             )
         report = parse_report(body)
         kind = "scan-report" if isinstance(report, ScanReport) else "commit-report"

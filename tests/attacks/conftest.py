@@ -9,9 +9,15 @@ from tests.services.catalog import CatalogServer
 
 
 @pytest.fixture
-def attacked_service(start_catalog: Callable[..., CatalogServer]) -> AttackedService:
+def start_attacked(start_catalog: Callable[..., CatalogServer]) -> Callable[..., AttackedService]:
+    """Starts services; takes settings as `start_catalog` does."""
+    return lambda **environment: AttackedService(start_catalog(**environment))
+
+
+@pytest.fixture
+def attacked_service(start_attacked: Callable[..., AttackedService]) -> AttackedService:
     """A service with its default settings."""
-    return AttackedService(start_catalog())
+    return start_attacked()
 
 
 @pytest.fixture(

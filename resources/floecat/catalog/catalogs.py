@@ -19,7 +19,7 @@ from floecat.fileio.locations import check_bounds, normalize_location
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import accounts, catalogs
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 
 __all__ = ["RESERVED_NAMES", "CallContext", "CatalogService"]
@@ -120,10 +120,13 @@ class CatalogService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
+
+        def insert(conn: Connection) -> None:
+            accounts.ensure(conn, account_id, now_ms)
+            catalogs.insert(conn, row)
+
         try:
-            with self._store.write() as conn:
-                accounts.ensure(conn, account_id, now_ms)
-                catalogs.insert(conn, row)
+            self._store.run(insert)
         except DuplicateKeyError:
             raise AlreadyExistsError(f"Catalog already exists: {name}") from None
         return self._catalog(row)

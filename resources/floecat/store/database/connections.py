@@ -25,6 +25,7 @@ __all__ = [
     "TransactionConnection",
     "active_counter",
     "count_statement",
+    "count_transaction",
     "for_dialect",
 ]
 
@@ -141,6 +142,10 @@ class TransactionConnection(Connection):
         if parameters:
             self._run(statement, parameters, _rowcount)
 
+    def sharing(self) -> TransactionConnection:
+        """The same connection for other work in the same transaction, which fails for itself."""
+        return TransactionConnection(self._sql)
+
     def control(self, text: str) -> None:
         """Runs a statement that opens or ends a transaction, with the driver's own error if it fails."""
         self._sql.exec_driver_sql(text)
@@ -180,6 +185,13 @@ def count_statement() -> None:
     counter = active_counter.get()
     if counter is not None:
         counter.count_statement()
+
+
+def count_transaction() -> None:
+    """Counts one transaction in the counter of this context, if it has one."""
+    counter = active_counter.get()
+    if counter is not None:
+        counter.count_transaction()
 
 
 def for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:

@@ -14,8 +14,8 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock, local
+from contextlib import contextmanager, nullcontext
+from threading import local
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ from floecat.store.database.connections import (
     StatementCounter,
     TransactionConnection,
     active_counter,
+    count_transaction,
 )
 from floecat.store.database.errors import (
     ConnectionLostError,
@@ -37,6 +38,7 @@ from floecat.store.database.errors import (
     TransactionConflictError,
 )
 from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
+from floecat.store.database.group_commit import GroupCommit
 from floecat.store.database.read_connections import AtOnceConnection, PreparedQueries, ReadConnection
 from floecat.store.migrations import HEAD_REVISION
 
@@ -68,6 +70,7 @@ class Store:
         if self._sqlite:
             sqlite.create_file(url)
         self._begin = "BEGIN IMMEDIATE" if self._sqlite else "BEGIN"
+        self._turns = sqlite.ProcessTurns(url) if self._sqlite else None
         self._engine = self._create_engine(
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
         )
@@ -121,23 +124,21 @@ class Store:
             CommitOutcomeUnknownError: the store did not say whether it committed.
             StoreFaultError: the block swallowed the error of a statement; nothing was applied.
         """
-        with self._one_transaction_per_thread(), self._turn():
-            connection = self._begin_transaction()
-            try:
-                try:
-                    yield connection
-                except BaseException:
-                    self._roll_back(connection)
-                    raise
-                self._commit(connection)
-            finally:
-                connection.close()
+        groups = self._groups
+        with (
+            self._one_transaction_per_thread(),
+            self._transaction() if groups is None else groups.alone() as connection,
+        ):
+            count_transaction()
+            yield connection
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` in a transaction, again when the transaction lost against another one.
 
+        On SQLite the works of several threads may share one COMMIT; each returns, or fails, for itself.
+
         Args:
-            work: may run several times; only its last run is committed.
+            work: may run several times, in any thread; only its last run is committed.
 
         Raises:
             StoreUnavailableError: as `write`, or too many transactions were faster.
@@ -145,8 +146,7 @@ class Store:
         """
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                with self.write() as connection:
-                    return work(connection)
+                return self._run_once(work)
             except (TransactionConflictError, ConnectionLostError):
                 if attempt == _MAX_ATTEMPTS - 1:
                     raise
@@ -206,6 +206,8 @@ class Store:
         self._engine.dispose()
         if self._at_once is not None:
             self._at_once.close()
+        if self._turns is not None:
+            self._turns.close()
 
     def _revision(self) -> str | None:
         try:
@@ -251,25 +253,29 @@ class Store:
         finally:
             self._thread.writing = False
 
+    def _run_once(self, work: Callable[[Connection], T]) -> T:
+        if self._groups is None:
+            with self.write() as connection:
+                return work(connection)
+        with self._one_transaction_per_thread():
+            return self._groups.run(work)
+
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Writers of this process queue here: SQLite's own wait is a sleep, and unfair."""
-        if not self._sqlite:
-            yield
-            return
-        lock = self._writers
-        if not lock.acquire(timeout=self._timeout_s):
-            raise StoreUnavailableError("The store did not get a lock in time")
-        try:
-            yield
-        finally:
-            lock.release()
+    def _transaction(self) -> Iterator[TransactionConnection]:
+        with self._turns.hold(self._timeout_s) if self._turns else nullcontext():
+            connection = self._begin_transaction()
+            try:
+                try:
+                    yield connection
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+                self._commit(connection)
+            finally:
+                connection.close()
 
     def _begin_transaction(self) -> TransactionConnection:
         connection = TransactionConnection(self._checkout())
-        counter = active_counter.get()
-        if counter is not None:
-            counter.count_transaction()
         try:
             try:
                 connection.control(self._begin)
@@ -301,7 +307,7 @@ class Store:
             connection.discard()
 
     def _after_fork(self) -> None:
-        self._writers = Lock()
+        self._groups = GroupCommit(self._transaction, timeout_s=self._timeout_s) if self._sqlite else None
         self._thread = local()
         self._at_once = self._open_at_once() if self._sqlite else None
 

@@ -6,8 +6,12 @@ driver stays in autocommit: `engine` sends BEGIN and COMMIT.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -17,13 +21,74 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.database.errors import StoreUnavailableError
 
-__all__ = ["create_engine", "create_file"]
+__all__ = ["ProcessTurns", "create_engine", "create_file"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
 _CACHED_STATEMENTS: Final = 256
 
 _creating: Final = Lock()
+
+_TURN: Final = 0
+_NEXT: Final = 1
+_POLL_S: Final = 0.0005
+
+
+class ProcessTurns:
+    """Turns of processes that write to one file, in the order in which they ask.
+
+    With SQLite alone a process that writes all the time keeps others waiting: they sleep, up to 0.1 s at a
+    time, and find the lock taken when they wake. Here a process first takes the place of the next writer, and
+    keeps it until the turn is its own. Both are locks on bytes of a file beside the database, which end with
+    their process. They order writers and no more: the lock of SQLite still decides.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        self._path = f"{_file_of(url)}-turns"
+        self._file: int | None = None
+
+    @contextmanager
+    def hold(self, timeout_s: float) -> Iterator[None]:
+        """Holds the turn of this process; for one thread at a time.
+
+        Raises:
+            StoreUnavailableError: the turn did not come in time.
+        """
+        if self._file is None:
+            self._file = _open_turns(self._path)
+        ends_at = time.monotonic() + timeout_s
+        self._lock(_NEXT, ends_at)
+        try:
+            self._lock(_TURN, ends_at)
+        finally:
+            self._unlock(_NEXT)
+        try:
+            yield
+        finally:
+            self._unlock(_TURN)
+
+    def close(self) -> None:
+        """Closes the file; the next turn opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _lock(self, byte: int, ends_at: float) -> None:
+        while self._file is not None:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() >= ends_at:
+                    raise StoreUnavailableError("The store is locked by another process") from None
+                time.sleep(_POLL_S)
+            except OSError:  # a file system without locks: SQLite's own wait is all there is
+                return
+            else:
+                return
+
+    def _unlock(self, byte: int) -> None:
+        if self._file is not None:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
 
 def create_file(url: sa.URL) -> None:
@@ -75,6 +140,13 @@ def create_engine(
     )
     sa.event.listen(engine, "connect", lambda connection, _record: _configure(connection, foreign_keys))
     return engine
+
+
+def _open_turns(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailableError("The store cannot open its file") from error
 
 
 def _create_exclusively(path: Path) -> None:

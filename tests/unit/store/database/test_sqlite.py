@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from floecat.store.database.errors import StoreUnavailableError
+from floecat.store.database.sqlite import ProcessTurns
+
+_GREEDY = """
+import sys
+import sqlalchemy as sa
+from floecat.store.database.sqlite import ProcessTurns
+
+turns = ProcessTurns(sa.make_url(sys.argv[1]))
+with open(sys.argv[2], "ab", buffering=0) as log:
+    while True:
+        with turns.hold(30):
+            log.write(b"x")
+"""
+
+_HOLDER = """
+import sys
+import sqlalchemy as sa
+from floecat.store.database.sqlite import ProcessTurns
+
+with ProcessTurns(sa.make_url(sys.argv[1])).hold(30):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'floecat.db'}"
+
+
+def test_a_process_that_writes_all_the_time_keeps_no_other_waiting(url: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    turns = ProcessTurns(sa.make_url(url))
+    with subprocess.Popen([sys.executable, "-c", _GREEDY, url, str(log)]) as greedy:
+        try:
+            while not log.stat().st_size:
+                assert greedy.poll() is None
+            for _ in range(50):
+                before = log.stat().st_size
+                with turns.hold(30):
+                    # the turn that it had, and at most one for which it was next already
+                    assert log.stat().st_size - before <= 2
+        finally:
+            greedy.kill()
+    turns.close()
+
+
+def test_a_turn_ends_with_its_process(url: str) -> None:
+    turns = ProcessTurns(sa.make_url(url))
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreUnavailableError, match="another process"), turns.hold(0.05):
+            pass
+        holder.kill()
+        holder.wait()
+        with turns.hold(30):
+            pass
+    turns.close()

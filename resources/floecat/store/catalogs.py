@@ -8,8 +8,9 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
-from floecat.store.database.connections import Connection, Row
+from floecat.store.database.connections import Connection
 from floecat.store.database.errors import ForeignKeyError
+from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
     can_exist,
     decode_properties,

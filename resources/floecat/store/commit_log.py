@@ -16,7 +16,8 @@ import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import Namespace
 from floecat.store.catalogs import next_commit_versions
-from floecat.store.database.connections import Connection, Row
+from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import decode_texts, encode_texts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log

@@ -25,8 +25,9 @@ from floecat.iceberg.views.normalization import normalize_view
 from floecat.iceberg.views.view_integrity import check_view_integrity
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.store import documents, entry_changes, snapshots
-from floecat.store.database.connections import Connection, Parameters
+from floecat.store.database.connections import Connection
 from floecat.store.database.engine import Store
+from floecat.store.database.prepared_statements import Parameters
 from floecat.store.database.statements import LIMIT
 from floecat.store.schema import DOCUMENT_FORM, OLDER_FORM
 from floecat.store.schema import entries as _entries

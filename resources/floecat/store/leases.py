@@ -21,7 +21,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from floecat.errors import FloecatError
-from floecat.store.database.connections import Connection, PerDialect
+from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import PerDialect
 from floecat.store.schema import leases as _leases
 
 __all__ = ["HeldLease", "LeaseLostError", "acquire", "release", "renew"]

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
-from floecat.store.database.connections import Connection, Row
+from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
     LIMIT,
     NO_LIMIT,

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.database.connections import Connection, PerDialect
+from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import PerDialect
 from floecat.store.database.statements import LIMIT, NO_LIMIT, can_exist, encode_rows
 from floecat.store.documents import has_metadata
 from floecat.store.schema import entries as _entries

@@ -12,7 +12,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from floecat.store.database.connections import Connection, PerDialect
+from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import PerDialect
 from floecat.store.database.statements import encode_texts
 from floecat.store.schema import INDEXED_LOCATION, IS_REGISTRATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import commit_log as _commit_log

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 import floecat.store
-from floecat.store.database.connections import PerDialect
 from floecat.store.database.engine import Store
+from floecat.store.database.prepared_statements import PerDialect
 
 READS_EVERYTHING = {
     "catalogs._LIST_ALL_ACCOUNTS",  # few rows

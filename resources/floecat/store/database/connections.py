@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from operator import attrgetter, methodcaller
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from floecat.store.database.errors import StoreFaultError
+from floecat.store.database.errors import ConnectionLostError, StoreFaultError
 from floecat.store.database.faults import DATABASE_ERRORS, raise_fault
+from floecat.store.database.prepared_statements import (
+    Parameters,
+    PreparedStatements,
+    Row,
+    Statement,
+)
 
 __all__ = [
+    "NOTHING",
     "Connection",
-    "Parameters",
-    "PerDialect",
-    "Query",
-    "Row",
-    "Statement",
     "StatementCounter",
     "TransactionConnection",
     "active_counter",
     "count_statement",
     "count_transaction",
-    "for_dialect",
+    "driver_errors",
+    "is_dead",
 ]
 
 T = TypeVar("T")
@@ -64,24 +67,7 @@ class StatementCounter:
 active_counter: ContextVar[StatementCounter | None] = ContextVar("floecat_statement_counter", default=None)
 """The counter of this context, in tests."""
 
-Query: TypeAlias = sa.Select[*tuple[Any, ...]]
-Row: TypeAlias = Sequence[Any]
-Parameters: TypeAlias = Mapping[str, Any]
-_Result: TypeAlias = sa.CursorResult[*tuple[Any, ...]]
-
-
-class PerDialect(NamedTuple):
-    """A statement that the two databases write differently."""
-
-    sqlite: sa.Executable
-    postgresql: sa.Executable
-
-
-Statement: TypeAlias = sa.Executable | PerDialect
-
-_NOTHING: Parameters = {}
-_all: Callable[[_Result], Sequence[Row]] = methodcaller("all")
-_rowcount: Callable[[_Result], int] = attrgetter("rowcount")
+NOTHING: Final[Parameters] = {}
 
 
 class Connection(ABC):
@@ -94,16 +80,16 @@ class Connection(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def all(self, statement: Statement, parameters: Parameters = _NOTHING) -> Sequence[Row]:
+    def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """All rows of a query, or of a change with RETURNING."""
 
-    def first(self, statement: Statement, parameters: Parameters = _NOTHING) -> Row | None:
+    def first(self, statement: Statement, parameters: Parameters = NOTHING) -> Row | None:
         """The only row of a query for at most one, or `None`."""
         rows = self.all(statement, parameters)
         return rows[0] if rows else None
 
     @abstractmethod
-    def change(self, statement: Statement, parameters: Parameters = _NOTHING) -> int:
+    def change(self, statement: Statement, parameters: Parameters = NOTHING) -> int:
         """Runs an INSERT, UPDATE or DELETE.
 
         Returns:
@@ -122,29 +108,41 @@ class TransactionConnection(Connection):
         failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
     """
 
-    __slots__ = ("_sql", "failed")
+    __slots__ = ("_sql", "_statements", "failed")
 
-    def __init__(self, sql: sa.Connection) -> None:
+    def __init__(self, sql: sa.Connection, statements: PreparedStatements) -> None:
         """Takes a connection in autocommit, on which `control` will open the transaction."""
         self._sql = sql
+        self._statements = statements
         self.failed = False
 
-    def all(self, statement: Statement, parameters: Parameters = _NOTHING) -> Sequence[Row]:
+    def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """All rows of a query, or of a change with RETURNING."""
-        return self._run(statement, parameters, _all)
+        prepared = self._statements.get(statement, parameters)
+        if prepared.is_fixed:
+            return self._run(lambda driver: prepared.rows(driver, parameters))
+        return self._run(lambda _: self._sql.execute(prepared.statement, parameters).all())
 
-    def change(self, statement: Statement, parameters: Parameters = _NOTHING) -> int:
+    def change(self, statement: Statement, parameters: Parameters = NOTHING) -> int:
         """Runs an INSERT, UPDATE or DELETE and answers how many rows it changed."""
-        return self._run(statement, parameters, _rowcount)
+        prepared = self._statements.get(statement, parameters)
+        if prepared.is_fixed:
+            return self._run(lambda driver: prepared.change(driver, parameters))
+        return self._run(lambda _: self._sql.execute(prepared.statement, parameters).rowcount)
 
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
-        if parameters:
-            self._run(statement, parameters, _rowcount)
+        if not parameters:
+            return
+        prepared = self._statements.get(statement, parameters[0])
+        if prepared.is_fixed:
+            self._run(lambda driver: prepared.change_many(driver, parameters))
+        else:
+            self._run(lambda _: self._sql.execute(prepared.statement, parameters))
 
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
-        return TransactionConnection(self._sql)
+        return TransactionConnection(self._sql, self._statements)
 
     def control(self, text: str) -> None:
         """Runs a statement that opens or ends a transaction, with the driver's own error if it fails."""
@@ -164,20 +162,28 @@ class TransactionConnection(Connection):
         """Gives the connection back to the pool."""
         self._sql.close()
 
-    def _run(
-        self,
-        statement: Statement,
-        parameters: Parameters | Sequence[Parameters],
-        fetch: Callable[[_Result], T],
-    ) -> T:
+    def _run(self, work: Callable[[DBAPIConnection], T]) -> T:
         if self.failed:
             raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
         count_statement()
+        dialect = self._sql.dialect
         try:
-            return fetch(self._sql.execute(for_dialect(statement, self._sql.dialect), parameters))
-        except DATABASE_ERRORS as error:
+            driver = self._sql.connection.dbapi_connection
+            if driver is None:
+                raise ConnectionLostError("The connection to the store was lost")
+            try:
+                return work(driver)
+            except dialect.loaded_dbapi.Error as error:
+                if is_dead(error, driver, dialect):
+                    self._sql.invalidate(error)
+                    raise ConnectionLostError("The connection to the store was lost") from error
+                raise
+        except driver_errors(dialect) as error:
             self.failed = True
             raise_fault(error)
+        except BaseException:
+            self.failed = True
+            raise
 
 
 def count_statement() -> None:
@@ -194,8 +200,11 @@ def count_transaction() -> None:
         counter.count_transaction()
 
 
-def for_dialect(statement: Statement, dialect: sa.Dialect) -> sa.Executable:
-    """The statement as a database writes it."""
-    if isinstance(statement, PerDialect):
-        return statement.sqlite if dialect.name == "sqlite" else statement.postgresql
-    return statement
+def driver_errors(dialect: sa.Dialect) -> tuple[type[Exception], ...]:
+    """What can be met past SQLAlchemy, which would wrap the errors of the driver."""
+    return (*DATABASE_ERRORS, dialect.loaded_dbapi.Error)
+
+
+def is_dead(error: Exception, connection: DBAPIConnection, dialect: sa.Dialect) -> bool:
+    """Whether an error of the driver says that its connection is dead."""
+    return isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(error, connection, None)

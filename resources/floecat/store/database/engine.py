@@ -39,7 +39,8 @@ from floecat.store.database.errors import (
 )
 from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
 from floecat.store.database.group_commit import GroupCommit
-from floecat.store.database.read_connections import AtOnceConnection, PreparedQueries, ReadConnection
+from floecat.store.database.prepared_statements import PreparedStatements
+from floecat.store.database.read_connections import AtOnceConnection, ReadConnection
 from floecat.store.migrations import HEAD_REVISION
 
 __all__ = ["Connection", "Store"]
@@ -74,7 +75,7 @@ class Store:
         self._engine = self._create_engine(
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
         )
-        self._queries = PreparedQueries(self._engine.dialect)
+        self._statements = PreparedStatements(self._engine.dialect)
         self._inherited: list[sa.Pool | AtOnceConnection | None] = []
         self._after_fork()
         _stores.add(self)
@@ -101,7 +102,7 @@ class Store:
         Raises:
             StoreUnavailableError: no connection in time.
         """
-        connection = ReadConnection(self._engine, self._queries)
+        connection = ReadConnection(self._engine, self._statements)
         try:
             yield connection
         finally:
@@ -235,7 +236,7 @@ class Store:
 
     def _open_at_once(self) -> AtOnceConnection:
         engine = sqlite.create_engine(self._url, timeout_s=0, pool={"poolclass": sa.NullPool})
-        return AtOnceConnection(engine, self._queries)
+        return AtOnceConnection(engine, self._statements)
 
     def _checkout(self) -> sa.Connection:
         try:
@@ -275,7 +276,7 @@ class Store:
                 connection.close()
 
     def _begin_transaction(self) -> TransactionConnection:
-        connection = TransactionConnection(self._checkout())
+        connection = TransactionConnection(self._checkout(), self._statements)
         try:
             try:
                 connection.control(self._begin)

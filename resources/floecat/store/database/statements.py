@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from floecat.errors import BadRequestError
-from floecat.store.database.connections import PerDialect
+from floecat.store.database.prepared_statements import PerDialect
 
 __all__ = [
     "LIMIT",

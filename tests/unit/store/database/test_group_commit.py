@@ -26,6 +26,7 @@ from floecat.store.database.errors import (
     TransactionConflictError,
 )
 from floecat.store.database.group_commit import GroupCommit
+from floecat.store.database.prepared_statements import PreparedStatements
 
 NUMBERS = sa.table("numbers", sa.column("n", sa.Integer()))
 INSERT = sa.insert(NUMBERS)
@@ -43,13 +44,14 @@ class Database:
         self.engine = sqlite.create_engine(url, timeout_s=5, pool={"poolclass": sa.NullPool})
         with self.engine.connect() as connection:
             connection.exec_driver_sql("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")
+        self.statements = PreparedStatements(self.engine.dialect)
         self.groups = GroupCommit(self.transaction, timeout_s=timeout_s)
         self.commits = 0
         self.at_commit: Callable[[], None] = lambda: None
 
     @contextmanager
     def transaction(self) -> Iterator[TransactionConnection]:
-        connection = TransactionConnection(self.engine.connect())
+        connection = TransactionConnection(self.engine.connect(), self.statements)
         connection.control("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -76,8 +78,8 @@ class Database:
             outcomes = [threads.submit(self.groups.run, lead)]
             assert begun.wait(30)
             for number, work in enumerate(others):
+                self.wait_for_waiting(number)
                 outcomes.append(threads.submit(self.groups.run, work))
-                self.wait_for_waiting(number + 1)
         return outcomes
 
     def wait_for_waiting(self, number: int) -> None:
@@ -258,8 +260,8 @@ def test_a_work_runs_in_the_context_of_its_writer(database: Database) -> None:
         leader = threads.submit(database.groups.run, lead)
         assert begun.wait(30)
         for number, name in enumerate("abc"):
+            database.wait_for_waiting(number)
             threads.submit(submit, name, number)
-            database.wait_for_waiting(number + 1)
     leader.result()
     assert seen == ["a", "b", "c"]
     assert [(each.transactions, each.statements) for each in counters.values()] == [(1, 1), (1, 2), (1, 3)]

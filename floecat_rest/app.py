@@ -47,6 +47,7 @@ from floecat_rest.iceberg.views import (
     ViewController,
     ViewsController,
 )
+from floecat_rest.json_responses import JsonResponse
 from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorScanController,
@@ -111,6 +112,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
+        response_class=JsonResponse,
         state=State({Services.STATE: services}),
         middleware=[
             DefineMiddleware(AuthenticationMiddleware, authenticator=authenticator),

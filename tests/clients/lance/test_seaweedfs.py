@@ -7,6 +7,8 @@ files, whether a purge is requested or not.
 
 from __future__ import annotations
 
+import time
+
 import lance
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from lance_namespace import (
     DeregisterTableRequest,
     DescribeNamespaceRequest,
     DescribeTableRequest,
+    DescribeTableResponse,
     DropNamespaceRequest,
     ListNamespacesRequest,
     ListTablesRequest,
@@ -70,6 +73,34 @@ def test_a_dataset_is_written_and_read_with_vended_credentials(
     namespace.deregister_table(DeregisterTableRequest(id=table))
     with pytest.raises(TableNotFoundError):
         namespace.describe_table(DescribeTableRequest(id=table))
+
+
+def test_credentials_that_end_are_renewed(s3_server: S3Server, warehouse: str):
+    asked: list[object] = []
+
+    class ShortLived(IcebergRestNamespace):
+        """The credentials that it tells of end at once; no server vends such."""
+
+        def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
+            asked.append(request)
+            told = super().describe_table(request)
+            options = {**(told.storage_options or {}), "expires_at_millis": str(time.time_ns() // 1_000_000)}
+            return told.model_copy(update={"storage_options": options})
+
+    namespace = ShortLived(
+        endpoint=s3_server.catalog_url,
+        credential=f"{s3_server.access_key_id}:{s3_server.secret_access_key}",
+        root="",
+    )
+    namespace.create_namespace(CreateNamespaceRequest(id=[warehouse, "renewed"]))
+    options = {"namespace_client": namespace, "table_id": [warehouse, "renewed", "items"]}
+    lance.write_dataset(ROWS, **options)
+    dataset = lance.dataset(**options)
+    asked.clear()
+    assert dataset.to_table() == ROWS
+    # the engine hands over a mapping
+    assert asked
+    assert not any(isinstance(each, DescribeTableRequest) for each in asked)
 
 
 def test_lists(namespace: IcebergRestNamespace, warehouse: str):

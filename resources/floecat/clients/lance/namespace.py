@@ -46,6 +46,7 @@ from floecat.clients.lance.names import (
     table_name,
 )
 from floecat.clients.lance.paging import CatalogPage, Listed, collect
+from floecat.clients.lance.requests import takes, word
 from floecat.clients.lance.rest_catalog import RestCatalog
 from floecat.clients.lance.tables import LanceTables, page_parameters
 from floecat.clients.lance.wire import NamespaceResponse, NamespacesPage, Nothing
@@ -92,6 +93,7 @@ class IcebergRestNamespace(LanceNamespace):
             f"warehouse: {settings.warehouse!r}, identity: {identity!r} }}"
         )
 
+    @takes(CreateNamespaceRequest)
     def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
         """Creates a namespace. Of the modes, `Overwrite` drops one that is empty first.
 
@@ -101,7 +103,7 @@ class IcebergRestNamespace(LanceNamespace):
             NamespaceNotFoundError: the parent, or the warehouse, does not exist.
         """
         namespace = self._namespace(request.id, 1)
-        mode = _word(request.mode, "mode", ("create", "existok", "overwrite"))
+        mode = word(request.mode, "mode", ("create", "existok", "overwrite"))
         properties = dict(request.properties or {})
         try:
             return CreateNamespaceResponse(properties=self._create(namespace, properties))
@@ -113,6 +115,7 @@ class IcebergRestNamespace(LanceNamespace):
         self._drop(namespace)
         return CreateNamespaceResponse(properties=self._create(namespace, properties))
 
+    @takes(ListNamespacesRequest)
     def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
         """Names of the children of a namespace, relative to it.
 
@@ -139,6 +142,7 @@ class IcebergRestNamespace(LanceNamespace):
         listed = collect(fetch, request.limit, request.page_token)
         return ListNamespacesResponse(namespaces=listed.items, page_token=listed.page_token)
 
+    @takes(DescribeNamespaceRequest)
     def describe_namespace(self, request: DescribeNamespaceRequest) -> DescribeNamespaceResponse:
         """The properties of a namespace.
 
@@ -147,6 +151,7 @@ class IcebergRestNamespace(LanceNamespace):
         """
         return DescribeNamespaceResponse(properties=self._describe(self._namespace(request.id, 1)))
 
+    @takes(NamespaceExistsRequest)
     def namespace_exists(self, request: NamespaceExistsRequest) -> NamespaceExistsResponse:
         """Answers if a namespace exists.
 
@@ -156,6 +161,7 @@ class IcebergRestNamespace(LanceNamespace):
         self._describe(self._namespace(request.id, 1))
         return NamespaceExistsResponse()
 
+    @takes(DropNamespaceRequest)
     def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
         """Removes an empty namespace; one that does not exist only bothers the mode `Fail`.
 
@@ -165,8 +171,8 @@ class IcebergRestNamespace(LanceNamespace):
             InvalidInputError: the behaviour is `Cascade`, which a catalog does not offer.
         """
         namespace = self._namespace(request.id, 1)
-        mode = _word(request.mode, "mode", ("skip", "fail"))
-        if _word(request.behavior, "behavior", ("restrict", "cascade")) == "cascade":
+        mode = word(request.mode, "mode", ("skip", "fail"))
+        if word(request.behavior, "behavior", ("restrict", "cascade")) == "cascade":
             raise InvalidInputError("Only the behaviour Restrict is supported")
         try:
             self._drop(namespace)
@@ -175,6 +181,7 @@ class IcebergRestNamespace(LanceNamespace):
                 raise
         return DropNamespaceResponse()
 
+    @takes(DeclareTableRequest)
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
         """Enters a table in the catalog; Lance writes the dataset afterwards.
 
@@ -191,6 +198,7 @@ class IcebergRestNamespace(LanceNamespace):
             location=made.location, storage_options=made.storage_options, properties=made.properties
         )
 
+    @takes(ListTablesRequest)
     def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """Names of the Lance tables of a namespace.
 
@@ -205,6 +213,7 @@ class IcebergRestNamespace(LanceNamespace):
         )
         return ListTablesResponse(tables=listed.items, page_token=listed.page_token)
 
+    @takes(DescribeTableRequest)
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Where a table is, and how to get at it.
 
@@ -223,6 +232,7 @@ class IcebergRestNamespace(LanceNamespace):
             is_only_declared=declared,
         )
 
+    @takes(TableExistsRequest)
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Answers if a Lance table exists.
 
@@ -233,6 +243,7 @@ class IcebergRestNamespace(LanceNamespace):
         self._tables.load(self._table(request.id))
         return TableExistsResponse()
 
+    @takes(DeregisterTableRequest)
     def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
         """Removes a table from the catalog; its files stay.
 
@@ -281,11 +292,3 @@ class IcebergRestNamespace(LanceNamespace):
 
 def _connected(properties: dict[str, object]) -> IcebergRestNamespace:
     return IcebergRestNamespace(**properties)
-
-
-def _word(value: str | None, name: str, allowed: tuple[str, ...]) -> str:
-    """Reads a mode, in any case, PascalCase or snake_case; the first one allowed if there is no value."""
-    word = (value or allowed[0]).replace("_", "").lower()
-    if word not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}")
-    return word

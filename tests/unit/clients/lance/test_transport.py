@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lance_namespace import DeclareTableRequest, DescribeNamespaceRequest
-from lance_namespace.errors import InternalError, ServiceUnavailableError
+from lance_namespace.errors import InternalError, ServiceUnavailableError, ThrottlingError
 
 from floecat.clients.lance import IcebergRestNamespace
 from tests.unit.clients.lance.scripted_server import DROPPED, Reply, ScriptedServer
@@ -75,6 +75,13 @@ def test_changes_whose_fate_is_unknown_are_repeated_only_where_the_server_knows_
     server.on(*TABLES, failure, MADE)
     assert declare(connect()) == "s3://lake/w/a/t"
     assert len({each.headers["Idempotency-Key"] for each in server.sent(*TABLES)}) == 2
+
+
+def test_throttling(server: ScriptedServer, connect: Connect):
+    server.on(*NAMESPACE, Reply(429, headers={"Retry-After": "0"}))
+    with pytest.raises(ThrottlingError):
+        describe(connect(max_retries=1))
+    assert len(server.sent(*NAMESPACE)) == 2
 
 
 def test_redirects_are_not_followed(server: ScriptedServer, connect: Connect):

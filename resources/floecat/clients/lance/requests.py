@@ -1,0 +1,53 @@
+"""Requests, as callers of the interface and as Lance's engine hand them over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TypeVar
+
+from lance_namespace.errors import InvalidInputError
+from pydantic import BaseModel
+
+__all__ = ["takes", "word"]
+
+S = TypeVar("S")
+R = TypeVar("R", bound=BaseModel)
+A = TypeVar("A")
+
+
+def takes(kind: type[R]) -> Callable[[Callable[[S, R], A]], Callable[[S, R], A]]:
+    """Makes an operation take a mapping in place of the model of its request.
+
+    Lance's engine calls a namespace with mappings, when it renews credentials: the fields are keys then.
+    """
+
+    def wrap(operation: Callable[[S, R], A]) -> Callable[[S, R], A]:
+        @wraps(operation)
+        def with_model(namespace: S, request: R) -> A:
+            return operation(namespace, _read(kind, request))
+
+        return with_model
+
+    return wrap
+
+
+def word(value: str | None, name: str, allowed: tuple[str, ...]) -> str:
+    """Reads a mode, in any case, PascalCase or snake_case; the first one allowed if there is no value.
+
+    Raises:
+        InvalidInputError: it is none of those allowed.
+    """
+    found = (value or allowed[0]).replace("_", "").lower()
+    if found not in allowed:
+        raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}")
+    return found
+
+
+def _read(kind: type[R], request: R | Mapping[str, object]) -> R:
+    if isinstance(request, kind):
+        return request
+    try:
+        return kind.model_validate(request)
+    except ValueError as error:
+        raise InvalidInputError(f"Not a {kind.__name__}: {error}") from None

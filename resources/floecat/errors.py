@@ -5,6 +5,7 @@
     │   └── PayloadTooLargeError
     ├── IllegalArgumentError            understood, and against a rule of the format
     │   ├── InvalidMetadataError        a metadata document that breaks the specification
+    │   │   └── BoundExceededError      a file that exceeds a bound of `floecat.limits`
     │   └── InvalidDeltaTableError      a Delta table that breaks its protocol, or misses files
     ├── UnprocessableError              understood, and contradicts itself
     ├── NotAuthorizedError              no valid identity
@@ -40,6 +41,7 @@ from __future__ import annotations
 __all__ = [
     "AlreadyExistsError",
     "BadRequestError",
+    "BoundExceededError",
     "CommitFailedError",
     "CommitStateUnknownError",
     "ConflictError",
@@ -97,6 +99,10 @@ class IllegalArgumentError(FloecatError):
 
 class InvalidMetadataError(IllegalArgumentError):
     """A metadata document that cannot be read or breaks the specification."""
+
+
+class BoundExceededError(InvalidMetadataError):
+    """A file that may be intact, and exceeds a bound of `floecat.limits`, which the message names."""
 
 
 class InvalidDeltaTableError(IllegalArgumentError):

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
 from floecat.errors import (
     BadRequestError,
+    BoundExceededError,
     FileMissingError,
     ForbiddenError,
     InvalidMetadataError,
+    PayloadTooLargeError,
 )
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 from floecat.memory_budget import LruCache
 from floecat.purge.location_set import same_file_location
 from floecat.storage.catalog_storage import CatalogStorage
@@ -70,8 +71,9 @@ class AreaReader:
     A file that was refused may be allowed later: a reader is valid for one set of allowed locations.
     """
 
-    def __init__(self, *, cached_bytes: int) -> None:
-        self._known: LruCache[Area] = LruCache(cached_bytes)
+    def __init__(self, bounds: Bounds = DEFAULT_BOUNDS, *, cached_bytes: int) -> None:
+        self._bounds = bounds
+        self._known: LruCache[Area | BoundExceededError] = LruCache(cached_bytes)
 
     def area(
         self,
@@ -92,28 +94,47 @@ class AreaReader:
                 which everything is read.
 
         Raises:
+            BoundExceededError: a file of the table exceeds a bound, so the area is unknown.
             StorageUnavailableError: storage fails.
         """
         known = None if state is None else self._known.get(state)
+        if isinstance(known, BoundExceededError):
+            raise known
         if known is not None:
             return known
         metadata = load()
         folders = _folders([metadata_location])
         if metadata is not None:
-            with suppress(InvalidMetadataError):
-                folders |= self._named_area(storage, metadata, None if state is None else state.id)
+            try:
+                folders |= self._named_area(storage, metadata, state, metadata_location)
+            except BoundExceededError as error:
+                if state is not None:
+                    self._known.put(state, error, _weight(Area()))
+                raise
+            except InvalidMetadataError:
+                pass  # engines cannot read it either
         home = _folders([f"{location.rstrip('/')}/_"])
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
         if state is not None:
             self._known.put(state, area, _weight(area))
         return area
 
-    def _named_area(self, storage: CatalogStorage, metadata: TableMetadata, entry_id: UUID | None) -> Area:
+    def _named_area(
+        self, storage: CatalogStorage, metadata: TableMetadata, state: EntryState | None, location: str
+    ) -> Area:
+        entry_id = None if state is None else state.id
         lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
         manifests = {path for snapshot in metadata.snapshots for path in snapshot.manifests or ()}
+        read = Area()
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-            manifests.update(*pool.map(partial(self._manifests, storage), lists))
-            read = Area().union(*pool.map(partial(self._manifest_area, storage, entry_id), manifests))
+            for found in pool.map(partial(self._manifests, storage), lists):
+                manifests |= found
+                if len(manifests) > self._bounds.table_manifests:
+                    raise exceeded(
+                        self._bounds, "table_manifests", f"table {location}", "it has more manifests than"
+                    )
+            for area in pool.map(partial(self._manifest_area, storage, entry_id), manifests):
+                read |= area
         named = [entry.metadata_file for entry in metadata.metadata_log]
         named += [statistics.statistics_path for statistics in metadata.statistics]
         named += [statistics.statistics_path for statistics in metadata.partition_statistics]
@@ -123,21 +144,29 @@ class AreaReader:
         from floecat.iceberg.manifests.lists import read_manifest_list
 
         found: set[str] = set()
-        with suppress(InvalidMetadataError):
-            for manifest in read_manifest_list(_read(storage, manifest_list), location=manifest_list):
+        data = self._read(storage, "manifest list", manifest_list)
+        try:
+            for manifest in read_manifest_list(data, location=manifest_list, bounds=self._bounds):
                 found.add(manifest.manifest_path)
+        except BoundExceededError:
+            raise
+        except InvalidMetadataError:
+            pass  # paths before the damage count
         return found
 
     def _manifest_area(self, storage: CatalogStorage, entry_id: UUID | None, manifest: str) -> Area:
         from floecat.iceberg.manifests.reader import read_file_paths
 
         known = None if entry_id is None else self._known.get((entry_id, manifest))
-        if known is not None:
+        if isinstance(known, frozenset):
             return known
         folders: set[str] = set()
+        data = self._read(storage, "manifest", manifest)
         try:
-            for path in read_file_paths(_read(storage, manifest), location=manifest):
+            for path in read_file_paths(data, location=manifest, bounds=self._bounds):
                 folders.add(path.rpartition("/")[0] + "/_")
+        except BoundExceededError:
+            raise
         except InvalidMetadataError:
             # paths before the damage count
             return _collapsed(_folders(folders))
@@ -146,13 +175,16 @@ class AreaReader:
             self._known.put((entry_id, manifest), area, _weight(area) + len(manifest))
         return area
 
-
-def _read(storage: CatalogStorage, location: str) -> bytes:
-    try:
-        storage.allowed.check(location)
-        return storage.files(location).read(location, max_bytes=DEFAULT_BOUNDS.max_file_bytes)
-    except (FileMissingError, ForbiddenError, BadRequestError):
-        return b""
+    def _read(self, storage: CatalogStorage, what: str, location: str) -> bytes:
+        try:
+            storage.allowed.check(location)
+            return storage.files(location).read(location, max_bytes=self._bounds.manifest_bytes)
+        except PayloadTooLargeError:
+            raise exceeded(
+                self._bounds, "manifest_bytes", f"{what} {location}", "it has more bytes than"
+            ) from None
+        except (FileMissingError, ForbiddenError, BadRequestError):
+            return b""
 
 
 def _folders(files: Iterable[str]) -> Area:

@@ -21,9 +21,10 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from floecat.errors import FloecatError, InvalidMetadataError
+from floecat.errors import BoundExceededError, FloecatError, InvalidMetadataError
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
@@ -142,6 +143,7 @@ class SharedFiles:
         live: LiveTables,
         owned_folders: Mapping[str, Callable[[LiveTable], Sequence[str]]] = MappingProxyType({}),
         *,
+        bounds: Bounds = DEFAULT_BOUNDS,
         area_bytes: int = 0,
     ) -> None:
         """Puts it together.
@@ -150,12 +152,14 @@ class SharedFiles:
             live: the tables.
             owned_folders: by name of a format: the folders of a live table whose files are all needed, as its
                 metadata does not name them all. Formats that are left out have none.
+            bounds: of the manifest lists and manifests of a table.
             area_bytes: memory for the areas of tables.
         """
+        self._bounds = bounds
         self._owned_folders = owned_folders
         self._live = live
         self._area_bytes = area_bytes
-        self._areas = AreaReader(cached_bytes=area_bytes)
+        self._areas = AreaReader(bounds, cached_bytes=area_bytes)
         self._read_from: Mapping[Hashable, tuple[Location, ...]] = {}
         self._lock = threading.Lock()
 
@@ -253,20 +257,31 @@ class SharedFiles:
         }
         for table in self._live:
             if table.catalog_id not in storages:
-                raise _unknown(table)  # the catalog was created after the storages were read
+                raise SharedFilesUnknownError(
+                    f"The catalog of the live table {table.entry_id} is new: try again"
+                )
             here, its_storage = common[table.catalog_id], storages[table.catalog_id]
             if area and not here:
                 continue  # on another store
             is_twin = table.table_uuid.lower() == table_uuid.lower()
-            if is_twin or overlaps(here, self._area(table, its_storage, areas)):
+            if is_twin or self._overlaps(here, table, its_storage, areas):
                 yield table, its_storage
+
+    def _overlaps(self, area: Area, table: LiveTable, storage: CatalogStorage, areas: AreaReader) -> bool:
+        try:
+            return overlaps(area, self._area(table, storage, areas))
+        except BoundExceededError as error:
+            # it may need any file in the locations of its catalog, and none elsewhere
+            if overlaps(area, folder_area(map(str, storage.allowed.roots))):
+                raise _unknown(table, error) from error
+            return False
 
     def _current_areas(self, storages: Mapping[UUID, CatalogStorage]) -> AreaReader:
         read_from = {storage.access_key: storage.allowed.roots for storage in storages.values()}
         with self._lock:
             # a file that was refused may be allowed now: areas are valid for one set of roots
             if read_from != self._read_from:
-                self._areas = AreaReader(cached_bytes=self._area_bytes)
+                self._areas = AreaReader(self._bounds, cached_bytes=self._area_bytes)
                 self._read_from = read_from
             return self._areas
 
@@ -287,19 +302,19 @@ class SharedFiles:
             return
         try:
             metadata = TableMetadata.parse(document)
-            reachable = ReachableFiles(its_storage, table.metadata_location, metadata)
+            reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
             for file in reachable:
                 if storage.shares(file.location, its_storage):
                     kept.add(file.location)
         except InvalidMetadataError as error:
-            raise _unknown(table) from error
+            raise _unknown(table, error) from error
         # a missing manifest leads to no file, so a neighbour that lost one does not stop a purge
         if reachable.unreadable:
-            raise _unknown(table)
+            raise _unknown(table, reachable.unreadable[0].error)
         _log.info("files shared with live table %s stay", table.entry_id)
 
 
-def _unknown(table: LiveTable) -> SharedFilesUnknownError:
+def _unknown(table: LiveTable, error: FloecatError) -> SharedFilesUnknownError:
     return SharedFilesUnknownError(
-        f"Cannot tell which files the live table {table.entry_id} needs: its metadata cannot be read"
+        f"Cannot tell which files the live table {table.entry_id} needs: {error.message}"
     )

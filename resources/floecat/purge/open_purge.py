@@ -48,12 +48,14 @@ def open_purge(
     shared = SharedFiles(
         StoredTables(parts.store, parts.storages),
         dict.fromkeys(others, all_folders),
+        bounds=settings.limits,
         area_bytes=parts.memory.share("purge-areas"),
     )
     purger = Purger(
         parts.files,
         shared,
         batch_size=settings.purge.batch_size,
+        bounds=settings.limits,
         others={name: open_purge_of(shared) for name, open_purge_of in others.items()},
     )
     kind = purge_kind(

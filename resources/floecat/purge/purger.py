@@ -12,6 +12,7 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import FileMissingError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions, PurgeCounts
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
@@ -94,6 +95,7 @@ class Purger:
         shared: SharedFiles,
         *,
         batch_size: int,
+        bounds: Bounds = DEFAULT_BOUNDS,
         others: Mapping[str, FormatPurge] = MappingProxyType({}),
     ) -> None:
         """Puts a purger together.
@@ -102,11 +104,13 @@ class Purger:
             metadata_files: reads metadata files.
             shared: finds what live tables need.
             batch_size: files in one call to storage.
+            bounds: of manifest lists and manifests.
             others: purge tables of other formats than Iceberg, by name of the format.
         """
         self._metadata_files = metadata_files
         self._shared = shared
         self._batch_size = batch_size
+        self._bounds = bounds
         self._others = others
 
     def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
@@ -150,7 +154,7 @@ class Purger:
     def _delete(
         self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]
     ) -> PurgeReport:
-        reachable = ReachableFiles(target.storage, target.metadata_location, metadata)
+        reachable = ReachableFiles(target.storage, target.metadata_location, metadata, self._bounds)
         with self._shared.collect(target.storage, target.metadata_location, metadata) as kept:
             deletions = Deletions(
                 target.storage,

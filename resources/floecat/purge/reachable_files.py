@@ -22,7 +22,7 @@ from floecat.errors import (
 )
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 from floecat.purge.location_set import LocationSet
 from floecat.storage.catalog_storage import CatalogStorage
 
@@ -74,15 +74,23 @@ class ReachableFiles:
         unreadable: those that exist and cannot be read.
     """
 
-    def __init__(self, storage: CatalogStorage, metadata_location: str, metadata: TableMetadata) -> None:
+    def __init__(
+        self,
+        storage: CatalogStorage,
+        metadata_location: str,
+        metadata: TableMetadata,
+        bounds: Bounds = DEFAULT_BOUNDS,
+    ) -> None:
         """Takes what to walk.
 
         Args:
             storage: of the catalog; nothing outside its allowed locations is read.
             metadata_location: where the document was read from.
             metadata: the document.
+            bounds: of manifest lists and manifests.
         """
         self._storage = storage
+        self._bounds = bounds
         self._root = metadata_location
         self._metadata = metadata
         self.missing: list[str] = []
@@ -128,7 +136,7 @@ class ReachableFiles:
             return
         failures = len(self.unreadable)
         try:
-            for listed in read_manifest_list(data, location=location):
+            for listed in read_manifest_list(data, location=location, bounds=self._bounds):
                 yield from self._manifest(listed.manifest_path, location, seen)
         except InvalidMetadataError as error:
             self.unreadable.append(Unreadable(location, FileKind.MANIFEST_LIST, error))
@@ -145,7 +153,7 @@ class ReachableFiles:
             return
         complete = True
         try:
-            for path in read_file_paths(data, location=location):
+            for path in read_file_paths(data, location=location, bounds=self._bounds):
                 if seen.add(path):
                     yield ReachableFile(path, FileKind.DATA, location)
         except InvalidMetadataError as error:
@@ -156,14 +164,15 @@ class ReachableFiles:
     def _read(self, location: str, kind: FileKind) -> bytes | None:
         try:
             self._storage.allowed.check(location)
-            return self._storage.files(location).read(location, max_bytes=DEFAULT_BOUNDS.max_file_bytes)
+            return self._storage.files(location).read(location, max_bytes=self._bounds.manifest_bytes)
         except FileMissingError:
             self.missing.append(location)
-        except (PayloadTooLargeError, ForbiddenError) as error:
-            if isinstance(error, LocationNotAllowedError):
-                self.unreachable.append(location)
-            else:
-                self.unreadable.append(Unreadable(location, kind, error))
-        except BadRequestError:
+        except PayloadTooLargeError:
+            what = "manifest" if kind is FileKind.MANIFEST else "manifest list"
+            error = exceeded(self._bounds, "manifest_bytes", f"{what} {location}", "it has more bytes than")
+            self.unreadable.append(Unreadable(location, kind, error))
+        except (LocationNotAllowedError, BadRequestError):
             self.unreachable.append(location)
+        except ForbiddenError as refusal:
+            self.unreadable.append(Unreadable(location, kind, refusal))
         return None

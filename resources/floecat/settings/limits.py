@@ -44,6 +44,34 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     metrics_report_bytes: Annotated[int, size()] = _MIB
     """Largest metrics report, as reports are kept in the store. Larger ones are answered 413."""
 
+    manifest_bytes: Annotated[int, size()] = 128 * _MIB
+    """Largest manifest or manifest list that is read."""
+
+    manifest_block_bytes: Annotated[int, size()] = 64 * _MIB
+    """Most bytes that one block of a manifest or manifest list may inflate to."""
+
+    manifest_entries: Annotated[int, integer(minimum=1)] = 5_000_000
+    """Most entries of a manifest or manifest list."""
+
+    manifest_block_entries: Annotated[int, integer(minimum=1)] = 250_000
+    """Most entries in one block of a manifest or manifest list."""
+
+    manifest_items: Annotated[int, integer(minimum=1)] = 500_000
+    """Most items of lists and maps in a manifest or manifest list. Of entries that are decoded together (8
+    MiB or 24,576 entries) the one with the most items counts."""
+
+    manifest_schema_bytes: Annotated[int, size()] = 8 * _MIB
+    """Longest Avro schema of a manifest or manifest list."""
+
+    manifest_schema_types: Annotated[int, integer(minimum=1)] = 20_000
+    """Most types in the Avro schema of a manifest or manifest list, references resolved."""
+
+    manifest_schema_depth: Annotated[int, integer(minimum=1, maximum=64)] = 32
+    """Deepest nesting of the Avro schema of a manifest or manifest list."""
+
+    table_manifests: Annotated[int, integer(minimum=1)] = 500_000
+    """Most manifests of one table that a purge reads, its own or those of a table that may share files."""
+
     working_memory_bytes: Annotated[int, size()] = 128 * _MIB
     """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
     takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all

@@ -14,6 +14,7 @@ from typing import Any
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.live_tables import LiveTable, SharedFiles
 from floecat.purge.purger import Purger
 from floecat.storage.catalog_storage import CatalogStorage
@@ -181,6 +182,7 @@ class FakeLiveTables:
         return {self.catalog_id: storage_at(self.roots, self.files)}
 
 
-def new_purger(live: FakeLiveTables, batch_size: int = 5) -> Purger:
+def new_purger(live: FakeLiveTables, batch_size: int = 5, bounds: Bounds = DEFAULT_BOUNDS) -> Purger:
     """A purger that looks at these tables."""
-    return Purger(MetadataFiles(max_bytes=1 << 20), SharedFiles(live), batch_size=batch_size)
+    shared = SharedFiles(live, bounds=bounds)
+    return Purger(MetadataFiles(max_bytes=1 << 20), shared, batch_size=batch_size, bounds=bounds)

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from floecat.errors import InvalidMetadataError, LocationNotAllowedError
+from floecat.errors import BoundExceededError, InvalidMetadataError, LocationNotAllowedError
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.values.bounds import Bounds
 from floecat.purge.live_tables import SharedFilesUnknownError
 from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
 from floecat.store.documents import compress
@@ -429,6 +430,50 @@ def test_an_unreadable_neighbour_stops_everything(
     with pytest.raises(SharedFilesUnknownError):
         purger.purge(target(table, allowed))
     assert table.remaining() == before
+
+
+@pytest.mark.parametrize("bounds", [Bounds(manifest_entries=8), Bounds(manifest_bytes=5000)])
+def test_a_dropped_table_that_exceeds_a_bound_stays_whole(
+    files: FileIO, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations, bounds: Bounds
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(*(table.path(f"data/{os.urandom(16).hex()}.parquet") for _ in range(200)))
+    table.commit()
+    with pytest.raises(BoundExceededError, match=r"m2\.avro: .*\(floecat\.limits\.manifest-"):
+        new_purger(live, bounds=bounds).purge(target(table, allowed))
+    assert table.remaining() == list(dict.fromkeys(table.written))
+
+
+def test_a_live_table_that_exceeds_a_bound_stops_purges_where_its_catalog_may_have_files(
+    table: TableFiles, files: FileIO, warehouse: str, allowed: AllowedLocations
+) -> None:
+    hostile = TableFiles(files, f"{warehouse}/other/hostile")
+    hostile.append(count=5)
+    hostile.commit()
+    before, bounds = table.remaining(), Bounds(manifest_entries=4)
+    near = FakeLiveTables(warehouse, files=files)
+    row = near.register(hostile)
+    for _ in range(2):
+        with pytest.raises(SharedFilesUnknownError, match=f"{row.entry_id} needs: .*manifest-entries"):
+            new_purger(near, bounds=bounds).purge(target(table, allowed))
+    assert table.remaining() == before
+    away = FakeLiveTables(f"{warehouse}/other", files=files)
+    away.register(hostile)
+    assert new_purger(away, bounds=bounds).purge(target(table, allowed)).counts.complete
+    assert table.remaining() == []
+
+
+def test_a_table_of_more_manifests_than_the_bound_is_unknown(
+    table: TableFiles, files: FileIO, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    hostile = TableFiles(files, f"{warehouse}/other/hostile")
+    for _ in range(5):
+        hostile.append()
+    hostile.commit()
+    live.register(hostile)
+    with pytest.raises(SharedFilesUnknownError, match=r"manifests than 4 \(floecat.limits.table-manifests\)"):
+        new_purger(live, bounds=Bounds(table_manifests=4)).purge(target(table, allowed))
+    assert new_purger(live, bounds=Bounds(table_manifests=5)).purge(target(table, allowed)).counts.complete
 
 
 def test_an_unreadable_table_far_away_stops_nothing(

@@ -35,6 +35,7 @@ BLOCK_SIZE = 64 * 1024
 
 _MAGIC = b"Obj\x01"
 _MARKER_SIZE = 16
+_MOST_METADATA = 10_000
 _RAW_DEFLATE = -15
 _CHECKSUM = Struct("<qqI")
 
@@ -214,6 +215,8 @@ def read_header(data: bytes, *, location: str, what: str) -> Header:
     try:
         count, at = _read_varint(data, at)
         while count:
+            if len(metadata) + abs(count) > _MOST_METADATA:
+                raise _invalid(what, location)
             if count < 0:
                 # the form of a block that states its size
                 _, at = _read_varint(data, at)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from floecat.iceberg.avro.string_columns import Bytes, Int64s
 
-__all__ = ["Chunk", "Cursor", "DamagedRecordsError"]
+__all__ = ["Chunk", "Cursor", "DamagedRecordsError", "TooManyItemsError"]
 
 _PADDING = 64
 _WORD = 8
@@ -29,6 +29,10 @@ class DamagedRecordsError(Exception):
     """The bytes are not what the schema says."""
 
 
+class TooManyItemsError(Exception):
+    """Lists and maps have more items than may be decoded."""
+
+
 class Chunk:
     """Bytes of records.
 
@@ -37,15 +41,28 @@ class Chunk:
         padded: the bytes, and zeros behind them.
         data: the same as an array.
         words: the 8 bytes from every position on, as one number.
+        items_left: how many items of lists and maps may still be decoded, counting those at the same place of
+            several records once.
     """
 
-    def __init__(self, parts: Sequence[bytes]) -> None:
+    def __init__(self, parts: Sequence[bytes], max_items: int) -> None:
+        self.items_left = max_items
         self.padded = b"".join((*parts, bytes(_PADDING)))
         self.size = len(self.padded) - _PADDING
         self.data: Bytes = np.frombuffer(self.padded, np.uint8)
         self.words: _Uint64s = np.ndarray(
             (self.size + _PADDING - _WORD + 1,), np.dtype("<u8"), self.data.data, strides=(1,)
         )
+
+    def take_items(self, count: int) -> None:
+        """Counts items that are about to be decoded.
+
+        Raises:
+            TooManyItemsError: there are more than may be.
+        """
+        self.items_left -= count
+        if self.items_left < 0:
+            raise TooManyItemsError
 
     def skip_varints(self, positions: Int64s, counts: Int64s) -> Int64s:
         """Where some integers end that begin at each of the positions; `counts` are positive."""

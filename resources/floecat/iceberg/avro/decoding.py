@@ -370,6 +370,7 @@ def _each_item(cursor: Cursor) -> Iterator[Int64s | None]:
         if not len(rows):
             return
         common = int(left[rows].min())
+        cursor.chunk.take_items(common)
         for _ in range(common):
             yield None if len(rows) == size else rows
         left[rows] -= common

@@ -14,12 +14,11 @@ import zstandard
 from isal import isal_zlib
 
 from floecat.errors import InvalidMetadataError
-from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 
 __all__ = ["CODECS", "inflate_block"]
 
 _RAW_DEFLATE = -15
-_ALWAYS_ALLOWED = 1024 * 1024
 _STEP = 256 * 1024
 _CHECKSUM_SIZE = 4
 _SNAPPY_MAX_RATIO = 64
@@ -45,23 +44,19 @@ def inflate_block(
         bounds: limits for the block.
 
     Raises:
-        InvalidMetadataError: the codec is not supported, or the block is damaged or exceeds a bound.
+        BoundExceededError: the block is larger than the bound.
+        InvalidMetadataError: the codec is not supported, or the block is damaged.
     """
     inflate = CODECS.get(codec)
     if inflate is None:
         raise InvalidMetadataError(
             f"Cannot read {what} {location}: its compression codec is not supported ({codec[:20]!r})"
         )
-    by_ratio = max(_ALWAYS_ALLOWED, bounds.max_inflation * len(data))
-    limit = min(by_ratio, bounds.max_block_bytes)
     try:
-        return inflate(data, limit)
+        return inflate(data, bounds.manifest_block_bytes)
     except _TooLargeError:
-        bound = "max_block_bytes" if limit == bounds.max_block_bytes else "max_inflation"
-        raise InvalidMetadataError(
-            f"Cannot read {what} {location}: a block has more than {limit} bytes after decompression"
-            f" (bound {bound})"
-        ) from None
+        problem = "a block inflates to more bytes than"
+        raise exceeded(bounds, "manifest_block_bytes", f"{what} {location}", problem) from None
     except Exception:  # noqa: BLE001 - each codec has errors of its own, some of them without a common class
         raise InvalidMetadataError(f"Cannot read {what} {location}: a block cannot be decompressed") from None
 

@@ -25,6 +25,9 @@ _PREFIX = 16
 
 _WORD = 8
 
+_MOST_MATCHES = 64
+"""Matches of a prefix for each record, by paths in its bounds among others, beyond which it says nothing."""
+
 
 class BlockPlace(NamedTuple):
     """Where the records of a block are in a chunk.
@@ -62,8 +65,9 @@ class RecordMarks:
             return None
         if not prefix:
             return None
-        pieces = np.fromiter(map(len, chunk.padded.split(prefix)), np.int64)[:-1]
-        if not len(pieces):
+        most = _MOST_MATCHES * sum(block.rows for block in blocks)
+        pieces = np.fromiter(map(len, chunk.padded.split(prefix, most)), np.int64)[:-1]
+        if not 0 < len(pieces) < most:
             return None
         texts = np.cumsum(pieces + len(prefix)) - len(prefix)
         # the length of the string is before it, a varint of up to three bytes

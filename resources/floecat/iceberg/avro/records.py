@@ -6,25 +6,29 @@ Only what is wanted is decoded. Blocks of up to `_CHUNK_BYTES` and `_CHUNK_ROWS`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from floecat.errors import InvalidMetadataError
+from floecat.errors import BoundExceededError, InvalidMetadataError
 from floecat.iceberg.avro.container import Header, read_blocks, read_header
-from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError, TooManyItemsError
 from floecat.iceberg.avro.decoding import Column, decode, skip
 from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.avro.record_starts import BlockPlace, RecordMarks, walk_records
 from floecat.iceberg.avro.string_columns import Int64s
 from floecat.iceberg.avro.writer_schema import SchemaError, SchemaField, leaf_fields, parse_writer_schema
-from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 
 __all__ = ["RecordReader", "Records", "Wanted"]
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 _CHUNK_ROWS = 24 * 1024
+
+_larger_chunk = threading.Lock()
+"""Held while a block beyond these is decoded, which takes many times its size: one at a time in a process."""
 
 Wanted: TypeAlias = "dict[int, Set[int] | None]"
 """Places in `RecordReader.fields`; for a map with integer keys the wanted keys, None for all."""
@@ -76,19 +80,23 @@ class RecordReader:
             bounds: limits for the file.
 
         Raises:
-            InvalidMetadataError: not an Avro file of records, or a bound is exceeded.
+            BoundExceededError: a bound is exceeded.
+            InvalidMetadataError: not an Avro file of records.
         """
         self._data = data
         self._location = location
         self._what = what
         self._bounds = bounds
-        if len(data) > bounds.max_file_bytes:
-            raise self.invalid(f"it has more than {bounds.max_file_bytes} bytes (bound max_file_bytes)")
+        self._items_left = bounds.manifest_items
+        if len(data) > bounds.manifest_bytes:
+            raise self._exceeded("manifest_bytes", "it has more bytes than")
         self.header: Header = read_header(data, location=location, what=what)
         self._codec = self.header.metadata.get("avro.codec", b"null").decode(errors="replace")
         try:
             self._schema = parse_writer_schema(self.header.metadata.get("avro.schema", b""), bounds)
         except SchemaError as error:
+            if error.bound is not None:
+                raise self._exceeded(error.bound, str(error)) from None
             raise self.invalid(str(error)) from None
         self.fields: Sequence[SchemaField] = tuple(leaf_fields(self._schema))
         self._marks = RecordMarks(self.fields)
@@ -113,12 +121,15 @@ class RecordReader:
         """The error for a file with a problem."""
         return InvalidMetadataError(f"Cannot read {self._what} {self._location}: {problem}")
 
+    def _exceeded(self, bound: str, problem: str) -> BoundExceededError:
+        return exceeded(self._bounds, bound, f"{self._what} {self._location}", problem)
+
     def read(self, wanted: Wanted) -> Iterator[Records]:
         """Yields the records in the order of the file.
 
         Raises:
-            InvalidMetadataError: the file is damaged, or a bound is exceeded. Records before the damage were
-                yielded.
+            BoundExceededError: a bound is exceeded.
+            InvalidMetadataError: the file is damaged. Records before the damage were yielded.
         """
         blocks = _Blocks()
         try:
@@ -140,23 +151,34 @@ class RecordReader:
             if not block.rows:
                 continue
             entries += block.rows
-            if entries > bounds.max_entries:
-                raise self.invalid(f"it has more than {bounds.max_entries} entries (bound max_entries)")
+            if block.rows > bounds.manifest_block_entries:
+                raise self._exceeded("manifest_block_entries", "a block has more entries than")
+            if entries > bounds.manifest_entries:
+                raise self._exceeded("manifest_entries", "it has more entries than")
             records = inflate_block(
                 block.data, self._codec, location=self._location, what=self._what, bounds=bounds
             )
             size += len(records)
-            if size > bounds.max_inflated_bytes:
-                raise self.invalid(
-                    f"it has more than {bounds.max_inflated_bytes} bytes after decompression"
-                    " (bound max_inflated_bytes)"
-                )
+            if size > bounds.inflated_file_bytes:
+                raise self._exceeded("inflated_file_bytes", "it inflates to more bytes than")
             yield records, block.rows
 
     def _decode(self, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
         if not blocks.places:
             return
-        chunk = Chunk(blocks.parts)
+        chunk = Chunk(blocks.parts, self._items_left)
+        try:
+            if blocks.size <= _CHUNK_BYTES and blocks.rows <= _CHUNK_ROWS:
+                yield from self._decode_chunk(chunk, blocks, wanted)
+            else:
+                with _larger_chunk:
+                    found = list(self._decode_chunk(chunk, blocks, wanted))
+                yield from found
+        except TooManyItemsError:
+            raise self._exceeded("manifest_items", "its lists and maps have more items than") from None
+        self._items_left = chunk.items_left
+
+    def _decode_chunk(self, chunk: Chunk, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:
         places = blocks.places
         try:
             if all(place.rows == 1 for place in places):

@@ -27,7 +27,15 @@ __all__ = [
 
 
 class SchemaError(ValueError):
-    """Not an Avro schema, or one that exceeds a bound. The message quotes nothing from the schema."""
+    """Not an Avro schema, or one that exceeds a bound. The message quotes nothing from the schema.
+
+    Attributes:
+        bound: name of the bound; the message is what there is too much of.
+    """
+
+    def __init__(self, problem: str, *, bound: str | None = None) -> None:
+        super().__init__(problem)
+        self.bound = bound
 
 
 class Encoding(Enum):
@@ -107,6 +115,8 @@ def parse_writer_schema(data: bytes, bounds: Bounds) -> SchemaNode:
         SchemaError: not a schema of records, a bound is exceeded, or values without bytes are repeated: a few
             bytes of such a file would stand for any number of values.
     """
+    if len(data) > bounds.manifest_schema_bytes:
+        raise SchemaError("its Avro schema has more bytes than", bound="manifest_schema_bytes")
     try:
         schema = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -150,13 +160,10 @@ class _Parser:
 
     def parse(self, schema: Any, namespace: str, parent: Parent | None, depth: int) -> SchemaNode:
         self._nodes += 1
-        if self._nodes > self._bounds.max_schema_nodes:
-            most = self._bounds.max_schema_nodes
-            raise SchemaError(f"its Avro schema has more than {most} types (bound max_schema_nodes)")
-        if depth > self._bounds.max_depth:
-            raise SchemaError(
-                f"its Avro schema is nested more than {self._bounds.max_depth} deep (bound max_depth)"
-            )
+        if self._nodes > self._bounds.manifest_schema_types:
+            raise SchemaError("its Avro schema has more types than", bound="manifest_schema_types")
+        if depth > self._bounds.manifest_schema_depth:
+            raise SchemaError("its Avro schema is nested deeper than", bound="manifest_schema_depth")
         if isinstance(schema, list):
             return self._union(schema, namespace, parent, depth)
         if isinstance(schema, str):
@@ -177,7 +184,7 @@ class _Parser:
             case "fixed":
                 self._define(schema, namespace)
                 size = schema.get("size")
-                if not isinstance(size, int) or not 0 <= size <= self._bounds.max_block_bytes:
+                if not isinstance(size, int) or not 0 <= size <= self._bounds.manifest_block_bytes:
                     raise SchemaError("its Avro schema has a fixed type without a size")
                 return SchemaNode(Encoding.FIXED, size=size, min_size=size, attributes=schema)
             case "array":

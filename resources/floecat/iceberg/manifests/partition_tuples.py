@@ -242,6 +242,10 @@ _LOGICAL_TYPES = {
 }
 
 
+_LONGEST_SPEC = 1024 * 1024
+"""Bytes of a partition spec; a longer one only costs names."""
+
+
 class _SpecField(msgspec.Struct, rename="kebab"):
     name: str
     field_id: int | None = None
@@ -254,8 +258,9 @@ def partition_names(header: Header, fields: Sequence[SchemaField]) -> list[str]:
         header: of the manifest; its `partition-spec` need not be there.
         fields: the partition fields in the file.
     """
+    found = header.metadata.get("partition-spec", b"[]")
     try:
-        spec = msgspec.json.decode(header.metadata.get("partition-spec", b"[]"), type=list[_SpecField])
+        spec = msgspec.json.decode(found if len(found) <= _LONGEST_SPEC else b"[]", type=list[_SpecField])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         spec = []
     names = {field.field_id: field.name for field in spec if field.field_id is not None}

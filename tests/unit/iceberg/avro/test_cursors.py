@@ -12,7 +12,7 @@ INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70), min
 
 
 def cursor(data: bytes, positions: list[int]) -> Cursor:
-    return Cursor(Chunk([data]), np.array(positions), np.full(len(positions), len(data)))
+    return Cursor(Chunk([data], 0), np.array(positions), np.full(len(positions), len(data)))
 
 
 @given(INTEGERS)
@@ -29,7 +29,7 @@ def test_skips_any_number_of_integers(values: list[int], data: st.DataObject) ->
     ends = [0, *np.cumsum([len(varint(value)) for value in values]).tolist()]
     first = data.draw(st.integers(0, len(values) - 1))
     count = data.draw(st.integers(1, len(values) - first))
-    chunk = Chunk([varint(value) for value in values])
+    chunk = Chunk([varint(value) for value in values], 0)
     assert chunk.skip_varints(np.array([ends[first]]), np.array([count])).tolist() == [ends[first + count]]
 
 

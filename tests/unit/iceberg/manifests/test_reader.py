@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import copy
 import datetime
+import json
 import random
 import re
 import tracemalloc
+import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, NestedField, StringType
 
-from floecat.errors import InvalidMetadataError
-from floecat.iceberg.avro.container import read_header
-from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.errors import BoundExceededError, InvalidMetadataError
+from floecat.iceberg.avro.container import Block, encode_container, read_header
+from floecat.iceberg.manifests.lists import ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import FileContent, ManifestEntryStatus, read_file_paths, read_manifest
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import Bounds
@@ -447,18 +449,65 @@ def test_entries_before_the_damage_are_read() -> None:
 
 
 def test_bounds_are_named() -> None:
-    data = manifest_bytes([entry(f"s3://b/{number}") for number in range(3000)])
-    for bounds, name in (
-        (Bounds(max_file_bytes=100), "max_file_bytes"),
-        (Bounds(max_block_bytes=100), "max_block_bytes"),
-        (Bounds(max_inflated_bytes=40_000), "max_inflated_bytes"),
-        (Bounds(max_entries=10), "max_entries"),
-        (Bounds(max_schema_nodes=10), "max_schema_nodes"),
-        (Bounds(max_depth=2), "max_depth"),
-    ):
-        with pytest.raises(InvalidMetadataError, match=name) as caught:
-            rows_by_columns(data, bounds=bounds)
+    sizes = [{"key": number, "value": number} for number in range(300)]
+    data = manifest_bytes([entry(f"s3://b/{number}", column_sizes=sizes) for number in range(300)])
+    for bound, most in {
+        "manifest_bytes": 100,
+        "manifest_block_bytes": 100,
+        "inflated_file_bytes": 40_000,
+        "manifest_entries": 299,
+        "manifest_block_entries": 2,
+        "manifest_items": 299,
+        "manifest_schema_bytes": 100,
+        "manifest_schema_types": 10,
+        "manifest_schema_depth": 2,
+    }.items():
+        key = f"floecat.limits.{bound.replace('_', '-')}"
+        with pytest.raises(BoundExceededError, match=rf"{most:,} \({key}\)$") as caught:
+            rows_by_columns(data, bounds=Bounds(**{bound: most}))
         assert caught.value.message.startswith("Cannot read manifest ")
+    assert len(rows_by_columns(data, bounds=Bounds(manifest_entries=300, manifest_items=300))) == 300
+
+
+def test_maps_that_nobody_asks_for_are_bounded_too() -> None:
+    bounded = [{"key": number, "value": b"a"} for number in range(300)]
+    data = manifest_bytes([entry("s3://b/a", lower_bounds=bounded)], fields=all_fields())
+    assert list(read_file_paths(data, location=LOCATION, bounds=Bounds(manifest_items=300))) == ["s3://b/a"]
+    with pytest.raises(BoundExceededError, match="manifest-items"):
+        list(read_file_paths(data, location=LOCATION, bounds=Bounds(manifest_items=299)))
+
+
+def one_block(entries: int) -> bytes:
+    """A list of empty paths, in one block of 3 bytes an entry."""
+    fields = [{"name": name, "type": type} for name, type in SMALLEST_LIST]
+    schema = json.dumps({"type": "record", "name": "m", "fields": fields}).encode()
+    body = zlib.compress(bytes(3 * entries), 9, -15)
+    return encode_container({"avro.schema": schema}, [Block(entries, body)])
+
+
+SMALLEST_LIST = [("manifest_path", "string"), ("manifest_length", "long"), ("partition_spec_id", "int")]
+
+
+def test_a_block_of_few_bytes_stands_for_a_bounded_number_of_entries() -> None:
+    most = Bounds().manifest_block_entries
+    assert most == 250_000
+    assert sum(1 for _ in read_manifest_list(one_block(most), location=LOCATION)) == most
+    bomb = one_block(most + 1)
+    assert len(bomb) < 3_000
+    with pytest.raises(BoundExceededError, match=r"250,000 \(floecat.limits.manifest-block-entries\)"):
+        list(read_manifest_list(bomb, location=LOCATION))
+
+
+def test_a_path_of_one_character_is_not_searched_for_everywhere() -> None:
+    paths = ["a", *["a" * 100_000] * 20]
+    data = manifest_bytes([entry(path) for path in paths])
+    tracemalloc.start()
+    try:
+        assert list(read_file_paths(data, location=LOCATION)) == paths
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
 
 
 def test_a_reader_that_stops_early_costs_nothing() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from tests.attacks.honest_clients import SCHEMA, HonestClients, Sample, p99_ms
@@ -23,6 +23,9 @@ MOST_BYTES = 2 << 30
 """Resident memory that no attack may exceed."""
 
 _MOST_SLOWER = 10
+_NEVER_SLOW_MS = 250.0
+"""Other tests on the machine may delay requests by this much, in one of the two measurements alone."""
+
 _MOST_KEPT = 1.5
 _HEAP_BYTES = 64 << 20
 """Heap that 40 threads keep for their next requests, whatever these are."""
@@ -75,10 +78,10 @@ class Report:
             f" after {self.bytes_after >> 20} MiB"
         )
 
-    def check(self) -> None:
-        """Asserts the bounds."""
+    def check(self, never_slow_ms: float) -> None:
+        """Asserts the bounds. A p99 up to `never_slow_ms` is always allowed."""
         assert {sample.outcome for sample in [*self.quiet, *self.attacked]} <= _ALLOWED, self
-        assert p99_ms(self.attacked) <= _MOST_SLOWER * p99_ms(self.quiet), self
+        assert p99_ms(self.attacked) <= max(_MOST_SLOWER * p99_ms(self.quiet), never_slow_ms), self
         assert self.peak_bytes <= MOST_BYTES, self
         assert self.bytes_after <= _may_keep(self.bytes_before), self
 
@@ -114,24 +117,30 @@ class AttackedService:
         report.attacked = [sample for sample in samples if attacked_s <= sample.at_s < ended_s]
         report.bytes_after = self._settled(_may_keep(report.bytes_before))
 
-    def attack(self, send: Callable[[], object], *, at_once: int, least_s: float = 2.0) -> Report:
-        """Has `at_once` attackers send repeatedly for `least_s`, and checks the bounds."""
-        with self.attacked() as report:
+    def attack(
+        self,
+        send: Callable[[int], object],
+        *,
+        at_once: int,
+        least_s: float,
+        never_slow_ms: float = _NEVER_SLOW_MS,
+    ) -> None:
+        """Has attackers send at once, again and again for a time, and checks the bounds.
+
+        Args:
+            send: sends a request; called with the number of the round.
+            at_once: how many attackers.
+            least_s: how long, at least; one round in any case.
+            never_slow_ms: see `Report.check`.
+        """
+        with self.attacked() as report, ThreadPoolExecutor(at_once) as attackers:
             ends_s = time.monotonic() + least_s
-
-            def repeat() -> None:
-                send()
-                while time.monotonic() < ends_s:
-                    send()
-
-            threads = [threading.Thread(target=repeat) for _ in range(at_once)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            for number in count():
+                list(attackers.map(send, [number] * at_once))
+                if time.monotonic() >= ends_s:
+                    break
         print(report)
-        report.check()
-        return report
+        report.check(never_slow_ms)
 
     def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         """A request of an attacker, on a connection of its own."""

@@ -10,8 +10,11 @@ from tests.services.catalog import CatalogServer
 
 @pytest.fixture
 def start_attacked(start_catalog: Callable[..., CatalogServer]) -> Callable[..., AttackedService]:
-    """Starts services; takes settings as `start_catalog` does."""
-    return lambda **environment: AttackedService(start_catalog(**environment))
+    """Starts services; takes settings as `start_catalog` does.
+
+    Caches are small, so that memory which an attack leaves behind is not taken for theirs.
+    """
+    return lambda **environment: AttackedService(start_catalog(FLOECAT_CACHE_MEMORY="16MiB", **environment))
 
 
 @pytest.fixture

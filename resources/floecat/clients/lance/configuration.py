@@ -1,8 +1,9 @@
-"""The properties of a connection."""
+"""Properties of a connection."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +13,8 @@ __all__ = ["Configuration"]
 
 _INTEGERS: Final = {"connect_timeout": (10_000, 1), "read_timeout": (30_000, 1), "max_retries": (3, 0)}
 """Default and least value."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 _TEXTS: Final = ("endpoint", "warehouse", "auth_token", "credential", "oauth2_server_uri", "scope", "root")
 
@@ -24,7 +27,7 @@ class Configuration:
     """URL of the catalog, without a slash at the end."""
 
     warehouse: str | None
-    """The only warehouse of this connection; None leaves it to the identifiers."""
+    """The only warehouse of this connection; None allows any."""
 
     auth_token: str | None = field(repr=False)
     """Bearer token."""
@@ -41,14 +44,14 @@ class Configuration:
     connect_timeout_ms: int
     read_timeout_ms: int
     max_retries: int
-    """How often a failed request is repeated, at most."""
+    """How often a failed request is sent again, at most."""
 
     root: str
-    """Location below which tables are declared; empty leaves the location to the catalog."""
+    """Location below which tables are declared; empty lets the catalog choose."""
 
     @classmethod
     def parse(cls, properties: Mapping[str, object]) -> Configuration:
-        """Reads properties; numbers may be texts.
+        """Checks properties; numbers may be text.
 
         Raises:
             ValueError: a property is unknown, missing or malformed.
@@ -62,7 +65,7 @@ class Configuration:
         return cls(
             endpoint=endpoint,
             warehouse=texts["warehouse"] or None,
-            auth_token=texts["auth_token"] or None,
+            auth_token=_token(texts["auth_token"]),
             credential=_credential(texts["credential"]),
             oauth2_server_uri=_url(
                 "oauth2_server_uri", texts["oauth2_server_uri"] or f"{endpoint}/v1/oauth/tokens"
@@ -112,8 +115,14 @@ def _credential(value: str | None) -> tuple[str, str] | None:
     return client_id, secret
 
 
+def _token(value: str | None) -> str | None:
+    if value and not (value.isascii() and value.isprintable()):
+        raise ValueError("Property 'auth_token' must be printable ASCII text")
+    return value or None
+
+
 def _root(value: str | None) -> str:
     if value == "":
         return ""
     root = value or os.getcwd()
-    return root.rstrip("/") if "://" in root else os.path.abspath(root)
+    return root.rstrip("/") if _SCHEME.match(root) else os.path.abspath(root)

@@ -1,4 +1,4 @@
-"""Answers of a catalog as errors of Lance Namespace, each with its code."""
+"""Error answers of a catalog as errors of Lance Namespace, with their codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Meanings", "error_of"]
 
 
 class Meanings(NamedTuple):
-    """What the two statuses that depend on the operation mean for it."""
+    """Codes for the two statuses whose meaning depends on the operation."""
 
     missing: ErrorCode
     """404"""
@@ -36,7 +36,7 @@ _BY_STATUS: Final[Mapping[int, ErrorCode]] = {
     503: ErrorCode.SERVICE_UNAVAILABLE,
 }
 
-# servers differ in the status of the first, and use 409 for more than what exists already
+# the status of the first differs between servers; the others are 409 without "already exists"
 _BY_TYPE: Final[Mapping[str, ErrorCode]] = {
     "NamespaceNotEmptyException": ErrorCode.NAMESPACE_NOT_EMPTY,
     "CommitFailedException": ErrorCode.CONCURRENT_MODIFICATION,
@@ -46,7 +46,7 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 def error_of(status: int, body: bytes, meanings: Meanings) -> LanceNamespaceError:
-    """The error that an answer stands for.
+    """The error for an answer.
 
     Args:
         status: of the answer, not 2xx.

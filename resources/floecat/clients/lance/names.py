@@ -52,12 +52,12 @@ class TableName(NamedTuple):
 
 
 def namespace_name(id: Sequence[str] | None, warehouse: str | None, least_levels: int) -> NamespaceName:
-    """Reads ``[warehouse, level, ...]``.
+    """Checks and splits ``[warehouse, level, ...]``.
 
     Args:
         id: the identifier.
         warehouse: the only warehouse of the connection; None for any.
-        least_levels: how many levels it must have beside the warehouse.
+        least_levels: how many levels must follow the warehouse.
 
     Raises:
         InvalidInputError: it is too short, names another warehouse, or a name is not usable.
@@ -68,13 +68,13 @@ def namespace_name(id: Sequence[str] | None, warehouse: str | None, least_levels
         raise InvalidInputError(f"The identifier must have at least: {', '.join(wanted)}")
     if warehouse is not None and found != warehouse:
         raise InvalidInputError(f"This connection is for the warehouse {warehouse!r}, not {found!r}")
-    for level in levels:
-        _check(level, "name in the identifier")
+    for name in (found, *levels):
+        _check(name)
     return NamespaceName(found, tuple(levels))
 
 
 def table_name(id: Sequence[str] | None, warehouse: str | None) -> TableName:
-    """Reads ``[warehouse, level, ..., table]``, with at least one level.
+    """Checks and splits ``[warehouse, level, ..., table]``, with at least one level.
 
     Raises:
         InvalidInputError: as `namespace_name`.
@@ -84,14 +84,14 @@ def table_name(id: Sequence[str] | None, warehouse: str | None) -> TableName:
 
 
 def table_location(root: str, table: TableName) -> str:
-    """``{root}/{warehouse}/{level}/.../{table}``, with names that are no plain file names escaped."""
+    """``{root}/{warehouse}/{level}/.../{table}``, where names are escaped that are not plain file names."""
     names = (table.namespace.warehouse, *table.namespace.levels, table.name)
     return "/".join((root.rstrip("/"), *map(_location_segment, names)))
 
 
-def _check(name: str, what: str) -> None:
+def _check(name: str) -> None:
     try:
-        check_name(name, what, reserved=UNIT_SEPARATOR)
+        check_name(name, "name in the identifier", reserved=UNIT_SEPARATOR)
     except BadRequestError as error:
         raise InvalidInputError(error.message) from None
 
@@ -99,7 +99,7 @@ def _check(name: str, what: str) -> None:
 def _location_segment(name: str) -> str:
     """The name as one folder, reversibly: ``~XX`` for bytes other than letters, digits and ``._-``.
 
-    Not by percent signs, which some readers of URLs decode and others do not.
+    Percent signs would not do: Lance decodes them in file URLs, the catalog keeps them.
     """
     segment = encode_segment(name.replace("~", "\0")).replace("%00", "~7E").replace("%", "~")
     if segment in (".", ".."):

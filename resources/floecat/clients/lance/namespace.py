@@ -60,12 +60,12 @@ class IcebergRestNamespace(LanceNamespace):
     """Lance tables beside Iceberg tables, in any Iceberg REST catalog.
 
     Identifiers are ``[warehouse, level, ...]`` for namespaces and ``[warehouse, level, ..., table]`` for
-    tables. Every error is a `lance_namespace.errors.LanceNamespaceError` and carries a code; what is not an
-    operation of this interface raises `UnsupportedOperationError`. Safe to share between threads.
+    tables. Every error is a `lance_namespace.errors.LanceNamespaceError` with a code; operations other than
+    those below raise `UnsupportedOperationError`. Safe to share between threads.
     """
 
     def __init__(self, **properties: object) -> None:
-        """Takes the properties of the connection, see `Configuration`; connects to nothing yet.
+        """Takes the properties of the connection, see `Configuration`. Opens no connection yet.
 
         Raises:
             ValueError: a property is unknown, missing or malformed.
@@ -76,7 +76,7 @@ class IcebergRestNamespace(LanceNamespace):
         self._tables = LanceTables(self._catalog)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travels to other processes as its properties, secrets included."""
+        """Pickles as the properties, secrets included."""
         return _connected, (self._properties,)
 
     def namespace_id(self) -> str:
@@ -95,7 +95,7 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(CreateNamespaceRequest)
     def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
-        """Creates a namespace. Of the modes, `Overwrite` drops one that is empty first.
+        """Creates a namespace. The mode `Overwrite` first drops one that exists, if it is empty.
 
         Raises:
             NamespaceAlreadyExistsError: it exists, and the mode is `Create`.
@@ -119,7 +119,7 @@ class IcebergRestNamespace(LanceNamespace):
     def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
         """Names of the children of a namespace, relative to it.
 
-        The children of nothing are the warehouses: the one of the connection, since a catalog lists none.
+        Without an identifier these are the warehouses: that of the connection, as catalogs list none.
 
         Raises:
             NamespaceNotFoundError: the namespace, or the warehouse, does not exist.
@@ -135,7 +135,7 @@ class IcebergRestNamespace(LanceNamespace):
             page = self._catalog.request(
                 "GET", parent.warehouse, "namespaces", NamespacesPage, _OF_NAMESPACE, query=query
             )
-            # some catalogs list all levels below
+            # some catalogs list all descendants
             children = [tuple(levels) for levels in page.namespaces if tuple(levels[:-1]) == parent.levels]
             return CatalogPage([levels[-1] for levels in children if levels], page.next_page_token)
 
@@ -153,7 +153,7 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(NamespaceExistsRequest)
     def namespace_exists(self, request: NamespaceExistsRequest) -> NamespaceExistsResponse:
-        """Answers if a namespace exists.
+        """Returns if a namespace exists.
 
         Raises:
             NamespaceNotFoundError: it does not.
@@ -163,12 +163,12 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(DropNamespaceRequest)
     def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
-        """Removes an empty namespace; one that does not exist only bothers the mode `Fail`.
+        """Removes an empty namespace. If it does not exist, only the mode `Fail` raises.
 
         Raises:
             NamespaceNotFoundError: it does not exist, and the mode is `Fail`.
             NamespaceNotEmptyError: it has tables, views or namespaces.
-            InvalidInputError: the behaviour is `Cascade`, which a catalog does not offer.
+            InvalidInputError: the behaviour is `Cascade`, which catalogs do not offer.
         """
         namespace = self._namespace(request.id, 1)
         mode = word(request.mode, "mode", ("skip", "fail"))
@@ -183,7 +183,7 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(DeclareTableRequest)
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
-        """Enters a table in the catalog; Lance writes the dataset afterwards.
+        """Adds a table to the catalog; Lance writes the dataset afterwards.
 
         Raises:
             NamespaceNotFoundError: the namespace does not exist.
@@ -219,7 +219,7 @@ class IcebergRestNamespace(LanceNamespace):
 
         Raises:
             TableNotFoundError: it does not exist.
-            InvalidInputError: it is no Lance table, or detailed metadata is asked for, which only Lance has.
+            InvalidInputError: it is not a Lance table, or detailed metadata is requested.
         """
         if request.load_detailed_metadata:
             raise InvalidInputError("Only load_detailed_metadata=false is supported")
@@ -234,11 +234,11 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(TableExistsRequest)
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
-        """Answers if a Lance table exists.
+        """Returns if a Lance table exists.
 
         Raises:
             TableNotFoundError: it does not.
-            InvalidInputError: it is no Lance table.
+            InvalidInputError: it is not a Lance table.
         """
         self._tables.load(self._table(request.id))
         return TableExistsResponse()
@@ -249,7 +249,7 @@ class IcebergRestNamespace(LanceNamespace):
 
         Raises:
             TableNotFoundError: it does not exist.
-            InvalidInputError: it is no Lance table.
+            InvalidInputError: it is not a Lance table.
         """
         table = self._table(request.id)
         removed = self._tables.deregister(table)

@@ -1,4 +1,4 @@
-"""Lists in pages, whatever the pages of the catalog are."""
+"""Pages of lists, independent of the pages of the catalog."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["CatalogPage", "Listed", "collect"]
 
 
 class CatalogPage(NamedTuple):
-    """A page as the catalog answers it."""
+    """A page of the catalog."""
 
     items: Sequence[str]
     next_token: str | None
 
 
 class Listed(NamedTuple):
-    """A page as the caller gets it."""
+    """A page for the caller."""
 
     items: list[str]
     page_token: str | None
@@ -33,20 +33,20 @@ def collect(
     page_token: str | None,
     wanted: Callable[[Sequence[str]], Sequence[str]] = list,
 ) -> Listed:
-    """Items up to a limit, or all of them, over as many pages of the catalog as that takes.
+    """Items up to a limit, or all of them, from as many pages of the catalog as needed.
 
-    Our token is the catalog's token of a page, and how many items of that page were used up: a catalog may
-    ignore the size that is asked for, and of a page of many tables few may be wanted.
+    Our token holds the catalog's token of a page and the number of items of that page that were used: a
+    catalog may ignore the requested size, and few tables of a page may be wanted.
 
     Args:
-        fetch: a page of the catalog, by its token and size. The token is None for all that the catalog
-            answers at once, and empty for the first page.
+        fetch: a page of the catalog by token and size. The token is empty for the first page, and None for
+            everything that the catalog answers at once.
         limit: most items; None for all.
-        page_token: where to go on.
-        wanted: chooses among items that were fetched, and keeps their order.
+        page_token: where to continue.
+        wanted: chooses among fetched items, in their order.
 
     Raises:
-        InvalidInputError: the token or the limit is none.
+        InvalidInputError: the limit is below 1, or the token is malformed.
     """
     if limit is not None and limit < 1:
         raise InvalidInputError("limit must be at least 1")
@@ -58,7 +58,7 @@ def collect(
         rest, passed = list(page.items[used:]), min(used, len(page.items))
         used -= passed
         while rest:
-            # no more are looked at than can be asked for: each may cost a request
+            # `wanted` may cost a request for each item, so it sees no more than the limit leaves room for
             some = rest[: None if limit is None else limit - len(found)]
             found += wanted(some)
             rest, passed = rest[len(some) :], passed + len(some)

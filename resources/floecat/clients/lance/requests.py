@@ -1,4 +1,4 @@
-"""Requests, as callers of the interface and as Lance's engine hand them over."""
+"""Requests of callers and of Lance's engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ A = TypeVar("A")
 
 
 def takes(kind: type[R]) -> Callable[[Callable[[S, R], A]], Callable[[S, R], A]]:
-    """Makes an operation take a mapping in place of the model of its request.
+    """Makes an operation accept its request as a mapping too.
 
-    Lance's engine calls a namespace with mappings, when it renews credentials: the fields are keys then.
+    Lance's engine passes mappings instead of models when it renews credentials.
     """
 
     def wrap(operation: Callable[[S, R], A]) -> Callable[[S, R], A]:

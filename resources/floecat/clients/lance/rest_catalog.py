@@ -1,4 +1,4 @@
-"""An Iceberg REST catalog: URLs, tokens and answers."""
+"""Requests to an Iceberg REST catalog."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _OF_WAREHOUSE: Final = Meanings(ErrorCode.NAMESPACE_NOT_FOUND)
 
 
 class _Warehouse(NamedTuple):
-    """What `/v1/config` says of a warehouse."""
+    """The answer of `/v1/config` for a warehouse."""
 
     prefix: str
     """First segment of its paths, encoded."""
 
     keeps_keys: bool
-    """Whether it knows idempotency keys, so that a change can be sent twice."""
+    """Whether the catalog knows idempotency keys, so that a change can be sent twice."""
 
 
 class RestCatalog:
     """Sends requests to the warehouses of a catalog. Safe to share between threads."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """Takes the configuration; connects to nothing."""
+        """Opens no connection yet."""
         self._endpoint = configuration.endpoint
         self._transport = Transport(configuration)
         self._tokens = Tokens(configuration, self._transport)
@@ -58,27 +58,27 @@ class RestCatalog:
         headers: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> T:
-        """Sends a request about a warehouse, and reads the answer.
+        """Sends a request about a warehouse, and decodes the answer.
 
         Args:
             method: of HTTP.
             warehouse: its name.
             path: below the prefix of the warehouse, encoded.
-            kind: form of the answer.
-            meanings: of the statuses that depend on the operation.
+            kind: type of the answer.
+            meanings: codes for the statuses that depend on the operation.
             query: parameters, not encoded.
-            headers: beside those of every request.
+            headers: in addition to those of every request.
             body: JSON.
 
         Raises:
             LanceNamespaceError: the catalog refuses, fails or does not answer; see `error_of`.
         """
-        about = self._warehouse(warehouse)
-        url = f"{self._endpoint}/v1/{about.prefix}/{path}{_encoded(query)}"
+        config = self._warehouse(warehouse)
+        url = f"{self._endpoint}/v1/{config.prefix}/{path}{_encoded(query)}"
         sent = dict(headers or {})
         if method not in _READS:
             sent["Idempotency-Key"] = str(uuids.uuid7())
-        repeatable = method in _READS or about.keeps_keys
+        repeatable = method in _READS or config.keeps_keys
         answer = self._send(method, url, sent, body, repeatable=repeatable)
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, answer.body, meanings)
@@ -103,7 +103,7 @@ class RestCatalog:
         *,
         repeatable: bool,
     ) -> Answer:
-        """Sends a request with a token, and once more with another one if the first is refused."""
+        """Sends a request with the current token, and once more with a new one if that is refused."""
         content = None if body is None else json.dumps(body).encode()
         sent = {"Accept": "application/json", **headers}
         if content is not None:

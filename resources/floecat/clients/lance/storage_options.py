@@ -1,4 +1,4 @@
-"""How Lance gets at the files of a table: what the catalog tells an Iceberg client, in Lance's words."""
+"""Access to the files of a table: the properties of Iceberg clients, as storage options of Lance."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _SECRETS: Final = frozenset({"aws_secret_access_key", "google_storage_token", "a
 def storage_options(table: LoadTableResult, properties: Mapping[str, str]) -> dict[str, str]:
     """Storage options of a table, as Lance's object stores name them.
 
-    Credentials that the catalog vends, else the properties of the table; in both cases over what else the
-    catalog tells of its storage.
+    These are the settings of the storage that the catalog sends, with the credentials that it vends. Without
+    credentials the properties of the table are added. A setting of the catalog wins over a property, so that
+    a property cannot send readers to another endpoint.
 
     Args:
         table: answer of a load or create.
@@ -37,20 +38,20 @@ def storage_options(table: LoadTableResult, properties: Mapping[str, str]) -> di
     """
     config = dict(table.config or {})
     config.update(_credentials(table.storage_credentials or (), table.metadata.location))
-    options = _in_words_of_lance(config)
+    options = _lance_options(config)
     if _SECRETS & options.keys():
         return options
-    return {**options, **properties}
+    return {**properties, **options}
 
 
 def _credentials(credentials: Sequence[StorageCredential], location: str) -> Mapping[str, str]:
-    """Of the credentials whose prefix the location has, those of the longest prefix."""
+    """The credentials with the longest prefix of the location."""
     fitting = [each for each in credentials if location.startswith(each.prefix)]
     return max(fitting, key=lambda each: len(each.prefix)).config if fitting else {}
 
 
-def _in_words_of_lance(config: Mapping[str, str]) -> dict[str, str]:
-    options = {_KEYS[key]: value for key, value in config.items() if key in _KEYS}
+def _lance_options(config: Mapping[str, str]) -> dict[str, str]:
+    options = {name: config[key] for key, name in _KEYS.items() if key in config}
     if config.get("s3.endpoint", "").startswith("http://"):
         options["allow_http"] = "true"
     if "s3.path-style-access" in config:

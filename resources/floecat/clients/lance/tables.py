@@ -1,4 +1,4 @@
-"""Lance tables as the catalog has them: Iceberg tables that stand for them, told by a property."""
+"""Lance tables in the catalog: each is an Iceberg table without rows, marked by a property."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SCHEMA: Final = {
     "schema-id": 0,
     "fields": [{"id": 1, "name": "dummy", "required": False, "type": "string"}],
 }
-"""Iceberg engines see an empty table of one column; Lance has the real schema."""
+"""What Iceberg engines see. The real schema is in the Lance dataset."""
 
 _VENDED: Final = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 
@@ -48,21 +48,21 @@ class LanceTable(NamedTuple):
 
 
 class LanceTables:
-    """Declares, finds, lists and forgets Lance tables."""
+    """Declares, loads, lists and deregisters Lance tables."""
 
     def __init__(self, catalog: RestCatalog) -> None:
-        """Takes the catalog."""
+        """Works on one catalog."""
         self._catalog = catalog
 
     def declare(
         self, table: TableName, location: str | None, properties: Mapping[str, str], *, vend: bool
     ) -> LanceTable:
-        """Enters a table; writes nothing that is Lance's.
+        """Adds a table to the catalog, before Lance writes its dataset.
 
         Args:
             table: its name.
-            location: root of the dataset; None for one that the catalog chooses.
-            properties: beside the one that tells a Lance table.
+            location: root of the dataset; None lets the catalog choose.
+            properties: in addition to the one that marks a Lance table.
             vend: whether to ask the catalog for credentials.
 
         Raises:
@@ -89,32 +89,24 @@ class LanceTables:
         return _table(made)
 
     def load(self, table: TableName, *, vend: bool = False) -> LanceTable:
-        """Finds a table.
+        """Loads a table.
 
         Raises:
             TableNotFoundError: it, or its namespace, does not exist.
-            InvalidInputError: it is no Lance table.
+            InvalidInputError: it is not a Lance table.
             LanceNamespaceError: see `RestCatalog.request`.
         """
-        found = self._catalog.request(
-            "GET",
-            table.namespace.warehouse,
-            table.path,
-            LoadTableResult,
-            Meanings(ErrorCode.TABLE_NOT_FOUND),
-            query={"snapshots": "refs"},
-            headers=_VENDED if vend else None,
-        )
-        if not _is_lance(found):
+        found = self._find(table, vend=vend)
+        if found is None:
             raise InvalidInputError(f"{table} is not a Lance table")
-        return _table(found)
+        return found
 
     def deregister(self, table: TableName) -> LanceTable:
-        """Removes the entry of a table, never its files, and answers what it was.
+        """Removes a table from the catalog without its files, and returns what was removed.
 
         Raises:
             TableNotFoundError: it, or its namespace, does not exist.
-            InvalidInputError: it is no Lance table.
+            InvalidInputError: it is not a Lance table.
             LanceNamespaceError: see `RestCatalog.request`.
         """
         removed = self.load(table)
@@ -133,15 +125,15 @@ class LanceTables:
     ) -> Listed:
         """Names of the Lance tables of a namespace.
 
-        A catalog that knows the filter answers them in one request for a page. Of another one every table is
-        loaded, some at a time; a table that is gone by then, or that may not be read, is not one of the list.
+        A catalog that knows the filter needs one request for each page. On another catalog every table is
+        loaded, some at a time; tables that are dropped meanwhile or may not be read are left out.
 
         Args:
             namespace: where to look.
             limit: most names; None for all.
-            page_token: where to go on.
-            only_written: whether to leave out tables that have no dataset yet; each costs a load and a look
-                at storage.
+            page_token: where to continue.
+            only_written: leaves out tables without a dataset; this costs a load and a read of storage for
+                each table.
 
         Raises:
             NamespaceNotFoundError: the namespace does not exist.
@@ -169,15 +161,28 @@ class LanceTables:
 
         return collect(fetch, limit, page_token, wanted)
 
+    def _find(self, table: TableName, *, vend: bool) -> LanceTable | None:
+        found = self._catalog.request(
+            "GET",
+            table.namespace.warehouse,
+            table.path,
+            LoadTableResult,
+            Meanings(ErrorCode.TABLE_NOT_FOUND),
+            query={"snapshots": "refs"},
+            headers=_VENDED if vend else None,
+        )
+        return _table(found) if _is_lance(found) else None
+
     def _chosen(
         self, namespace: NamespaceName, names: Sequence[str], accepts: Callable[[LanceTable], bool]
     ) -> Sequence[str]:
         def is_chosen(name: str) -> bool:
             table = TableName(namespace, name)
             try:
-                return accepts(self.load(table, vend=accepts is _is_written))
-            except (TableNotFoundError, InvalidInputError, PermissionDeniedError):
+                found = self._find(table, vend=accepts is _is_written)
+            except (TableNotFoundError, PermissionDeniedError):
                 return False
+            return found is not None and accepts(found)
 
         with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
             chosen = list(pool.map(is_chosen, names))
@@ -185,7 +190,7 @@ class LanceTables:
 
 
 def page_parameters(token: str | None, size: int | None) -> dict[str, str]:
-    """Query parameters of a page: none for all that the catalog answers at once."""
+    """Query parameters of a page; without a token, none."""
     if token is None:
         return {}
     return {"pageToken": token} if size is None else {"pageToken": token, "pageSize": str(size)}
@@ -200,10 +205,10 @@ def _is_written(table: LanceTable) -> bool:
 
 
 def _is_lance(loaded: LoadTableResult) -> bool:
-    return loaded.metadata.properties.get(_TYPE_PROPERTY, "").lower() == _TYPE
+    return (loaded.metadata.properties or {}).get(_TYPE_PROPERTY, "").lower() == _TYPE
 
 
 def _table(loaded: LoadTableResult) -> LanceTable:
-    properties = loaded.metadata.properties
+    properties = loaded.metadata.properties or {}
     rest = {key: value for key, value in properties.items() if key != _TYPE_PROPERTY}
     return LanceTable(loaded.metadata.location, properties, storage_options(loaded, rest))

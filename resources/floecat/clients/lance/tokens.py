@@ -24,7 +24,7 @@ class Tokens:
     """The current token, renewed some time before it ends. Safe to share between threads."""
 
     def __init__(self, configuration: Configuration, transport: Transport) -> None:
-        """Takes a token or a credential, or neither, for a catalog that asks for none."""
+        """Uses the token or the credential of the configuration; without both, no token is sent."""
         self._credential = configuration.credential
         self._url = configuration.oauth2_server_uri
         self._scope = configuration.scope
@@ -34,7 +34,7 @@ class Tokens:
         self._renew_at: float | None = None
 
     def current(self) -> str | None:
-        """The token to send; None for none.
+        """The token to send; None if there is none.
 
         Raises:
             UnauthenticatedError: the token endpoint refuses the credential.
@@ -50,7 +50,7 @@ class Tokens:
         """Drops a token that the catalog refused.
 
         Returns:
-            Whether `current` will get another one.
+            Whether `current` will fetch another one.
         """
         if token is None or self._credential is None:
             return False

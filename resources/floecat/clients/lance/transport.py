@@ -1,4 +1,4 @@
-"""HTTP with time-outs and repetitions."""
+"""HTTP requests with timeouts and retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_PAUSE_S: Final = 30
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """An HTTP response."""
 
     status: int
     body: bytes
@@ -29,7 +29,7 @@ class Transport:
     """Sends requests. Safe to share between threads."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """Takes time-outs and the number of repetitions; connects to nothing."""
+        """Sets timeouts and the number of retries; opens no connection yet."""
         self._pool = urllib3.PoolManager(
             num_pools=2,
             maxsize=PARALLEL_REQUESTS,
@@ -47,7 +47,7 @@ class Transport:
             raise_on_status=False,
             retry_after_max=_LONGEST_PAUSE_S,
         )
-        # still repeated where there was no connection, or the server says when to come again
+        # still sent again if no connection was made, or the server names the time in Retry-After
         self._once = self._repeatable.new(read=False, other=False, status_forcelist=())
 
     def send(
@@ -59,16 +59,16 @@ class Transport:
         body: bytes | None = None,
         repeatable: bool = True,
     ) -> Answer:
-        """Sends a request, again if it fails and that does no harm.
+        """Sends a request, and sends it again if it fails and that is safe.
 
-        Redirects are not followed: they would take the token elsewhere.
+        Redirects are not followed: the token would go to another server.
 
         Args:
             method: of HTTP.
             url: absolute.
             headers: of the request.
             body: of the request.
-            repeatable: whether the server does no more when it gets the request twice.
+            repeatable: whether receiving the request twice has no more effect than once.
 
         Raises:
             ServiceUnavailableError: there is no answer.

@@ -54,7 +54,7 @@ class TablesPage(msgspec.Struct, rename="kebab"):
     identifiers: list[_Identifier] = []
     next_page_token: str | None = None
     table_type: str | None = None
-    """The value of `tableType` that the catalog listed by; None if it does not know that parameter."""
+    """The `tableType` that the catalog filtered by; None if it does not know that parameter."""
 
 
 class StorageCredential(msgspec.Struct):
@@ -66,7 +66,7 @@ class StorageCredential(msgspec.Struct):
 
 class _TableMetadata(msgspec.Struct):
     location: str
-    properties: dict[str, str] = {}
+    properties: dict[str, str] | None = None
 
 
 class LoadTableResult(msgspec.Struct, rename="kebab"):
@@ -78,7 +78,7 @@ class LoadTableResult(msgspec.Struct, rename="kebab"):
 
 
 class Nothing(msgspec.Struct):
-    """An answer of which nothing is read."""
+    """An answer whose content is ignored."""
 
 
 class Token(msgspec.Struct):
@@ -100,7 +100,7 @@ class ErrorResponse(msgspec.Struct):
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Reads an answer; an empty one has no fields.
+    """Decodes an answer; an empty one has no fields.
 
     Raises:
         InternalError: it is not JSON of this form.

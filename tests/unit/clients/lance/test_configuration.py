@@ -43,6 +43,7 @@ def test_numbers_may_be_texts_and_a_secret_may_hold_colons():
         ("s3://lake/tables/", "s3://lake/tables"),
         ("/data/lake/", "/data/lake"),
         ("lake", f"{os.getcwd()}/lake"),
+        ("file:/data/lake", "file:/data/lake"),
         ("", ""),
     ],
 )
@@ -64,6 +65,7 @@ def test_root(root: str, expected: str):
         ({**ENDPOINT, "read_timeout": 0}, "'read_timeout' must be a whole number, at least 1"),
         ({**ENDPOINT, "max_retries": True}, "'max_retries' must be a whole number, at least 0"),
         ({**ENDPOINT, "warehouse": 1}, "'warehouse' must be text"),
+        ({**ENDPOINT, "auth_token": "hush\n"}, "'auth_token' must be printable"),
         ({**ENDPOINT, "warehose": "w"}, "Unknown property 'warehose'"),
     ],
 )

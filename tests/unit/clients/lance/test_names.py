@@ -36,12 +36,13 @@ def test_odd_names_survive_one_decoding(name: str):
         (["w", ".", "t"], "must not be '.' or '..'"),
         (["w", "a\x1fb", "t"], "control character"),
         (["w", "a", "\ud800"], "not valid Unicode"),
+        (["\ud800", "a", "t"], "not valid Unicode"),
         (["other", "a", "t"], "for the warehouse 'w', not 'other'"),
     ],
 )
 def test_refused(id: list[str] | None, message: str):
     with pytest.raises(InvalidInputError, match=message):
-        table_name(id, "w")
+        table_name(id, None if id and id[0] == "\ud800" else "w")
 
 
 def test_location_of_plain_names_is_that_of_the_specification():

@@ -37,6 +37,18 @@ def test_where_the_storage_is_comes_with_the_properties():
     }
 
 
+def test_a_property_does_not_replace_what_the_catalog_says():
+    found = storage_options(
+        loaded({"s3.endpoint": "https://s3.example"}), {"aws_endpoint": "https://evil.example"}
+    )
+    assert found == {"aws_endpoint": "https://s3.example"}
+
+
+def test_the_region_of_s3_is_the_one_that_counts():
+    config = {"s3.region": "eu", "client.region": "us"}
+    assert storage_options(loaded(config), {}) == {"aws_region": "eu"}
+
+
 def test_credentials_of_the_longest_prefix_replace_the_properties():
     found = storage_options(
         loaded(

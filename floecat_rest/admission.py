@@ -1,4 +1,4 @@
-"""Admission of requests to the working memory of the process, before their bodies are read."""
+"""Admission of requests to the memory and the threads of the process, before their bodies are read."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from floecat.working_memory import Reservation
 from floecat_rest.requests import Services, header_of
+from floecat_rest.threads import WITHOUT_STORAGE, use_storage_threads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
 
-__all__ = ["MemoryAdmission"]
+__all__ = ["Admission"]
 
 
-class MemoryAdmission:
-    """Middleware behind authentication: a request holds memory from its body to the start of its answer."""
+class Admission:
+    """Middleware behind authentication.
+
+    A request holds memory from its body to the start of its answer. It runs in threads of its kind.
+    """
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         """Wrap an application."""
@@ -28,6 +32,8 @@ class MemoryAdmission:
         Raises:
             UnavailableError: other requests held the memory all the time.
         """
+        if getattr(scope["route_handler"], "operation_id", None) not in WITHOUT_STORAGE:
+            use_storage_threads()
         with self._memory.work() as held:
             announced = header_of(scope["headers"], b"content-length")
             if announced is None:

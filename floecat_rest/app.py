@@ -18,7 +18,7 @@ from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
-from floecat_rest.admission import MemoryAdmission
+from floecat_rest.admission import Admission
 from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.browsers import guard_browsers
 from floecat_rest.compression import AnswerCompression
@@ -56,9 +56,10 @@ from floecat_rest.management.connectors import (
 from floecat_rest.management.health import HealthController, MetricsPageController
 from floecat_rest.management.tables import ManagedTablesController
 from floecat_rest.paths import EmptyNames, RawPaths
+from floecat_rest.readiness import Readiness
 from floecat_rest.request_log import RequestLog
 from floecat_rest.requests import CatalogRequest, Services
-from floecat_rest.threads import HandlerThreads
+from floecat_rest.threads import RequestThreads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, ControllerRouterHandler
@@ -116,7 +117,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         state=State({Services.STATE: services}),
         middleware=[
             DefineMiddleware(AuthenticationMiddleware, authenticator=authenticator),
-            DefineMiddleware(MemoryAdmission, services=services),
+            DefineMiddleware(Admission, services=services),
         ],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         request_max_body_size=settings.gateway.max_request_body_bytes,
@@ -134,8 +135,9 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
 def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        threads = HandlerThreads(services.settings.gateway.threads)
+        threads = RequestThreads(services.settings)
         asyncio.get_running_loop().set_default_executor(threads)
+        readiness = services.readiness = Readiness(timeout_ms=services.settings.store.timeout_ms)
         opened = None if services.kernel else open_kernel(services.settings)
         services.kernel = services.kernel or opened
         # those of the routes too, which did not exist when the kernel was opened
@@ -146,6 +148,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
             yield
         finally:
             threads.shutdown(wait=True)
+            readiness.close()
             if opened is not None:
                 services.kernel = None
                 opened.close()

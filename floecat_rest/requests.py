@@ -26,6 +26,7 @@ from floecat.settings import Settings
 from floecat.working_memory import WorkingMemory
 from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.errors import UnsupportedMediaTypeError
+from floecat_rest.readiness import Readiness
 
 __all__ = [
     "CatalogRequest",
@@ -71,6 +72,9 @@ class Services:
     settings: Settings
     kernel: Kernel | None = None
     """Set when the application has started."""
+
+    readiness: Readiness | None = None
+    """Likewise."""
 
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""

@@ -1,5 +1,8 @@
 """The threads that handlers run in.
 
+What may wait for object storage has threads apart from what only asks the store: while storage hangs,
+listings and look-ups go on. What finds no thread in a bounded time is refused, and surely did not run.
+
 The executor of the standard library makes two futures for each call and chains them, which costs as much as a
 load from a warm store. This one makes a single future of the event loop: 8 against 42 µs for a call under
 load, measured. Event loops take what `submit` returns as it is, where it is a future of theirs already.
@@ -11,27 +14,103 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["HandlerThreads"]
+from litestar.concurrency import sync_to_thread
+
+from floecat.errors import UnavailableError
+from floecat.settings import Settings
+
+__all__ = ["WITHOUT_STORAGE", "HandlerThreads", "RequestThreads", "in_storage_thread", "use_storage_threads"]
+
+WITHOUT_STORAGE = frozenset(
+    {
+        "dropConnector",
+        "dropNamespace",
+        "dropTable",
+        "dropView",
+        "createNamespace",
+        "getConfig",
+        "listConnectors",
+        "listFunctions",
+        "listNamespaces",
+        "listTables",
+        "listViews",
+        "loadConnector",
+        "loadFunction",
+        "loadNamespaceMetadata",
+        "loadTable",  # goes on in a storage thread where it needs storage
+        "loadView",
+        "namespaceExists",
+        "renameTable",
+        "renameView",
+        "reportMetrics",
+        "tableExists",
+        "updateProperties",
+        "viewExists",
+    }
+)
+"""Operations that ask the store alone."""
+
+_RETRY_AFTER_S = 5
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Work(NamedTuple):
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-    call: Callable[[], Any]
+_may_use_storage: ContextVar[bool] = ContextVar("may_use_storage", default=False)
+
+
+def use_storage_threads() -> None:
+    """Work that is submitted in this context from now on may wait for object storage."""
+    _may_use_storage.set(True)
+
+
+async def in_storage_thread(work: Callable[[], T]) -> T:
+    """Run work that waits for object storage, whatever the rest of the request does.
+
+    Raises:
+        UnavailableError: no thread was free for it in time.
+    """
+    token = _may_use_storage.set(True)
+    try:
+        return await sync_to_thread(work)
+    finally:
+        _may_use_storage.reset(token)
+
+
+class _Work:
+    """A call for a thread, which somebody claims once: a thread, or who refuses it."""
+
+    __slots__ = ("_calls", "future", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any]) -> None:
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self._calls = [call]
+
+    def claim(self) -> Callable[[], Any] | None:
+        try:
+            return self._calls.pop()
+        except IndexError:
+            return None
 
 
 class HandlerThreads(ThreadPoolExecutor):
     """Executor for the event loop that runs it. Threads start when they are needed, up to a number."""
 
-    def __init__(self, max_threads: int) -> None:
+    def __init__(self, max_threads: int, *, queue_wait_ms: int | None = None) -> None:
+        """Sets the bounds.
+
+        Args:
+            max_threads: most threads.
+            queue_wait_ms: how long a call waits for a thread before it is refused; None for ever.
+        """
         super().__init__(max_threads)
         self._most = max_threads
+        self._queue_wait_ms = queue_wait_ms
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._started: list[threading.Thread] = []
         self._waiting = 0
@@ -41,21 +120,25 @@ class HandlerThreads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
         """Run a function in a thread. To be called in the thread of a running event loop.
 
+        Returns:
+            A future that fails with `UnavailableError` where no thread was free in time.
+
         Raises:
             RuntimeError: the executor is shut down, or there is no running event loop.
         """
         if self._closed:
             raise RuntimeError("the handler threads are shut down")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        work = _Work(asyncio.get_running_loop(), (lambda: fn(*args, **kwargs)) if args or kwargs else fn)
         with self._counting:
             lacking = self._waiting <= self._queue.qsize()
         if lacking and len(self._started) < self._most:
             thread = threading.Thread(target=self._work, name=f"floecat-{len(self._started)}", daemon=True)
             self._started.append(thread)
             thread.start()
-        self._queue.put(_Work(loop, future, (lambda: fn(*args, **kwargs)) if args or kwargs else fn))
-        return future
+        elif lacking and self._queue_wait_ms is not None:
+            work.loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
+        self._queue.put(work)
+        return work.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """End the threads once what was submitted is done."""
@@ -65,6 +148,14 @@ class HandlerThreads(ThreadPoolExecutor):
         if wait:
             for thread in self._started:
                 thread.join()
+
+    def _refuse(self, work: _Work) -> None:
+        if work.claim() is not None:
+            message = (
+                "All threads of the service were busy for floecat.limits.queue-wait-ms"
+                f" ({self._queue_wait_ms} ms); nothing was done, try again later"
+            )
+            _fail(work.future, UnavailableError(message, retry_after_s=_RETRY_AFTER_S))
 
     def _work(self) -> None:
         while True:
@@ -80,9 +171,32 @@ class HandlerThreads(ThreadPoolExecutor):
             del work
 
 
+class RequestThreads(ThreadPoolExecutor):
+    """Executor of a service: the threads of what may wait for object storage, and those of the rest."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(1)  # its own thread never starts
+        limits = settings.limits
+        self._storage = HandlerThreads(settings.gateway.threads, queue_wait_ms=limits.queue_wait_ms)
+        self._store = HandlerThreads(limits.threads_without_storage, queue_wait_ms=limits.queue_wait_ms)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
+        """Run a function in a thread, as the context of the caller has it; see `HandlerThreads.submit`."""
+        threads = self._storage if _may_use_storage.get() else self._store
+        return threads.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads once what was submitted is done."""
+        for threads in (self._store, self._storage):
+            threads.shutdown(wait, cancel_futures=cancel_futures)
+
+
 def _run(work: _Work) -> None:
+    call = work.claim()
+    if call is None:
+        return
     try:
-        result = work.call()
+        result = call()
     except StopIteration as error:
         # A future cannot carry it: a coroutine would end instead of failing.
         _report(work, _fail, RuntimeError(f"handler raised {type(error).__name__}"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from litestar import Controller, delete, get, head, post
+from litestar.concurrency import sync_to_thread
 from litestar.params import FromQuery, QueryParameter, RawBody
 
 from floecat.commits.commit import CreateTable
@@ -19,6 +21,7 @@ from floecat_rest.iceberg.wire import (
     list_tables,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
+from floecat_rest.threads import in_storage_thread
 
 __all__ = [
     "RegisterTableController",
@@ -70,15 +73,14 @@ class TableController(Controller):
     path = _TABLE
     tags = ["Tables"]
 
-    @get(operation_id="loadTable", sync_to_thread=True)
-    def load_table(self, request: CatalogRequest, snapshots: FromQuery[str] = "all") -> DocumentResponse:
+    @get(operation_id="loadTable")
+    async def load_table(
+        self, request: CatalogRequest, snapshots: FromQuery[str] = "all"
+    ) -> DocumentResponse:
         """The table with its metadata document, or 304 if the client's copy is current."""
         # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
-        call = request.call()
-        table = request.kernel.tables.load(
-            call, request.entry(call), snapshots, request.header_list(b"if-none-match")
-        )
-        return request.table_answer(table, mode=snapshots)
+        answer = await sync_to_thread(_load, request, snapshots)
+        return answer if isinstance(answer, DocumentResponse) else await in_storage_thread(answer)
 
     @head(operation_id="tableExists", status_code=204, sync_to_thread=True)
     def table_exists(self, request: CatalogRequest) -> None:
@@ -104,6 +106,18 @@ class TableController(Controller):
         """Removes the table, and with `purgeRequested` its files, some time later."""
         call = request.mutation()
         request.kernel.drops.drop(call, request.entry(call), purge=purge_requested)
+
+
+def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:
+    """The answer, or what makes it where that needs storage."""
+    call = request.call()
+    tags = request.header_list(b"if-none-match")
+    load = request.kernel.loader.start(call, request.entry(call), snapshots, tags)
+
+    def finish() -> DocumentResponse:
+        return request.table_answer(load.finish(), mode=snapshots)
+
+    return finish if load.needs_storage else finish()
 
 
 class UnregisterTableController(Controller):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 from litestar import Controller, get
 from litestar.plugins.prometheus import PrometheusController
 
 from floecat_rest.authentication import PUBLIC
+from floecat_rest.readiness import Readiness
 from floecat_rest.requests import CatalogRequest
 
 __all__ = ["Health", "HealthController", "MetricsPageController"]
@@ -30,10 +33,10 @@ class HealthController(Controller):
         """The process answers."""
         return Health("live")
 
-    @get("/ready", operation_id="ready", sync_to_thread=True)
-    def ready(self, request: CatalogRequest) -> Health:
-        """The store answers too; 503 if it does not."""
-        request.kernel.store.ping()
+    @get("/ready", operation_id="ready")
+    async def ready(self, request: CatalogRequest) -> Health:
+        """The store answers too; 503 if it does not within `floecat.store.timeout-ms`."""
+        await cast("Readiness", request.services.readiness).check(request.kernel.store)
         return Health("ready")
 
 

@@ -10,9 +10,10 @@ with another tag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -31,7 +32,16 @@ from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow, EntryState
 
-__all__ = ["FastLoad", "FastLoadState", "FastLoads", "SnapshotsMode", "TableLoader", "etag_of", "matches"]
+__all__ = [
+    "FastLoad",
+    "FastLoadState",
+    "FastLoads",
+    "SnapshotsMode",
+    "StartedLoad",
+    "TableLoader",
+    "etag_of",
+    "matches",
+]
 
 SnapshotsMode = Literal["all", "refs"]
 """Which snapshots a load returns: all, or those that a branch or tag points at."""
@@ -42,6 +52,15 @@ FastLoadState: TypeAlias = Literal["loaded", "waits", "slow"]
 - `waits`: the store is remote, and its one statement would hold up an event loop; try again in a thread.
 - `slow`: `TableLoader.load` has to do it. Says nothing about whether the table exists.
 """
+
+
+class StartedLoad(NamedTuple):
+    """A load whose table is found."""
+
+    needs_storage: bool
+    """Whether `finish` may wait for object storage."""
+    finish: Callable[[], LoadedTable]
+    """Answers the load, or fails as `TableLoader.load` does."""
 
 
 class TableLoader:
@@ -90,13 +109,31 @@ class TableLoader:
             FileMissingError: the metadata file is gone, and `verify-metadata-file` is on.
             FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
         """
+        return self.start(call, identifier, snapshots, if_none_match).finish()
+
+    def start(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshots: str = "all",
+        if_none_match: str | None = None,
+    ) -> StartedLoad:
+        """The first part of `load`, which asks the store alone; arguments and errors are the same."""
         mode = _mode(snapshots)
         entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
-        format = None if entry is None else self._formats.of(entry.row)
-        if entry is not None and format is not None:
-            entry = format.current(call, entry)
-        if entry is None or format is None:
+        if entry is None:
             raise missing_table(identifier)
+        if self._verify or not self._formats.of(entry.row).is_current(entry.row):
+            return StartedLoad(True, partial(self._check_and_answer, call, entry, mode, if_none_match))
+        return StartedLoad(False, partial(self.answer, call.catalog, entry, mode, if_none_match))
+
+    def _check_and_answer(
+        self, call: Call, found: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+    ) -> LoadedTable:
+        format = self._formats.of(found.row)
+        entry = format.current(call, found)
+        if entry is None:
+            raise missing_table(found.identifier)
         # nothing is lost with a metadata file that is derived
         if self._verify and not format.derives_metadata:
             self._files.check_exists(call.catalog.storage, entry.row.metadata_location)

@@ -126,7 +126,7 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """Worker processes. More than one needs PostgreSQL to be of use: SQLite has one writer at a time."""
 
     threads: Annotated[int, integer(minimum=1, maximum=1000)] = 40
-    """Threads of a worker that touch the store or storage: the most requests that it works on at a time."""
+    """Threads of a worker for requests that may need object storage: the most that it works on at a time."""
 
     auth_mode: Annotated[str, choice("dev", "oidc")] = "dev"
     """`dev`: no login, everybody is the same principal. `oidc`: every request needs a bearer token (JWT)."""

@@ -79,3 +79,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
     """How long a request waits for its part of `working-memory-bytes`. Then it is answered 503."""
+
+    threads_without_storage: Annotated[int, integer(minimum=1, maximum=1000)] = 10
+    """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,
+    existence, namespaces, and loads that the store answers. They go on while storage hangs."""
+
+    queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
+    """How long a request waits for a thread. Then it is answered 503."""

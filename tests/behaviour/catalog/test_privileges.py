@@ -148,6 +148,7 @@ def _operations() -> list[Operation]:
         op("tables.load", (t,), ((P.READ_TABLE, on("t")),)),
         op("tables.load", (d,), ((P.READ_TABLE, on("d")),)),
         op("loader.load", (t,), ((P.READ_TABLE, on("t")),)),
+        op("loader.start", (t,), ((P.READ_TABLE, on("t")),)),
         op("metrics.report", (t, _report()), ((P.READ_TABLE, on("t")),)),
         op("commits.create_table", (NS, CreateTable("new", SCHEMA)), ((P.CREATE_TABLE, on("new")),)),
         op(

@@ -12,12 +12,16 @@ from floecat.settings import Settings
 from floecat.settings.groups import GatewaySettings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
-from floecat_rest.admission import MemoryAdmission
+from floecat_rest.admission import Admission
 from floecat_rest.requests import Services
 from tests.unit.rest.asgi import http_scope
 
 MIB = 1 << 20
 ANSWER = {"type": "http.response.start", "status": 204, "headers": []}
+
+
+def _scope(**headers: str) -> dict[str, Any]:
+    return http_scope("/v1/c/namespaces", "POST", **headers) | {"route_handler": None}
 
 
 class Service:
@@ -33,7 +37,7 @@ class Service:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.read: list[int] = []
-        self.app = MemoryAdmission(self._work, Services(settings))  # type: ignore[arg-type]
+        self.app = Admission(self._work, Services(settings))  # type: ignore[arg-type]
 
     async def _work(self, _scope: Any, receive: Any, send: Any) -> None:
         size = 0
@@ -57,7 +61,7 @@ class Service:
         async def send(_message: Any) -> None:
             return
 
-        await self.app(http_scope("/v1/c/namespaces", "POST", **headers), receive, send)
+        await self.app(_scope(**headers), receive, send)
 
 
 async def _others_run() -> None:
@@ -99,7 +103,7 @@ def test_nothing_of_a_refused_body_is_read() -> None:
             raise AssertionError("it was read")
 
         with pytest.raises(UnavailableError):
-            await service.app(http_scope("/", "POST", content_length=str(2 * MIB)), receive, receive)
+            await service.app(_scope(content_length=str(2 * MIB)), receive, receive)
         service.may_answer.set()
         await first
 
@@ -144,8 +148,8 @@ def test_what_handlers_inflate_counts_for_their_request() -> None:
             with services.working_memory.work(), pytest.raises(UnavailableError):
                 take_memory(2 * MIB)
 
-        await MemoryAdmission(inflate, services)(  # type: ignore[arg-type]
-            http_scope("/", content_length="0"), inflate, inflate
+        await Admission(inflate, services)(  # type: ignore[arg-type]
+            _scope(content_length="0"), inflate, inflate
         )
         with services.working_memory.work():
             take_memory(4 * MIB)

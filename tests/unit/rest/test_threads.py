@@ -5,13 +5,26 @@ import threading
 import time
 
 import pytest
+from litestar.concurrency import sync_to_thread
+from litestar.handlers import HTTPRouteHandler
 
-from floecat_rest.threads import HandlerThreads
+from floecat.errors import UnavailableError
+from floecat.settings import Settings
+from floecat.settings.groups import GatewaySettings
+from floecat.settings.limits import LimitSettings
+from floecat_rest.app import CONTROLLERS
+from floecat_rest.threads import (
+    WITHOUT_STORAGE,
+    HandlerThreads,
+    RequestThreads,
+    in_storage_thread,
+    use_storage_threads,
+)
 
 
-def run(work, max_threads=4):
+def run(work, max_threads=4, queue_wait_ms=None):
     async def main():
-        threads = HandlerThreads(max_threads)
+        threads = HandlerThreads(max_threads, queue_wait_ms=queue_wait_ms)
         asyncio.get_running_loop().set_default_executor(threads)
         try:
             return await work(asyncio.get_running_loop(), threads)
@@ -111,3 +124,90 @@ def test_an_idle_thread_keeps_nothing_alive():
         return seen()
 
     assert run(work) is None
+
+
+def test_a_call_that_finds_no_thread_in_time_is_refused_and_never_runs():
+    goes_on, ran = threading.Event(), []
+
+    async def work(loop, _):
+        busy = loop.run_in_executor(None, goes_on.wait, 20)
+        with pytest.raises(UnavailableError, match="queue-wait-ms") as error:
+            await loop.run_in_executor(None, ran.append, "refused")
+        assert error.value.retry_after_s > 0
+        goes_on.set()
+        assert await busy
+        await loop.run_in_executor(None, ran.append, "later")
+
+    run(work, max_threads=1, queue_wait_ms=20)
+    assert ran == ["later"]
+
+
+def test_a_call_that_runs_is_not_refused_however_long_it_takes():
+    async def work(loop, _):
+        await asyncio.gather(*(loop.run_in_executor(None, time.sleep, 0.15) for _ in range(2)))
+
+    run(work, max_threads=1, queue_wait_ms=200)
+
+
+class TestRequestThreads:
+    SETTINGS = Settings(
+        gateway=GatewaySettings(threads=1), limits=LimitSettings(threads_without_storage=1, queue_wait_ms=50)
+    )
+
+    def run(self, work):
+        async def main():
+            threads = RequestThreads(self.SETTINGS)
+            asyncio.get_running_loop().set_default_executor(threads)
+            try:
+                return await work()
+            finally:
+                threads.shutdown()
+
+        return asyncio.run(main())
+
+    def test_work_without_storage_goes_on_while_storage_hangs(self):
+        hangs = threading.Event()
+
+        async def hung():
+            use_storage_threads()
+            await sync_to_thread(hangs.wait, 20)
+
+        async def work():
+            storage = asyncio.create_task(hung())
+            await asyncio.sleep(0)
+            for _ in range(10):
+                await sync_to_thread(int)
+            with pytest.raises(UnavailableError):
+                await in_storage_thread(int)
+            await sync_to_thread(int)  # the request is back in its own threads
+            hangs.set()
+            await storage
+
+        self.run(work)
+
+    def test_storage_goes_on_while_other_work_hangs(self):
+        hangs = threading.Event()
+
+        async def work():
+            store = asyncio.create_task(sync_to_thread(hangs.wait, 20))
+            await asyncio.sleep(0)
+            assert await in_storage_thread(lambda: 1) == 1
+            hangs.set()
+            await store
+
+        self.run(work)
+
+
+def test_operations_without_storage_are_operations():
+    served = {
+        handler.operation_id
+        for controller in CONTROLLERS
+        for handler in vars(controller).values()
+        if isinstance(handler, HTTPRouteHandler)
+    }
+    assert served > WITHOUT_STORAGE
+
+
+def test_the_defaults():
+    assert LimitSettings().queue_wait_ms == 10_000
+    assert LimitSettings().threads_without_storage == 10

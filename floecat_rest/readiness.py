@@ -1,0 +1,54 @@
+"""Whether the service can answer requests, said in bounded time whatever its threads are doing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from floecat.errors import StoreUnavailableError
+from floecat_rest.threads import HandlerThreads
+
+__all__ = ["Readiness"]
+
+_PART_OF_TIMEOUT = 0.9
+"""The rest is for the answer."""
+
+
+class Answering(Protocol):
+    """A store, as far as it is asked here."""
+
+    def ping(self) -> None:
+        """Fails unless the store answers."""
+        ...
+
+
+class Readiness:
+    """Asks the store in a thread of its own, once for all probes that arrive meanwhile."""
+
+    def __init__(self, *, timeout_ms: int) -> None:
+        """Sets how long a probe waits for its answer."""
+        self._timeout_ms = timeout_ms
+        self._threads = HandlerThreads(1)
+        self._asked: asyncio.Future[None] | None = None
+
+    async def check(self, store: Answering) -> None:
+        """Fails unless the store answers.
+
+        Raises:
+            StoreUnavailableError: it fails, or does not answer in time.
+        """
+        if self._asked is None or self._asked.done():
+            self._asked = self._threads.submit(store.ping)
+            # a late failure is of no interest to anyone
+            self._asked.add_done_callback(lambda asked: asked.cancelled() or asked.exception())
+        asked = self._asked
+        done, _ = await asyncio.wait([asked], timeout=self._timeout_ms * _PART_OF_TIMEOUT / 1000)
+        if not done:
+            raise StoreUnavailableError(
+                f"The store does not answer within floecat.store.timeout-ms ({self._timeout_ms} ms)"
+            )
+        asked.result()
+
+    def close(self) -> None:
+        """Ends the thread once the store has answered."""
+        self._threads.shutdown(wait=False)

@@ -50,12 +50,12 @@ def client(kernel: Kernel) -> Iterator[TestClient]:
 def at_once(kernel: Kernel, path: str, client: TestClient, encoding: str = "identity") -> bool:
     """Whether a request needs no thread: such a load asks `FastLoads` and nothing else."""
     asked = []
-    load = kernel.loader.load
-    kernel.loader.load = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
+    load = kernel.loader.start
+    kernel.loader.start = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
     try:
         assert client.get(path, headers={"accept-encoding": encoding}).status_code in (200, 304)
     finally:
-        del kernel.loader.load
+        del kernel.loader.start
     return not asked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.attacks.attacked_service import AttackedService
 
-DEEP = "%" + "25" * 30_000 + "41"
+DEEP = "file:///%" + "25" * 30_000 + "41"
 
 
 def test_deep_percent_encoding_in_a_parameter(attacked_service: AttackedService, seconds: float) -> None:

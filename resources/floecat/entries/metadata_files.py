@@ -6,21 +6,19 @@ file naming").
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 import uuid_utils.compat as uuids
 
+from floecat.compression.inflation import gunzip, is_gzip
 from floecat.compression.pieces import gzip_member
 from floecat.errors import (
     AlreadyExistsError,
     FileMissingError,
     ForbiddenError,
-    InvalidMetadataError,
     LocationNotAllowedError,
-    PayloadTooLargeError,
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
@@ -32,20 +30,22 @@ from floecat.working_memory import take_memory
 
 __all__ = ["MetadataFiles"]
 
-_GZIP_MAGIC = b"\x1f\x8b"
-
 
 class MetadataFiles:
     """Reads and writes metadata files in the storage of a catalog, inside its allowed locations."""
 
-    def __init__(self, *, max_bytes: int, gzip_above_bytes: int = 0) -> None:
-        """Takes the largest document that is read, and which are compressed.
+    def __init__(
+        self, *, max_bytes: int, max_inflated_bytes: int | None = None, gzip_above_bytes: int = 0
+    ) -> None:
+        """Sets bounds on what is read, and what is compressed.
 
         Args:
-            max_bytes: bound on the size of a document, before and after decompression.
+            max_bytes: bound on the size of a file.
+            max_inflated_bytes: bound on the content of a compressed file; by default that of files.
             gzip_above_bytes: larger documents of tables that name no codec are compressed; 0 for none.
         """
         self._max_bytes = max_bytes
+        self._max_inflated_bytes = max_bytes if max_inflated_bytes is None else max_inflated_bytes
         self._gzip_above_bytes = gzip_above_bytes
 
     def read(self, storage: CatalogStorage, location: str, files: FileIO | None = None) -> bytes:
@@ -67,8 +67,8 @@ class MetadataFiles:
         storage.allowed.check(location)
         data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
         take_memory(len(data))
-        if data[:2] == _GZIP_MAGIC:
-            return self._inflate(location, data)
+        if is_gzip(data):
+            return gunzip(data, f"metadata file {location}", max_bytes=self._max_inflated_bytes)
         return data
 
     def next_location(
@@ -145,27 +145,6 @@ class MetadataFiles:
             storage.allowed.check(path)
             with _own_folders():
                 storage.files(path).make_directory(path)
-
-    def _inflate(self, location: str, data: bytes) -> bytes:
-        """The content of all members, which may follow one another (RFC 1952 section 2.2)."""
-        contents: list[bytes] = []
-        room = self._max_bytes
-        while True:
-            inflater = zlib.decompressobj(wbits=31)
-            try:
-                contents.append(inflater.decompress(data, room + 1))
-            except zlib.error:
-                raise InvalidMetadataError(
-                    f"Cannot read metadata file {location}: broken gzip data"
-                ) from None
-            room -= len(contents[-1])
-            if room < 0:
-                raise PayloadTooLargeError(f"Metadata file {location} is larger than {self._max_bytes} bytes")
-            if not inflater.eof:
-                raise InvalidMetadataError(f"Cannot read metadata file {location}: gzip data ends early")
-            data = inflater.unused_data
-            if not data.startswith(_GZIP_MAGIC):  # what else follows is padding, which other readers skip too
-                return contents[0] if len(contents) == 1 else b"".join(contents)
 
 
 def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:

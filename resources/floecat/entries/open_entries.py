@@ -74,6 +74,7 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
     entries = Entries(store, memory)
     metadata_files = MetadataFiles(
         max_bytes=gateway.max_metadata_file_bytes,
+        max_inflated_bytes=settings.limits.inflated_file_bytes,
         gzip_above_bytes=gateway.gzip_metadata_above_bytes,
     )
     keys = IdempotencyKeys(

@@ -207,12 +207,9 @@ def test_symbolic_link_that_leads_outside_is_refused(
     assert list(outside.iterdir()) == []
 
 
-def test_namespace_location_outside_is_refused_for_its_tables(
-    local_catalog: Catalog, local_namespace: Namespace
-):
-    name = local_catalog.create_namespace((*local_namespace, "placed"), {"location": "file:///etc"})
-    body = {"name": "t", "schema": ID_AND_DATA}
-    refused(local_catalog.post(local_catalog.tables_path(name), body))
+def test_namespace_location_outside_is_refused(local_catalog: Catalog, local_namespace: Namespace):
+    body = {"namespace": [*local_namespace, "placed"], "properties": {"location": "file:///etc"}}
+    assert_error(local_catalog.post(local_catalog.path("namespaces"), body), 400)
 
 
 def test_names_that_look_like_paths_stay_inside(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -16,6 +18,7 @@ from floecat.auth.keys import JwksKeys, KeySource, StaticKey
 from floecat.auth.principals import Principal
 from floecat.clock import Clock, SystemClock
 from floecat.errors import NotAuthorizedError
+from floecat.iceberg.values.json_checks import is_nested_deeper
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings import OidcSettings
 
@@ -30,6 +33,8 @@ ALGORITHMS: Final = (
 _PRINCIPAL_BYTES = 1024
 _CLAIMS_FACTOR = 3
 _REMEMBERED_FOR_MS = 60_000
+_MAX_NESTING = 64
+"""Levels of arrays and objects in a token; the parser of the library fails at about 900."""
 _LONGEST_NAME = 512
 """UTF-8 bytes of the name of a principal, which is part of keys in the store."""
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -105,6 +110,8 @@ class TokenVerifier:
 
     def _decode(self, token: str) -> dict[str, object]:
         try:
+            if any(is_nested_deeper(part, _MAX_NESTING) for part in _json_parts(token)):
+                raise NotAuthorizedError(f"The bearer token is nested deeper than {_MAX_NESTING} levels")
             header = extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
             _REGISTRY.get_alg(str(header.get("alg")))
         except UnsupportedAlgorithmError:
@@ -207,6 +214,12 @@ def _claims_registry(
     if audience:
         wanted["aud"] = {"essential": True, "value": audience}
     return JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
+
+
+def _json_parts(token: str) -> Iterator[bytes]:
+    """Header and payload; what is not base64 is left for the library to refuse."""
+    for part in token.split(".")[:2]:
+        yield urlsafe_b64decode(part.encode("ascii") + b"=" * (-len(part) % 4))
 
 
 def _digest(token: str) -> bytes:

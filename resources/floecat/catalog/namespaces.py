@@ -17,6 +17,7 @@ from floecat.entries.names import existing_namespace, missing_namespace
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
+    LocationNotAllowedError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     UnprocessableError,
@@ -108,7 +109,8 @@ class NamespaceService:
         """Creates a namespace, together with parents that are missing, in one transaction.
 
         Raises:
-            BadRequestError: a level cannot be addressed or stored.
+            BadRequestError: a level cannot be addressed or stored, or `location` lies outside the allowed
+                locations.
             ForbiddenError: the principal may not create it, or not a parent that is missing.
             AlreadyExistsError: it exists.
             CommitStateUnknownError: it may have been created.
@@ -117,6 +119,7 @@ class NamespaceService:
         def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
             check_namespace(namespace, reserved=self._reserved)
             _check_properties(properties)
+            _check_location(call, properties)
             chain = [namespace[:depth] for depth in range(1, len(namespace) + 1)]
             checks = [(Privilege.CREATE_SCHEMA, call.on_namespace(levels)) for levels in chain]
             allowed = call.allowed(checks)
@@ -218,6 +221,7 @@ class NamespaceService:
         """Sets and removes properties.
 
         Raises:
+            BadRequestError: `location` is set to one outside the allowed locations.
             ForbiddenError: the principal may not alter it.
             NoSuchNamespaceError: it does not exist.
             UnprocessableError: a key is in both lists, or twice in the removals.
@@ -226,6 +230,7 @@ class NamespaceService:
 
         def work(finish: Finish[PropertiesUpdated]) -> PropertiesUpdated:
             _check_change(removals, updates)
+            _check_location(call, updates)
             call.check((Privilege.ALTER_SCHEMA, call.on_namespace(namespace)))
 
             def change(conn: Connection, transaction_id: UUID) -> PropertiesUpdated:
@@ -307,3 +312,12 @@ def _check_properties(properties: Mapping[str, str]) -> None:
         raise BadRequestError(f"Invalid properties: more than {_MAX_PROPERTIES_BYTES} characters")
     if "" in properties:
         raise BadRequestError("Invalid properties: a key is empty")
+
+
+def _check_location(call: Call, properties: Mapping[str, str]) -> None:
+    location = properties.get("location", "").rstrip("/")
+    try:
+        if location:
+            call.catalog.allowed.check(location)
+    except LocationNotAllowedError as error:
+        raise BadRequestError(f"Invalid property location: {error.message}") from None

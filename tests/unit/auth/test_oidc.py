@@ -139,6 +139,23 @@ def test_what_is_no_token_is_refused(verifier, token):
         verifier.verify(token)
 
 
+def nested(levels: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_deep_nesting_in_a_token_is_refused(verifier, claims, rsa_key):
+    assert verifier.verify(sign(claims | {"x": nested(63)}, rsa_key)).name == "alice"
+    with pytest.raises(NotAuthorizedError, match="nested deeper than 64 levels"):
+        verifier.verify(sign(claims | {"x": nested(64)}, rsa_key))
+    _, payload, signature = sign(claims, rsa_key).split(".")
+    header = encoded(b'{"alg":"RS256","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    with pytest.raises(NotAuthorizedError, match="nested deeper"):
+        verifier.verify(f"{header}.{payload}.{signature}")
+
+
 @pytest.mark.parametrize(
     ("algorithm", "key"),
     [

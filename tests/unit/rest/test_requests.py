@@ -38,12 +38,20 @@ def test_unknown_fields_are_ignored_and_raw_parts_stay_as_they_are():
         (b'{"table-name":"\\ud800"}', "Invalid body"),
         (b'{"table-name":"t","schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
         (b'{"table-name":"t","x":' + b'{"a":' * 100_000, "too deeply"),
+        (b'{"table-name":"t","schema":' + b"[" * 400 + b"]" * 400 + b"}", "more than 400 levels"),
+        (b'{"table-name":"t","table-name" : "t"}', "a key more than once"),
+        (b'{"table-name":"t","schema":{"x":[{"a":1,"\\u0061":1}]}}', "a key more than once"),
     ],
 )
 def test_what_cannot_be_read_is_a_bad_request(body, message):
     with pytest.raises(BadRequestError, match=message) as refused:
         decode_body(body, Body)
     assert "secret" not in refused.value.message
+
+
+def test_the_deepest_nesting_that_is_read():
+    deep = b"[" * 399 + b"]" * 399
+    assert bytes(decode_body(b'{"table-name":"t","schema":' + deep + b"}", Body).schema) == deep
 
 
 @pytest.mark.parametrize(

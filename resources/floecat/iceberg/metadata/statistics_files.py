@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
 from floecat.iceberg.values.encoded_json import Int32, Int64, RawJson, decode_json
@@ -41,7 +43,12 @@ class _ReadableBlob(msgspec.Struct, frozen=True, rename="kebab"):
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _ReadableFile(msgspec.Struct, frozen=True, rename="kebab"):
+    file_size_in_bytes: _Size = 0
+    file_footer_size_in_bytes: _Size = 0
     blob_metadata: tuple[_ReadableBlob, ...] = ()
 
 
@@ -50,7 +57,7 @@ def check_statistics_file(raw: RawJson, what: str) -> None:
 
     Raises:
         IllegalArgumentError: `properties` is null, a column id exceeds 32 bits (both refused by the reference
-            implementation), or a number is too long for readers.
+            implementation), a size is negative, or a number is too long for readers.
     """
     check_numbers(bytes(raw), what)
     decode_json(raw, _ReadableFile, what)

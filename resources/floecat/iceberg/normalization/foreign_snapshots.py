@@ -13,11 +13,9 @@ import msgspec
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.metadata.snapshots import OPERATIONS
 from floecat.iceberg.normalization.values import (
-    check_keys_once,
     each,
     each_value,
     encode_object,
-    has_pairs,
     integer,
     keep,
     object_of,
@@ -32,6 +30,7 @@ from floecat.iceberg.values.encoded_json import (
     decode_json,
     encode_json,
 )
+from floecat.iceberg.values.json_checks import check_json, has_keys
 from floecat.iceberg.values.text_limits import int32_of
 
 __all__ = [
@@ -107,6 +106,7 @@ def normalize_snapshots(array: RawJson, schema_ids: Collection[int], current_sch
     """
     if _are_readable(bytes(array), schema_ids):
         return array
+    check_json(bytes(array))
     elements = each(_rewrite)(array)
     oldest = min(
         decode_json(elements, list[_Age], "snapshots"),
@@ -131,7 +131,7 @@ def _are_readable(array: bytes, schema_ids: Collection[int]) -> bool:
             return False
         pairs += _pairs(snapshot)
     # more than were decoded: a duplicate or unknown key
-    return has_pairs(array, pairs)
+    return has_keys(array, pairs)
 
 
 def _is_readable(snapshot: _Readable, schema_ids: Collection[int]) -> bool:
@@ -163,7 +163,6 @@ def _normalized(
     raw: msgspec.Raw, schema_ids: Collection[int], current_schema_id: int, oldest: _Age | None
 ) -> bytes:
     data = bytes(raw)
-    check_keys_once(data)
     fields: dict[str, RawJson] = dict(decode_fields(data, "snapshot"))
     age = decode_json(data, _Age, "snapshot")
     if bytes(fields.get("manifest-list", _NO_TEXT)) == _NO_TEXT:

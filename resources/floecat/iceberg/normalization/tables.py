@@ -28,10 +28,8 @@ from floecat.iceberg.normalization.definitions import (
 from floecat.iceberg.normalization.foreign_snapshots import normalize_snapshots
 from floecat.iceberg.normalization.values import (
     Rewrite,
-    check_keys_once,
     each,
     each_value,
-    has_pairs,
     integer,
     keep,
     lower,
@@ -50,6 +48,7 @@ from floecat.iceberg.values.encoded_json import (
     fragment_bytes,
     split_array,
 )
+from floecat.iceberg.values.json_checks import check_json, has_keys
 
 __all__ = ["normalize_table", "read_foreign_table", "read_metadata_file"]
 
@@ -115,9 +114,9 @@ def _log(entry: type[SnapshotLogEntry] | type[MetadataLogEntry]) -> Rewrite:
     def rewrite(raw: RawJson) -> RawJson:
         data = bytes(raw)
         with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-            if has_pairs(data, len(names) * len(decoder.decode(data))):
+            if has_keys(data, len(names) * len(decoder.decode(data))):
                 return raw
-        check_keys_once(data)
+        check_json(data)
         return rewrite_all(raw)
 
     return rewrite
@@ -193,7 +192,7 @@ def read_foreign_table(data: bytes) -> TableMetadata:
     data = data.removeprefix(BOM_UTF8)
     fields = {name: fragment[0] for name, fragment in split_document(data).items()}
     try:
-        check_keys_once(_without_long_arrays(data, fields))
+        check_json(_without_long_arrays(data, fields))
         made = rewritten(_without_leftovers(fields), _TABLE, nullable="current-snapshot-id")
         metadata = TableMetadata.of(
             {name: (value,) for name, value in made.items()}, data if made is fields else None

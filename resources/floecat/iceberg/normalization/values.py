@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -21,11 +20,9 @@ from floecat.iceberg.values.encoded_json import (
 
 __all__ = [
     "Rewrite",
-    "check_keys_once",
     "each",
     "each_value",
     "encode_object",
-    "has_pairs",
     "integer",
     "is_string",
     "keep",
@@ -145,31 +142,3 @@ def each_value(rewrite: Rewrite) -> Rewrite:
         return raw if _same(made, fields) else encode_object(made)
 
     return rewrite_all
-
-
-def has_pairs(data: bytes, number: int) -> bool:
-    """Whether JSON without a colon after a quote in its strings has so many keys, twice the same one counted.
-
-    False says nothing: it may be written in another way.
-    """
-    found = data.count(b'":')
-    return found == number or (found < number and found + data.count(b'" :') == number)
-
-
-def check_keys_once(data: bytes | str) -> None:
-    """Refuses JSON with an object that has a key twice: readers differ in which of the values they take.
-
-    Raises:
-        IllegalArgumentError: there is one, or the JSON is nested too deeply. The message quotes nothing.
-    """
-    try:
-        json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
-    except RecursionError:
-        raise IllegalArgumentError("nested too deeply") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise IllegalArgumentError("an object has a key more than once")
-    return made

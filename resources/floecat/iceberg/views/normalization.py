@@ -14,9 +14,9 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.normalization.values import check_keys_once
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.encoded_json import decode_fields, decode_json, encode_json, is_null
+from floecat.iceberg.values.json_checks import check_json
 
 __all__ = ["normalize_version", "normalize_view"]
 
@@ -41,7 +41,7 @@ def normalize_view(data: bytes) -> bytes:
     data = data.removeprefix(BOM_UTF8)
     try:
         fields = decode_fields(data, "view metadata")
-        check_keys_once(data)
+        check_json(data)
         normalized = encode_json(_view(fields))
         return data if msgspec.json.decode(normalized) == msgspec.json.decode(data) else normalized
     except (IllegalArgumentError, msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.integrity import check_schema_readable
-from floecat.iceberg.normalization.values import check_keys_once
 from floecat.iceberg.schemas.new_columns import check_default_forms
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.values.encoded_json import is_null
+from floecat.iceberg.values.json_checks import check_json
 from floecat.iceberg.values.text_limits import check_numbers
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.iceberg.views.view_versions import check_representations
@@ -25,7 +25,7 @@ def check_view_integrity(metadata: ViewMetadata) -> None:
     """
     try:
         check_numbers(metadata.to_bytes(), "view metadata")
-        check_keys_once(metadata.to_bytes())
+        check_json(metadata.to_bytes())
         for schema in metadata.schemas.values():
             check_default_forms(parse_schema(schema.encoded))
             check_schema_readable(schema.encoded)

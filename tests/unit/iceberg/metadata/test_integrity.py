@@ -78,6 +78,7 @@ def _without(field: dict, name: str, **more: object) -> dict:
     }
 
 
+PARTITION_STATISTICS = {"snapshot-id": 11, "statistics-path": "s3://lake/p", "file-size-in-bytes": 0}
 KEY = {"key-id": "k", "encrypted-key-metadata": "AAEC"}
 P = partition_field(1000, 2, "p")
 OTHER_P = partition_field(1001, 3, "p", "day")
@@ -114,6 +115,9 @@ OTHER_P = partition_field(1001, 3, "p", "day")
         ({"snapshots": _snapshots(later=10**1500)}, "more than 1000 characters"),
         ({"later": [-(10**1500)]}, "more than 1000 characters"),
         ({"statistics": _statistics(fields=[2**31])}, "fields"),
+        ({"statistics": [_statistics()[0] | {"file-size-in-bytes": -1}]}, "file-size-in-bytes"),
+        ({"statistics": [_statistics()[0] | {"file-footer-size-in-bytes": -1}]}, "file-footer-size-in-bytes"),
+        ({"partition-statistics": [PARTITION_STATISTICS | {"file-size-in-bytes": -1}]}, "file-size-in-bytes"),
         ({"partition-specs": [spec(partition_field(1000, 99, "p"))]}, "Cannot find source column"),
         ({"partition-specs": [spec(partition_field(1000, 2, "p", "day"))]}, "Invalid source type string"),
         (

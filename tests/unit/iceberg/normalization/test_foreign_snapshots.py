@@ -106,3 +106,11 @@ def test_key_that_comes_twice_is_refused() -> None:
     data = encode([FIRST, SECOND]).replace(b'"schema-id":0', b'"schema-id":0,"schema-id":1')
     with pytest.raises(IllegalArgumentError, match="a key more than once"):
         normalize_snapshots(data, {0, 1}, 1)
+
+
+@pytest.mark.parametrize("again", [b',"manifest-list":"s3://y"', b',"manifest-list"\n:"s3://y"'])
+@pytest.mark.parametrize("changes", [{}, {"schema_id": ...}])
+def test_a_key_that_comes_twice_is_refused(changes: dict[str, Any], again: bytes) -> None:
+    data = encode([_second(**changes)])
+    with pytest.raises(IllegalArgumentError, match="a key more than once"):
+        normalize_snapshots(data[:-2] + again + data[-2:], {0, 1}, 1)

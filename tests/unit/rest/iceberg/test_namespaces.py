@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 
 def test_a_namespace_from_creation_to_removal(client):
     body = {"namespace": ["life", "cycle"], "properties": {"owner": "me"}}
@@ -27,3 +29,21 @@ def test_nulls_that_clients_send_for_nothing_are_taken(client):
     assert client.post("/v1/namespaces", json={"namespace": ["nulls"], "properties": None}).status_code == 200
     path = "/v1/namespaces/nulls/properties"
     assert client.post(path, json={"removals": None, "updates": {"a": "b"}}).status_code == 200
+
+
+@pytest.mark.parametrize("location", ["file:///etc", "s3://elsewhere/x", "relative", "file:///w/../x"])
+def test_a_location_outside_the_allowed_ones_is_400(client, namespace, location):
+    created = client.post(
+        "/v1/namespaces", json={"namespace": ["outside"], "properties": {"location": location}}
+    )
+    changed = client.post(f"/v1/namespaces/{namespace}/properties", json={"updates": {"location": location}})
+    assert (created.status_code, changed.status_code) == (400, 400)
+    assert client.head("/v1/namespaces/outside").status_code == 404
+    assert "location" not in client.get(f"/v1/namespaces/{namespace}").json()["properties"]
+
+
+def test_a_location_inside_is_taken_and_can_be_removed(client, namespace, settings):
+    path = f"/v1/namespaces/{namespace}/properties"
+    inside = f"{settings.warehouse_location}/placed/"
+    assert client.post(path, json={"updates": {"location": inside}}).json()["updated"] == ["location"]
+    assert client.post(path, json={"removals": ["location"], "updates": {}}).json()["removed"] == ["location"]

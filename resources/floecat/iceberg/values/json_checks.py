@@ -1,0 +1,84 @@
+"""Checks of JSON that parsers pass over: keys that an object has twice, and nesting."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from typing import Any, Final
+
+from floecat.errors import IllegalArgumentError
+
+__all__ = ["MAX_NESTING", "check_json", "has_keys", "is_nested_deeper"]
+
+MAX_NESTING: Final = 400
+"""Of requests and documents. The deepest schema needs three levels for each of its 128; the interpreter fails
+at about 900."""
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_PASSES: Final = 8
+_BLOCK_BYTES: Final = 4 << 20
+_COLON, _QUOTE, _SPACE = b':" '
+_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_STEPS: Final = {ord("["): 1, ord("]"): -1}
+
+
+def check_json(data: bytes) -> None:
+    """Refuses JSON with an object that has a key twice, of which readers take either value, and deep nesting.
+
+    Args:
+        data: valid JSON.
+
+    Raises:
+        IllegalArgumentError: there is such an object, or more than `MAX_NESTING` levels. The message quotes
+            nothing.
+    """
+    if is_nested_deeper(data, MAX_NESTING):
+        raise IllegalArgumentError(f"nested too deeply: more than {MAX_NESTING} levels")
+    json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
+
+
+def is_nested_deeper(data: bytes, levels: int) -> bool:
+    """Whether JSON has more than this many levels of arrays and objects."""
+    if data.count(b"[") + data.count(b"{") <= levels:
+        return False
+    outside = b"".join(data.split(b'"')[::2]) if b"\\" not in data else _STRING.sub(b"", data)
+    brackets = outside.translate(_BRACKETS, _NO_BRACKETS)
+    for _ in range(min(_PASSES, levels)):
+        # a pass removes the innermost level: little is left of a wide document
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+        levels -= 1
+    return any(depth > levels for depth in accumulate(map(_STEPS.__getitem__, brackets)))
+
+
+def has_keys(data: bytes, number: int) -> bool:
+    """Whether JSON has exactly this many keys, counting one that an object has twice as two.
+
+    One pass over the colons. False for other spellings too: blanks before a colon other than one space, and
+    strings with a colon after a quote or a blank.
+    """
+    import numpy as np
+
+    found = 0
+    for start in range(0, len(data), _BLOCK_BYTES):
+        block = np.frombuffer(data[max(start - 2, 0) : start + _BLOCK_BYTES], np.uint8)
+        colons = np.flatnonzero(block == _COLON)
+        colons = colons[colons >= min(start, 2)]
+        before = block[colons - 1]
+        blank = before <= _SPACE
+        if (before[blank] != _SPACE).any() or (block[colons[blank] - 2] != _QUOTE).any():
+            return False
+        found += int(np.count_nonzero(before == _QUOTE)) + int(np.count_nonzero(blank))
+    return found == number
+
+
+def _skip(_: str) -> None:
+    """Numbers are not made: one may have millions of digits."""
+
+
+def _check_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise IllegalArgumentError("an object has a key more than once")

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.values.json_checks import MAX_NESTING, check_json, has_keys, is_nested_deeper
+
+TEXTS = st.text(st.sampled_from('a:"\\[]{} ,\n'), max_size=4)
+VALUES = st.recursive(
+    st.none() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=30,
+)
+STYLES: list[dict[str, Any]] = [{"separators": (",", ":")}, {"separators": (", ", " : ")}, {"indent": 1}]
+
+
+def keys_of(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(keys_of, value.values()))
+    return sum(map(keys_of, value)) if isinstance(value, list) else 0
+
+
+def levels_of(value: object) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if parts is None else 1 + max(map(levels_of, parts), default=0)
+
+
+@settings(deadline=None)
+@given(VALUES, st.sampled_from(STYLES))
+def test_levels(value: object, style: dict[str, Any]) -> None:
+    data = json.dumps(value, **style).encode()
+    found = [levels for levels in range(12) if is_nested_deeper(data, levels)]
+    assert found == list(range(min(levels_of(value), 12)))
+    check_json(data)
+
+
+@settings(deadline=None)
+@given(VALUES, st.sampled_from(STYLES))
+def test_keys_are_counted_or_left_to_the_parser(value: object, style: dict[str, Any]) -> None:
+    data = json.dumps(value, **style).encode()
+    assert not any(has_keys(data, number) for number in range(keys_of(value)))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_keys_of_large_documents_are_counted(style: dict[str, Any]) -> None:
+    value = [{"id": number, "path": f"s3://b/{number}", "more": {"a": 1}} for number in range(100_000)]
+    data = json.dumps(value, **style).encode()
+    assert len(data) > 4 << 20
+    assert has_keys(data, 4 * 100_000)
+    assert not has_keys(data, 4 * 100_000 - 1)
+
+
+@pytest.mark.parametrize("colon", [b":", b" :", b"  :", b"\n:", b"\t:", b"\r:", b" \n :"])
+def test_a_key_that_comes_twice_is_found_in_any_spelling(colon: bytes) -> None:
+    data = b'{"x":[{"a":1,"a"' + colon + b"2}]}"
+    assert not has_keys(data, 2)
+    with pytest.raises(IllegalArgumentError, match="a key more than once"):
+        check_json(data)
+
+
+def test_the_bound_on_nesting() -> None:
+    assert MAX_NESTING == 400
+    check_json(b'{"a":' * 400 + b"1" + b"}" * 400)
+    with pytest.raises(IllegalArgumentError, match="more than 400 levels"):
+        check_json(b'{"a":' * 401 + b"1" + b"}" * 401)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * (1 << 20) + b"]" * (1 << 20), b'{"a":"' + b'[\\"' * (1 << 20) + b'"}', b"9" * (1 << 20)]
+)
+def test_time_is_linear(data: bytes) -> None:
+    began = time.process_time()
+    try:
+        check_json(data)
+    except IllegalArgumentError:
+        assert data[:1] == b"["
+    assert time.process_time() - began < 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 from functools import partial
 
@@ -23,6 +24,9 @@ _GRACE_S = 30
 _KEEP_ALIVE_S = 75
 _WORKER_START_S = 60
 _COLLECT_AFTER = 50_000
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread computes while others want to. With the default, 5 ms, a commit waits in line after each
+call of disk and store: sixteen clients make a quarter fewer commits, measured."""
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -80,4 +84,5 @@ def _worker_app(settings: Settings) -> object:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     return app

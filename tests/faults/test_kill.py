@@ -16,7 +16,8 @@ from tests.faults.history import Workload
 def test_a_killed_service_loses_and_doubles_nothing(deployment: Deployment, kills: int) -> None:
     chance = random.Random(kills)
     server = deployment.start()
-    with Workload([server.base_url]) as workload:
+    # sixteen writers, so that transactions share commits on SQLite
+    with Workload([server.base_url], rounds=2) as workload:
         for _ in range(kills):
             workload.wait_for(15)
             time.sleep(chance.uniform(0, 0.2))

@@ -170,11 +170,12 @@ class EntryWrites:
         rows = [(change, compressed(change) if change.changed else None) for change in changes]
 
         def work(conn: Connection, transaction_id: UUID) -> None:
+            # the lock on the catalog comes last, as all other commits of the catalog wait for it
+            claim.keep(conn, answer)
             write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
             for change in changes:
                 if change.operation == "register" and change.kind == "table":
                     check_not_purged(conn, self._storages, call.catalog, change)
-            claim.keep(conn, answer)
 
         try:
             self._transactions.run(call.catalog.id, work)

@@ -117,6 +117,8 @@ def read_manifest_list(
         for name in _REQUIRED:
             if any(value is None for value in columns[name]):
                 raise reader.invalid(f"an entry has no {name}")
+        if min(columns["manifest_length"], default=0) < 0:
+            raise reader.invalid("damaged: manifest_length of an entry is negative")
         for values in zip(*columns.values(), strict=True):
             yield ManifestFile(**dict(zip(columns, values, strict=True)))
 

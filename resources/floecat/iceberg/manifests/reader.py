@@ -71,6 +71,7 @@ _FIELDS: dict[str, tuple[int, pa.DataType]] = {
 """Fields of an entry and of its data file: their ids, and the type of their column."""
 
 _REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
+_SIZES = frozenset({"file_size_in_bytes", "content_offset", "content_size_in_bytes"})
 _PARTITION, _PARTITION_ID = "partition", 102
 
 ENTRY_FIELDS = frozenset({*_FIELDS, _PARTITION, *METRIC_IDS})
@@ -260,6 +261,8 @@ class _Layout:
             values = array.to_numpy()
             if values.min() < 0 or values.max() > 2:
                 raise self._reader.invalid(f"an entry has an unknown {name}")
+        if name in _SIZES and pc.any(pc.less(array, 0)).as_py():
+            raise self._reader.invalid(f"damaged: {name} of an entry is negative")
         return array
 
 

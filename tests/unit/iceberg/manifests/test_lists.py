@@ -110,6 +110,12 @@ def test_a_missing_path_is_named() -> None:
         list(read_manifest_list(manifest_list_bytes([{}], fields=fields), location=LOCATION))
 
 
+def test_a_negative_length_is_damage() -> None:
+    data = manifest_list_bytes([{"manifest_path": "SECRET", "manifest_length": -1}])
+    with pytest.raises(InvalidMetadataError, match="damaged: manifest_length of an entry is negative"):
+        list(read_manifest_list(data, location=LOCATION))
+
+
 @pytest.mark.parametrize("data", [b"", b"not avro", b"Obj\x01\x00"])
 def test_refuses_other_files(data: bytes) -> None:
     with pytest.raises(InvalidMetadataError, match=f"^Cannot read manifest list {re.escape(LOCATION)}: "):

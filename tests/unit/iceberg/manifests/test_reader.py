@@ -119,8 +119,8 @@ def any_entry(source: random.Random, path: str) -> dict[str, Any]:
         key_metadata=maybe(bound()),
         first_row_id=maybe(number()),
         referenced_data_file=maybe(path + ".other"),
-        content_offset=maybe(number()),
-        content_size_in_bytes=maybe(number()),
+        content_offset=maybe(max(number(), 0)),
+        content_size_in_bytes=maybe(max(number(), 0)),
     )
     made["snapshot_id"] = maybe(number())
     made["sequence_number"], made["file_sequence_number"] = maybe(number()), maybe(number())
@@ -389,6 +389,14 @@ def test_a_missing_required_field_is_named(name: str) -> None:
 def test_an_unknown_status_is_refused() -> None:
     with pytest.raises(InvalidMetadataError, match="status"):
         rows_by_columns(manifest_bytes([entry("a", status=7)]))
+
+
+@pytest.mark.parametrize("name", ["file_size_in_bytes", "content_offset", "content_size_in_bytes"])
+def test_a_negative_size_is_damage(name: str) -> None:
+    data = manifest_bytes([entry("a"), entry("SECRET", **{name: -1})])
+    with pytest.raises(InvalidMetadataError, match=f"damaged: {name} of an entry is negative"):
+        rows_by_columns(data)
+    assert len(rows_by_columns(data, fields=("file_path",))) == 2
 
 
 @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1 is parquet", b"{}", b"Obj\x01" + b"\xff" * 200])

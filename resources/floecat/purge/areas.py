@@ -129,10 +129,7 @@ class AreaReader:
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             for found in pool.map(partial(self._manifests, storage), lists):
                 manifests |= found
-                if len(manifests) > self._bounds.table_manifests:
-                    raise exceeded(
-                        self._bounds, "table_manifests", f"table {location}", "it has more manifests than"
-                    )
+                self._check_number(manifests, location)
             for area in pool.map(partial(self._manifest_area, storage, entry_id), manifests):
                 read |= area
         named = [entry.metadata_file for entry in metadata.metadata_log]
@@ -148,11 +145,18 @@ class AreaReader:
         try:
             for manifest in read_manifest_list(data, location=manifest_list, bounds=self._bounds):
                 found.add(manifest.manifest_path)
+                self._check_number(found, manifest_list)
         except BoundExceededError:
             raise
         except InvalidMetadataError:
             pass  # paths before the damage count
         return found
+
+    def _check_number(self, manifests: set[str], location: str) -> None:
+        if len(manifests) > self._bounds.table_manifests:
+            raise exceeded(
+                self._bounds, "table_manifests", f"table metadata {location}", "there are more manifests than"
+            )
 
     def _manifest_area(self, storage: CatalogStorage, entry_id: UUID | None, manifest: str) -> Area:
         from floecat.iceberg.manifests.reader import read_file_paths

@@ -55,6 +55,7 @@ SCHEMA_FIELDS: Final[Fields] = {
 
 _REPEATED = 2
 _DEEPEST = 200
+_MOST_ELEMENTS = 100_000
 
 
 class Annotation(Enum):
@@ -177,6 +178,8 @@ def _read_elements(metadata: bytes, place: int) -> SchemaNode:
     count, kind, place = list_header(metadata, place)
     if kind != STRUCT:
         raise ThriftError("the schema is not a list of elements")
+    if count > _MOST_ELEMENTS:
+        raise ThriftError("the schema has too many elements")
     elements, places = [], []
     for _ in range(count):
         fields = list(field_places(metadata, place))

@@ -42,11 +42,27 @@ _INTEGERS = frozenset({_I16, I32, _I64})
 _DEEPEST = 32
 _SIZES = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8, _UUID: 16}
 _LONG_COUNT = 15
+_ALWAYS_READ, _BYTES_OF_STRUCT = 100_000, 8
 _LONGEST_SHIFT = 63
 
 
 class ThriftError(ValueError):
     """The bytes are not what they should be."""
+
+
+class _Room:
+    """How many structs may be read: one takes 240 bytes of memory or more, and one byte of data is enough.
+
+    In footers of writers each has more than eight bytes on average; those of small files may be less.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._structs = _ALWAYS_READ + length // _BYTES_OF_STRUCT
+
+    def take(self) -> None:
+        self._structs -= 1
+        if self._structs < 0:
+            raise ThriftError("the data have more structs than a footer of their length")
 
 
 class FieldPlace(NamedTuple):
@@ -82,7 +98,7 @@ def read_struct(data: bytes, fields: Fields, place: int = 0) -> dict[int, Any]:
         ThriftError: there is no such struct.
     """
     try:
-        return _struct(data, place, fields, 0)[0]
+        return _struct(data, place, fields, 0, _Room(len(data)))[0]
     except (IndexError, struct.error):
         raise ThriftError("the data end too early") from None
 
@@ -150,11 +166,16 @@ def field_header(number: int, kind: int, *, after: int) -> bytes:
     return bytes([kind]) + zigzag(number)
 
 
-def _struct(data: bytes, place: int, fields: Fields, depth: int) -> tuple[dict[int, Any], int]:
+def _struct(
+    data: bytes, place: int, fields: Fields, depth: int, room: _Room | None
+) -> tuple[dict[int, Any], int]:
     """Reads a struct; returns where the next value is, too.
 
     Most of a footer is passed over, in small integers and short texts: these are read here, without a call.
+    `room` is None where nothing is wanted.
     """
+    if room is not None:
+        room.take()
     found: dict[int, Any] = {}
     number = 0
     while header := data[place]:
@@ -181,22 +202,24 @@ def _struct(data: bytes, place: int, fields: Fields, depth: int) -> tuple[dict[i
                 found[number] = data[place:end]
             place = end
         elif number in fields:
-            found[number], place = _value(data, place, kind, fields[number] or {}, depth)
+            found[number], place = _value(data, place, kind, fields[number] or {}, depth, room)
         else:
             place = _skip(data, place, kind, depth)
     return found, place + 1
 
 
-def _value(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tuple[Any, int]:
+def _value(
+    data: bytes, place: int, kind: int, fields: Fields, depth: int, room: _Room | None
+) -> tuple[Any, int]:
     if kind in (_TRUE, _FALSE):
         return kind == _TRUE, place
     if kind == STRUCT:
-        return _struct(data, place, fields, _deeper(depth))
+        return _struct(data, place, fields, _deeper(depth), room)
     if kind in (LIST, _SET):
         count, element, place = _list_header(data, place)
         values = []
         for _ in range(count):
-            value, place = _element(data, place, element, fields, _deeper(depth))
+            value, place = _element(data, place, element, fields, _deeper(depth), room)
             values.append(value)
         return values, place
     end = _skip(data, place, kind, depth)
@@ -212,11 +235,13 @@ def _value(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tu
     raise ThriftError(f"a field has the type {kind}")
 
 
-def _element(data: bytes, place: int, kind: int, fields: Fields, depth: int) -> tuple[Any, int]:
+def _element(
+    data: bytes, place: int, kind: int, fields: Fields, depth: int, room: _Room | None
+) -> tuple[Any, int]:
     if kind in (_TRUE, _FALSE):
         # Alone, a boolean takes a byte.
         return data[place] == _TRUE, place + 1
-    return _value(data, place, kind, fields, depth)
+    return _value(data, place, kind, fields, depth, room)
 
 
 def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
@@ -228,7 +253,7 @@ def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
         length, place = _varint(data, place)
         end = place + length
     elif kind == STRUCT:
-        end = _struct(data, place, {}, _deeper(depth))[1]
+        end = _struct(data, place, {}, _deeper(depth), None)[1]
     elif kind in (LIST, _SET):
         count, element, place = _list_header(data, place)
         end = _skip_elements(data, place, count, (element,), depth)

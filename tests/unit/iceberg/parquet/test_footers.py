@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from floecat.errors import InvalidDeltaTableError
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.parquet.column_statistics import ColumnFooter
+from floecat.iceberg.parquet.field_ids import footer_schema
 from floecat.iceberg.parquet.footers import (
     TAIL_LENGTH,
     FileFooter,
@@ -228,3 +230,19 @@ def test_files_of_other_writers_are_read_as_arrow_reads_them(name: str) -> None:
             assert found.null_count == chunk.statistics.null_count
             if found.lower is not None:
                 assert (found.lower, found.upper) == (chunk.statistics.min_raw, chunk.statistics.max_raw)
+
+
+def test_a_footer_of_more_structs_than_writers_make_is_damaged() -> None:
+    # a schema of two million elements that take a byte each
+    metadata = b"\x15\x02\x19\xfc\x80\x89\x7a" + bytes(2_000_000) + b"\x00"
+    tail = metadata + len(metadata).to_bytes(4, "little") + b"PAR1"
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidDeltaTableError, match="its footer is damaged"):
+            footer_metrics(tail, [], LOCATION)
+        with pytest.raises(InvalidDeltaTableError, match="its footer is damaged"):
+            footer_schema(tail, LOCATION)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40_000_000

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, IllegalArgumentError
 from floecat.iceberg.values.encoded_json import Int32, Int64
+from floecat.iceberg.values.json_checks import check_json
 
 __all__ = [
     "CommitReport",
@@ -95,11 +96,15 @@ def parse_report(body: bytes) -> MetricsReport:
         body: JSON object of a `ReportMetricsRequest`.
 
     Raises:
-        BadRequestError: it is malformed; the message names the field that is missing or of the wrong type.
+        BadRequestError: it is malformed; the message names the field that is missing or of the wrong type. Or
+            an object has a key twice, or it is nested too deeply.
     """
     try:
         report = _DECODER.decode(body)
         report.measurements()
+        check_json(body)
+    except IllegalArgumentError as error:
+        raise BadRequestError(f"Malformed metrics report: {error.message}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"Malformed metrics report: {error}") from None
     return report

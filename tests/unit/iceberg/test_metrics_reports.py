@@ -117,6 +117,12 @@ def test_names_the_metric(metric: object) -> None:
         parse(body)
 
 
+def test_refuses_a_key_that_comes_twice() -> None:
+    body = json.dumps(SCAN).encode()
+    with pytest.raises(BadRequestError, match="a key more than once"):
+        parse_report(body[:-1] + b',"metadata":{"a":"b","a":"c"}}')
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"report-type":"row-report"}', b"{}"])
 def test_refuses_what_is_no_report(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="Malformed metrics report"):

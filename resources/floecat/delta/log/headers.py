@@ -13,7 +13,8 @@ from urllib.parse import unquote
 import msgspec
 
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import IllegalArgumentError, InvalidDeltaTableError
+from floecat.iceberg.values.json_checks import check_json
 
 __all__ = ["Header", "has_metadata", "header_of_rows", "read_header"]
 
@@ -129,8 +130,11 @@ def _lines(data: bytes, location: str) -> list[_Line]:
     lines = []
     for start, end in _found(data):
         try:
-            lines.append(_LINES.decode(memoryview(data)[start:end]))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            line = _LINES.decode(memoryview(data)[start:end])
+            if line.protocol or line.meta_data or line.sidecar or line.checkpoint_metadata:
+                check_json(data[start:end])
+            lines.append(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError):
             number = data.count(b"\n", 0, start) + 1
             raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
     return lines

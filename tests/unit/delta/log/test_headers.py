@@ -112,6 +112,8 @@ def test_an_empty_file(data: bytes) -> None:
         b'{"metaData":{"schemaString":["secret"]}}',
         b'{"metaData":{"schemaString":"\xff secret"}}',
         b'["protocol"]',
+        b'{"metaData":{"schemaString":"","id":"a","id":"secret"}}',
+        b'{"metaData":{"schemaString":"","configuration":{"a":"b","a":"secret"}}}',
         b'{"protocol":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )

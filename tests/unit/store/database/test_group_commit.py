@@ -265,3 +265,16 @@ def test_a_work_runs_in_the_context_of_its_writer(database: Database) -> None:
     leader.result()
     assert seen == ["a", "b", "c"]
     assert [(each.transactions, each.statements) for each in counters.values()] == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_a_group_ends_in_time(database: Database) -> None:
+    def slow(number: int) -> Work:
+        def work(connection: Connection) -> object:
+            time.sleep(0.03)
+            return connection.change(INSERT, {"n": number})
+
+        return work
+
+    outcomes = database.together(*map(slow, range(5)))
+    assert all(outcome.result() == 1 for outcome in outcomes)
+    assert database.commits >= 2

@@ -69,9 +69,10 @@ def _arrow_field(name: str, type: Any, field_id: int) -> Any:
     return pa.field(name, type, nullable=False, metadata={"PARQUET:field_id": str(field_id)})
 
 
-_ARROW_SCHEMA = pa.schema(
-    [_arrow_field(_PATH, pa.string(), FILE_PATH_ID), _arrow_field(_POS, pa.int64(), POS_ID)]
-)
+_PATHS = pa.dictionary(pa.int8(), pa.string())
+"""Strings for the reader; here the path stands once, as repeated for each row it would take gigabytes."""
+
+_ARROW_SCHEMA = pa.schema([_arrow_field(_PATH, _PATHS, FILE_PATH_ID), _arrow_field(_POS, pa.int64(), POS_ID)])
 
 
 class PositionDeletes(msgspec.Struct, frozen=True):
@@ -161,7 +162,7 @@ def _long(value: int) -> bytes:
 
 def _parquet(file_path: str, positions: _Positions) -> bytes:
     sink = pa.BufferOutputStream()
-    path = pa.scalar(file_path)
+    paths = pa.array([file_path], pa.string())
     with pq.ParquetWriter(
         sink,
         _ARROW_SCHEMA,
@@ -171,8 +172,8 @@ def _parquet(file_path: str, positions: _Positions) -> bytes:
     ) as writer:
         writer.add_key_value_metadata(_METADATA)
         for batch in positions:
-            columns = [pa.repeat(path, len(batch)), pa.array(batch)]
-            writer.write_batch(pa.record_batch(columns, schema=_ARROW_SCHEMA))
+            column = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int8), paths)
+            writer.write_batch(pa.record_batch([column, pa.array(batch)], schema=_ARROW_SCHEMA))
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

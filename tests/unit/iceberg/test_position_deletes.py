@@ -127,6 +127,14 @@ def test_row_groups_let_readers_prune() -> None:
     ]
 
 
+def test_a_long_path_is_not_repeated() -> None:
+    """For all rows of a row group the path would take 3 GiB, which no string array holds."""
+    location = "s3://bucket/" + "x" * 3000
+    written = write_position_deletes(location, np.arange((1 << 20) + 1), format="parquet")
+    last = pq.ParquetFile(BytesIO(written.data)).read_row_group(1)
+    assert last.to_pylist() == [{"file_path": location, "pos": 1 << 20}]
+
+
 def test_avro_files_are_like_those_of_iceberg() -> None:
     made = write_position_deletes(DATA_FILE, int64s(3, 77), format="avro")
     reader: Any = fastavro.reader(BytesIO(made.data))

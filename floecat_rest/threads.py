@@ -41,7 +41,7 @@ WITHOUT_STORAGE = frozenset(
         "loadConnector",
         "loadFunction",
         "loadNamespaceMetadata",
-        "loadTable",  # goes on in a storage thread where it needs storage
+        "loadTable",  # goes on in a storage thread where it takes long
         "loadView",
         "namespaceExists",
         "renameTable",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from litestar import Controller, delete, get, head, post
 from litestar.concurrency import sync_to_thread
 from litestar.params import FromQuery, QueryParameter, RawBody
 
+from floecat.catalog.load_table import StartedLoad
 from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import PageRequest
+from floecat.working_memory import WorkingMemoryError, without_waiting
 from floecat_rest.documents import DocumentResponse
 from floecat_rest.iceberg.wire import (
     CommitTableRequest,
@@ -109,15 +112,25 @@ class TableController(Controller):
 
 
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:
-    """The answer, or what makes it where that needs storage."""
+    """The answer, or what makes it where that takes long."""
     call = request.call()
-    tags = request.header_list(b"if-none-match")
-    load = request.kernel.loader.start(call, request.entry(call), snapshots, tags)
+    start = partial(
+        request.kernel.loader.start,
+        call,
+        request.entry(call),
+        snapshots,
+        request.header_list(b"if-none-match"),
+    )
 
-    def finish() -> DocumentResponse:
+    def finish(load: StartedLoad) -> DocumentResponse:
         return request.table_answer(load.finish(), mode=snapshots)
 
-    return finish if load.needs_storage else finish()
+    try:
+        with without_waiting():
+            load = start()
+    except WorkingMemoryError:
+        return lambda: finish(start())
+    return partial(finish, load) if load.takes_long else finish(load)
 
 
 class UnregisterTableController(Controller):

@@ -23,12 +23,16 @@ from typing import Final, NamedTuple
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
 
-__all__ = ["Reservation", "WorkingMemory", "take_memory"]
+__all__ = ["Reservation", "WorkingMemory", "WorkingMemoryError", "take_memory", "without_waiting"]
 
 _FREE_BYTES: Final = 1 << 20
 _STEP_BYTES: Final = 1 << 20
 _TRIM_FROM_BYTES: Final = 16 << 20
 _RETRY_AFTER_S: Final = 5
+
+
+class WorkingMemoryError(UnavailableError):
+    """Others held the budget all the time."""
 
 
 class _Waiter(NamedTuple):
@@ -125,18 +129,19 @@ class Reservation:
         self._memory = memory
         self._taken_bytes = 0
         self._held_bytes = 0
+        self.waits = True
 
     def take(self, size_bytes: int) -> None:
         """Adds bytes; the thread waits for them.
 
         Raises:
-            UnavailableError: others held the budget all the time.
+            WorkingMemoryError: others held the budget all the time.
         """
         waiter = self._ask(size_bytes)
         if waiter is None:
             return
         try:
-            waiter.granted.result(self._memory.wait_s)
+            waiter.granted.result(self._memory.wait_s if self.waits else 0)
         except FutureTimeoutError:
             self._give_up(waiter)
         self._held_bytes += waiter.size_bytes
@@ -145,7 +150,7 @@ class Reservation:
         """As `take`, from an event loop.
 
         Raises:
-            UnavailableError: others held the budget all the time.
+            WorkingMemoryError: others held the budget all the time.
         """
         waiter = self._ask(size_bytes)
         if waiter is None:
@@ -177,7 +182,8 @@ class Reservation:
 
     def _give_up(self, waiter: _Waiter) -> None:
         if self._memory.withdraw(waiter):
-            raise UnavailableError(
+            self._taken_bytes = self._held_bytes
+            raise WorkingMemoryError(
                 "Too many large requests at once: floecat.limits.working-memory-bytes"
                 f" ({self._memory.total_bytes} bytes) are in use; try again later",
                 retry_after_s=_RETRY_AFTER_S,
@@ -188,11 +194,25 @@ def take_memory(size_bytes: int) -> None:
     """Reserves bytes for the request that this thread works on, until its answer is sent.
 
     Raises:
-        UnavailableError: others held the budget all the time.
+        WorkingMemoryError: others held the budget all the time.
     """
     reservation = _current.get()
     if reservation is not None:
         reservation.take(size_bytes)
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Inside, `take_memory` fails at once where it would wait: the caller has few threads."""
+    reservation = _current.get()
+    if reservation is None:
+        yield
+        return
+    reservation.waits = False
+    try:
+        yield
+    finally:
+        reservation.waits = True
 
 
 _current: ContextVar[Reservation | None] = ContextVar("reservation", default=None)

@@ -13,7 +13,7 @@ import zstandard
 from floecat.errors import UnavailableError
 from floecat.settings.limits import LimitSettings
 from floecat.store.documents import compress, decompress
-from floecat.working_memory import WorkingMemory, take_memory
+from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, without_waiting
 
 MIB = 1 << 20
 LONG_MS = 20_000
@@ -172,3 +172,22 @@ def test_a_stored_document_is_inflated_within_the_budget(full: WorkingMemory) ->
 
 def test_outside_of_a_request_nothing_is_counted() -> None:
     take_memory(1 << 40)
+
+
+def test_one_that_may_not_wait_is_refused_at_once_and_may_wait_later() -> None:
+    memory = WorkingMemory(4 * MIB, wait_ms=LONG_MS)
+    with memory.work() as held:
+        held.take(4 * MIB)
+        with memory.work() as other:
+            with pytest.raises(WorkingMemoryError), without_waiting():
+                take_memory(3 * MIB)
+            held.release()
+            take_memory(3 * MIB)
+            assert other.waits
+            with memory.work(), pytest.raises(WorkingMemoryError), without_waiting():
+                take_memory(2 * MIB)
+
+
+def test_without_a_request_there_is_nothing_to_wait_for() -> None:
+    with without_waiting():
+        take_memory(1 << 40)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -54,11 +54,14 @@ FastLoadState: TypeAlias = Literal["loaded", "waits", "slow"]
 """
 
 
+_LARGE_BYTES: Final = 1 << 20
+
+
 class StartedLoad(NamedTuple):
     """A load whose table is found."""
 
-    needs_storage: bool
-    """Whether `finish` may wait for object storage."""
+    takes_long: bool
+    """Whether `finish` may wait for object storage, or the document is large."""
     finish: Callable[[], LoadedTable]
     """Answers the load, or fails as `TableLoader.load` does."""
 
@@ -125,7 +128,8 @@ class TableLoader:
             raise missing_table(identifier)
         if self._verify or not self._formats.of(entry.row).is_current(entry.row):
             return StartedLoad(True, partial(self._check_and_answer, call, entry, mode, if_none_match))
-        return StartedLoad(False, partial(self.answer, call.catalog, entry, mode, if_none_match))
+        is_large = sum(map(len, entry.document.pieces)) > _LARGE_BYTES
+        return StartedLoad(is_large, partial(self.answer, call.catalog, entry, mode, if_none_match))
 
     def _check_and_answer(
         self, call: Call, found: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 from tests.attacks.honest_clients import SCHEMA, HonestClients, Sample, p99_ms
@@ -119,7 +118,7 @@ class AttackedService:
 
     def attack(
         self,
-        send: Callable[[int], object],
+        send: Callable[[], object],
         *,
         at_once: int,
         least_s: float,
@@ -128,15 +127,16 @@ class AttackedService:
         """Has attackers send at once, again and again for a time, and checks the bounds.
 
         Args:
-            send: sends a request; called with the number of the round.
+            send: sends a request.
             at_once: how many attackers.
             least_s: how long, at least; one round in any case.
             never_slow_ms: see `Report.check`.
         """
         with self.attacked() as report, ThreadPoolExecutor(at_once) as attackers:
             ends_s = time.monotonic() + least_s
-            for number in count():
-                list(attackers.map(send, [number] * at_once))
+            while True:
+                for sent in [attackers.submit(send) for _ in range(at_once)]:
+                    sent.result()
                 if time.monotonic() >= ends_s:
                     break
         print(report)

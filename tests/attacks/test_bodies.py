@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import cycle
+from itertools import count, cycle
 from threading import Barrier
 
 from tests.attacks.attacked_service import AttackedService
@@ -32,7 +32,7 @@ def test_large_commits(attacked_service: AttackedService, seconds: float) -> Non
     prepare(attacked_service, 8)
     body, tables = commit(48 * MIB), cycle(range(8))
 
-    def send(_: int) -> None:
+    def send() -> None:
         answer = attacked_service.send("POST", f"{TABLES}/t{next(tables)}", body)
         assert answer.status == 200 or answer.is_refusal, answer.status
 
@@ -42,11 +42,14 @@ def test_large_commits(attacked_service: AttackedService, seconds: float) -> Non
 def test_compressed_loads_of_a_new_document(attacked_service: AttackedService, seconds: float) -> None:
     """64 of 50 MB at once, of a table whose document is new."""
     prepare(attacked_service, 1)
-    rounds = Barrier(64)
+    rounds, numbers = Barrier(64), count()
 
-    def send(number: int) -> None:
+    def send() -> None:
         if rounds.wait() == 0:
-            assert attacked_service.send("POST", f"{TABLES}/t0", commit(50_000_000 + number)).status == 200
+            assert (
+                attacked_service.send("POST", f"{TABLES}/t0", commit(50_000_000 + next(numbers))).status
+                == 200
+            )
         rounds.wait()
         answer = attacked_service.send("GET", f"{TABLES}/t0", **{"Accept-Encoding": "gzip"})
         assert answer.status == 200 or answer.is_refusal, answer.status

@@ -75,7 +75,7 @@ def test_tables_are_registered_and_loaded(
     with_footer(service.warehouse / "footer-within-the-bound", 1_000_000)
     with_deleted_rows(service.warehouse / "rows", 134_000_000)
 
-    def send(_: int) -> None:
+    def send() -> None:
         for name in ("footer", "footer-within-the-bound", "rows"):
             assert register(service, name) in (201, 409)
             loaded = service.send("GET", f"/v1/floecat/namespaces/delta/tables/{name}")

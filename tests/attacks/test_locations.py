@@ -8,7 +8,7 @@ DEEP = "file:///%" + "25" * 30_000 + "41"
 
 
 def test_deep_percent_encoding_in_a_parameter(attacked_service: AttackedService, seconds: float) -> None:
-    def send(_: int) -> None:
+    def send() -> None:
         answer = attacked_service.send("GET", f"/v1/config?warehouse={DEEP}")
         assert answer.status is None or answer.is_refusal, answer
 

@@ -6,6 +6,7 @@ import io
 import json
 import uuid
 import zlib
+from itertools import count
 from pathlib import Path
 
 import fastavro
@@ -85,8 +86,10 @@ def test_other_tables_are_purged_beside_a_bomb(attacked_service: AttackedService
     assert service.send("POST", "/v1/floecat/namespaces", b'{"namespace": ["bombs"]}').status == 200
     register_bomb(service, folder)
 
-    def send(number: int) -> None:
-        name = f"victim{number}"
+    numbers = count()
+
+    def send() -> None:
+        name = f"victim{next(numbers)}"
         location = (folder / name).as_uri()
         body = json.dumps({"name": name, "schema": SCHEMA, "location": location}).encode()
         assert service.send("POST", TABLES, body).status == 200

@@ -73,7 +73,8 @@ class AreaReader:
 
     def __init__(self, bounds: Bounds = DEFAULT_BOUNDS, *, cached_bytes: int) -> None:
         self._bounds = bounds
-        self._known: LruCache[Area | BoundExceededError] = LruCache(cached_bytes)
+        # or why it is unknown: the error itself would keep what was read
+        self._known: LruCache[Area | str] = LruCache(cached_bytes)
 
     def area(
         self,
@@ -98,8 +99,8 @@ class AreaReader:
             StorageUnavailableError: storage fails.
         """
         known = None if state is None else self._known.get(state)
-        if isinstance(known, BoundExceededError):
-            raise known
+        if isinstance(known, str):
+            raise BoundExceededError(known)
         if known is not None:
             return known
         metadata = load()
@@ -109,7 +110,7 @@ class AreaReader:
                 folders |= self._named_area(storage, metadata, state, metadata_location)
             except BoundExceededError as error:
                 if state is not None:
-                    self._known.put(state, error, _weight(Area()))
+                    self._known.put(state, error.message, _weight(Area()) + len(error.message))
                 raise
             except InvalidMetadataError:
                 pass  # engines cannot read it either

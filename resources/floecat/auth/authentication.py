@@ -99,7 +99,12 @@ def open_authentication(settings: Settings, memory: MemoryBudget) -> Authenticat
     """
     if settings.gateway.auth_mode == "dev":
         return DevAuthentication(settings)
-    verifier = open_verifier(settings.oidc, memory, account_claim=settings.gateway.account_claim)
+    verifier = open_verifier(
+        settings.oidc,
+        memory,
+        account_claim=settings.gateway.account_claim,
+        max_nesting=settings.limits.token_nesting,
+    )
     return OidcAuthentication(verifier, _header(settings))
 
 

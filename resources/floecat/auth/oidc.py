@@ -33,8 +33,6 @@ ALGORITHMS: Final = (
 _PRINCIPAL_BYTES = 1024
 _CLAIMS_FACTOR = 3
 _REMEMBERED_FOR_MS = 60_000
-_MAX_NESTING = 64
-"""Levels of arrays and objects in a token; the parser of the library fails at about 900."""
 _LONGEST_NAME = 512
 """UTF-8 bytes of the name of a principal, which is part of keys in the store."""
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -57,6 +55,7 @@ class TokenVerifier:
         account_claim: str = "account_id",
         principal_claim: str = "sub",
         leeway_s: int = 30,
+        max_nesting: int = 64,
         clock: Clock | None = None,
     ) -> None:
         """Configure what a token must hold.
@@ -69,9 +68,11 @@ class TokenVerifier:
             account_claim: claim with the id of the account, a UUID.
             principal_claim: claim with the name of the principal.
             leeway_s: clock difference that is tolerated for `exp`, `nbf` and `iat`.
+            max_nesting: levels of arrays and objects that a token may have.
             clock: the time.
         """
         self._keys = keys
+        self._max_nesting = max_nesting
         self._account_claim = account_claim
         self._principal_claim = principal_claim
         self._leeway_s = leeway_s
@@ -110,8 +111,11 @@ class TokenVerifier:
 
     def _decode(self, token: str) -> dict[str, object]:
         try:
-            if any(is_nested_deeper(part, _MAX_NESTING) for part in _json_parts(token)):
-                raise NotAuthorizedError(f"The bearer token is nested deeper than {_MAX_NESTING} levels")
+            if any(is_nested_deeper(part, self._max_nesting) for part in _json_parts(token)):
+                raise NotAuthorizedError(
+                    f"The bearer token is nested deeper than {self._max_nesting} levels"
+                    " (floecat.limits.token-nesting)"
+                )
             header = extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
             _REGISTRY.get_alg(str(header.get("alg")))
         except UnsupportedAlgorithmError:
@@ -158,7 +162,12 @@ class TokenVerifier:
 
 
 def open_verifier(
-    settings: OidcSettings, memory: MemoryBudget, *, account_claim: str, clock: Clock | None = None
+    settings: OidcSettings,
+    memory: MemoryBudget,
+    *,
+    account_claim: str,
+    max_nesting: int = 64,
+    clock: Clock | None = None,
 ) -> TokenVerifier:
     """The verifier that the settings describe.
 
@@ -178,6 +187,7 @@ def open_verifier(
         account_claim=account_claim,
         principal_claim=settings.principal_claim,
         leeway_s=settings.leeway_s,
+        max_nesting=max_nesting,
         clock=clock,
     )
 

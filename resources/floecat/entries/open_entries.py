@@ -12,6 +12,7 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.writes import EntryWrites, Retries
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import location_bounds
+from floecat.iceberg.values.json_checks import nesting_bound
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import CatalogStorages, open_storages
@@ -63,6 +64,7 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
     """
     gateway = settings.gateway
     location_bounds.limits = settings.limits
+    nesting_bound.levels = settings.limits.nesting
     memory = MemoryBudget(settings.cache.memory)
     gzip_blocks.resize(memory.share("gzip-blocks"))
     stored_frames.resize(memory.share("stored-frames"))

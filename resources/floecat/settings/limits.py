@@ -22,6 +22,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     percent_decoding_levels: Annotated[int, integer(minimum=1, maximum=64)] = 4
     """How often a location may be percent-encoded over itself. More levels are answered 400."""
 
+    nesting: Annotated[int, integer(minimum=16, maximum=400)] = 400
+    """Most levels of arrays and objects in a request or a metadata document; the deepest schema needs 3 for
+    each of its 128 levels. More are answered 400."""
+
+    token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
+    """Most levels of arrays and objects in a bearer token. More are answered 401."""
+
     data_file_footer_bytes: Annotated[int, size()] = 8 * _MIB
     """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are
     answered 503, and the pipeline or `floecat table refresh` builds the table."""

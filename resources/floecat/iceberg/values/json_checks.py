@@ -8,12 +8,9 @@ from itertools import accumulate
 from typing import Any, Final
 
 from floecat.errors import IllegalArgumentError
+from floecat.settings.limits import LimitSettings
 
-__all__ = ["MAX_NESTING", "check_json", "has_keys", "is_nested_deeper"]
-
-MAX_NESTING: Final = 400
-"""Of requests and documents. The deepest schema needs three levels for each of its 128; the interpreter fails
-at about 900."""
+__all__ = ["check_json", "has_keys", "is_nested_deeper", "nesting_bound"]
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -24,6 +21,17 @@ _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _STEPS: Final = {ord("["): 1, ord("]"): -1}
 
 
+class NestingBound:
+    """`floecat.limits.nesting`. The interpreter fails at about 900 levels."""
+
+    def __init__(self) -> None:
+        self.levels = LimitSettings().nesting
+
+
+nesting_bound: Final = NestingBound()
+"""Of this process. That of the settings, once the composition root has set it."""
+
+
 def check_json(data: bytes) -> None:
     """Refuses JSON with an object that has a key twice, of which readers take either value, and deep nesting.
 
@@ -31,11 +39,13 @@ def check_json(data: bytes) -> None:
         data: valid JSON.
 
     Raises:
-        IllegalArgumentError: there is such an object, or more than `MAX_NESTING` levels. The message quotes
+        IllegalArgumentError: there is such an object, or more levels than `nesting_bound`. The message quotes
             nothing.
     """
-    if is_nested_deeper(data, MAX_NESTING):
-        raise IllegalArgumentError(f"nested too deeply: more than {MAX_NESTING} levels")
+    if is_nested_deeper(data, nesting_bound.levels):
+        raise IllegalArgumentError(
+            f"nested too deeply: more than {nesting_bound.levels} levels (floecat.limits.nesting)"
+        )
     json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from floecat.working_memory import Reservation
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
 
 __all__ = ["Admission"]
+
+
+_BODILESS = frozenset({"GET", "HEAD"})
 
 
 class Admission:
@@ -37,15 +41,16 @@ class Admission:
         with self._memory.work() as held:
             announced = header_of(scope["headers"], b"content-length")
             if announced is None:
-                receive = _counted(receive, held)
+                if scope.get("method") not in _BODILESS:
+                    receive = _counted(receive, held)
             elif announced.isdecimal() and int(announced) <= self._largest_bytes:
                 # a larger one is answered 413 by the application, which does not read it
                 await held.take_async(int(announced))
 
-            async def answer(message: Message) -> None:
+            def answer(message: Message) -> Awaitable[None]:
                 # the answer is sent as fast as the client reads it, which is no work
                 held.release()
-                await send(message)
+                return send(message)
 
             await self._app(scope, receive, answer)
 

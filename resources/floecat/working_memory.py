@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
@@ -56,16 +56,9 @@ class WorkingMemory:
         self._waiters: deque[_Waiter] = deque()
         self._lock = Lock()
 
-    @contextmanager
-    def work(self) -> Iterator[Reservation]:
-        """The work of one request: what `take_memory` reserves inside is given back at the end."""
-        reservation = Reservation(self)
-        token = _current.set(reservation)
-        try:
-            yield reservation
-        finally:
-            _current.reset(token)
-            reservation.release()
+    def work(self) -> Reservation:
+        """The work of one request, a context: what `take_memory` reserves inside is given back at the end."""
+        return Reservation(self)
 
     @property
     def total_bytes(self) -> int:
@@ -130,6 +123,16 @@ class Reservation:
         self._taken_bytes = 0
         self._held_bytes = 0
         self.waits = True
+        self._token: Token[Reservation | None] | None = None
+
+    def __enter__(self) -> Self:
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+        self.release()
 
     def take(self, size_bytes: int) -> None:
         """Adds bytes; the thread waits for them.

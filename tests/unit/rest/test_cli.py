@@ -282,6 +282,21 @@ def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     assert "blahabl" in one_error(run("table", "refresh", "ns.future"), 1)
 
 
+def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Dagster, and with a display of its progress on a terminal."""
+    monkeypatch.setenv("FLOECAT_LIMITS_DELETED_ROWS", "1")
+    made = run("table", "register-delta", "ns.orders", (lake / "orders").as_uri())
+    assert "or by: floecat table refresh ns.orders" in made.stderr
+    terminal, end = os.openpty()
+    arguments = command("table", "refresh", "ns.orders")
+    refreshed = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=end, timeout=60, check=True)
+    os.close(end)
+    assert refreshed.stdout == b"ns.orders is at version 1\n"
+    assert b"Versions of ns.orders" in os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert run("table", "list").stdout.splitlines()[1].split()[:2] == ["ns.orders", "1"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

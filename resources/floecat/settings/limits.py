@@ -11,6 +11,7 @@ __all__ = ["LimitSettings"]
 
 _KIB = 1 << 10
 _MIB = 1 << 20
+_GIB = 1 << 30
 
 
 class LimitSettings(Group, frozen=True, kw_only=True):
@@ -28,6 +29,23 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
+
+    delta_log_bytes: Annotated[int, size()] = 16 * _GIB
+    """Most bytes that the log files and deletion vectors of a version of a Delta table may decode to. Larger
+    tables are refused."""
+
+    delta_log_bytes_in_request: Annotated[int, size()] = 512 * _MIB
+    """The same for a load. With more, see `data-file-footer-bytes`."""
+
+    delta_log_files: Annotated[int, integer(minimum=1)] = 1_000_000
+    """Most files in the log of a Delta table. Tables with more are refused."""
+
+    delta_header_bytes: Annotated[int, size()] = 16 * _MIB
+    """Most bytes of protocol, metadata, provenance and sidecars in one file of a Delta log. Files with more
+    count as damaged."""
+
+    checkpoint_footer_bytes: Annotated[int, size()] = 16 * _MIB
+    """Longest Parquet footer of a Delta checkpoint or sidecar. Files with longer ones count as damaged."""
 
     data_file_footer_bytes: Annotated[int, size()] = 8 * _MIB
     """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are

@@ -6,11 +6,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.delta.log.file_tables import vector_total
+from floecat.delta.log.log_bounds import TooLargeError
+
 __all__ = ["RequestBounds", "RequestWork", "TooLargeError", "opened_files"]
-
-
-class TooLargeError(Exception):
-    """A version takes more work than a request may do. The text says which bound it exceeds."""
 
 
 class RequestBounds(msgspec.Struct, frozen=True):
@@ -88,10 +87,7 @@ class RequestWork:
                 bounds.opened_files,
                 "floecat.gateway.delta-compat.max-files-in-request",
             )
-        vectors = files["deletion_vector"]
-        if vectors.null_count == len(vectors):
-            return
-        self._vector_bytes += _sum(vectors, "size_bytes")
+        self._vector_bytes += vector_total(files, "size_bytes")
         _check(
             f"its deletion vectors have {self._vector_bytes} bytes",
             self._vector_bytes,
@@ -99,7 +95,7 @@ class RequestWork:
             "floecat.limits.deletion-vector-bytes",
         )
         if not copies_vectors:
-            self._deleted_rows += _sum(vectors, "cardinality")
+            self._deleted_rows += vector_total(files, "cardinality")
             _check(
                 f"its deletion vectors delete {self._deleted_rows} rows",
                 self._deleted_rows,
@@ -133,12 +129,6 @@ def _has_record_count(files: pa.Table) -> pa.ChunkedArray:
         return known
     parsed = pc.struct_field(files["stats_parsed"], "numRecords")
     return pc.or_(known, parsed.is_valid())
-
-
-def _sum(vectors: pa.ChunkedArray, field: str) -> int:
-    # a negative number, which is refused later, must not hide others; doubles do not overflow
-    values = pc.struct_field(vectors, field).cast(pa.float64())
-    return int(pc.sum(pc.max_element_wise(values, 0.0)).as_py() or 0)
 
 
 def _check(what: str, found: int, most: int, setting: str) -> None:

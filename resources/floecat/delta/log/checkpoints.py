@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floecat.delta.log.commit_files import LogText, read_file_actions
+from floecat.delta.log.decoded_pages import meter_column
 from floecat.delta.log.file_tables import DESCRIPTOR, files_table
-from floecat.delta.log.headers import Header, header_of_rows, read_header
+from floecat.delta.log.headers import Header, check_header_bytes, header_of_rows, read_header
+from floecat.delta.log.log_bounds import ReadMeter
 from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
 from floecat.delta.protocol.paths import PathReader
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
+from floecat.iceberg.parquet.thrift_compact import ThriftError
 
 __all__ = ["CheckpointFile", "open_checkpoint_file"]
 
@@ -71,25 +74,32 @@ class CheckpointFile(Protocol):
         ...
 
 
-def open_checkpoint_file(data: bytes, *, location: str) -> CheckpointFile:
+def open_checkpoint_file(data: bytes, *, location: str, meter: ReadMeter) -> CheckpointFile:
     """Opens a file of a checkpoint, or a sidecar.
 
     Args:
         data: the whole file.
         location: where it is; the extension distinguishes JSON from Parquet.
+        meter: counts what is decoded.
 
     Raises:
         InvalidDeltaTableError: it is not such a file, or is truncated.
+        PayloadTooLargeError: its footer is too long.
+        TooLargeError, UnsupportedDeltaTableError: see `ReadMeter.add`; may also be raised later.
     """
-    return _JsonFile(data, location) if location.endswith(".json") else _ParquetFile(data, location)
+    if location.endswith(".json"):
+        return _JsonFile(LogText(location, data), meter)
+    return _ParquetFile(data, location, meter)
 
 
 class _JsonFile:
-    def __init__(self, data: bytes, location: str) -> None:
-        self._text = LogText(location, data)
+    def __init__(self, text: LogText, meter: ReadMeter) -> None:
+        meter.add_lines(text.data)
+        self._text = text
+        self._limits = meter.bounds.limits
 
     def header(self) -> Header:
-        return read_header(self._text.data, location=self._text.location)
+        return read_header(self._text.data, location=self._text.location, limits=self._limits)
 
     def has_columns(self, action: str, names: Iterable[str]) -> bool:  # noqa: ARG002
         return True
@@ -101,8 +111,12 @@ class _JsonFile:
 class _ParquetFile:
     """Decodes only the requested columns."""
 
-    def __init__(self, data: bytes, location: str) -> None:
+    def __init__(self, data: bytes, location: str, meter: ReadMeter) -> None:
         self._location = location
+        self._data = data
+        self._meter = meter
+        self._metered: set[tuple[int, int]] = set()
+        self._check_footer()
         try:
             # Nanoseconds, the default, cannot represent every INT96 time.
             self._file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
@@ -114,8 +128,10 @@ class _ParquetFile:
         rows: list[dict[str, Any]] = []
         for action, names in _HEADER_FIELDS.items():
             column = self._read(action, names)
+            column = column.filter(column.is_valid())
+            check_header_bytes(column.nbytes, self._location, self._meter.bounds.limits)
             try:
-                values = column.filter(column.is_valid()).to_pylist()
+                values = column.to_pylist()
             except (pa.ArrowException, ValueError, OverflowError):
                 # For example times that Python cannot represent.
                 raise self._broken() from None
@@ -204,12 +220,38 @@ class _ParquetFile:
             return pa.chunked_array([], pa.struct([]))
         groups = range(self._file.num_row_groups) if group is None else [group]
         try:
+            self._count(groups, columns)
             read = self._file.read_row_groups(list(groups), columns=columns)[action]
             # Otherwise invalid UTF-8 fails wherever it is read first.
             read.validate(full=True)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, ThriftError):
             raise self._broken() from None
         return read
+
+    def _count(self, groups: Iterable[int], columns: Sequence[str]) -> None:
+        """Counts columns before they are read, each once."""
+        schema = self._file.schema
+        paths = [schema.column(number).path for number in range(len(schema))]
+        wanted = [
+            number
+            for number, path in enumerate(paths)
+            if any(path == column or path.startswith(f"{column}.") for column in columns)
+        ]
+        for place in ((group, number) for group in groups for number in wanted):
+            if place not in self._metered:
+                self._metered.add(place)
+                chunk = self._file.metadata.row_group(place[0]).column(place[1])
+                meter_column(self._data, chunk, self._meter)
+
+    def _check_footer(self) -> None:
+        most = self._meter.bounds.limits.checkpoint_footer_bytes
+        length = int.from_bytes(self._data[-8:-4], "little")
+        # what cannot be a footer is damage
+        if most < length < len(self._data):
+            raise PayloadTooLargeError(
+                f"The footer of {self._location} is longer than {most} bytes"
+                " (floecat.limits.checkpoint-footer-bytes)"
+            )
 
     def _fields(self, action: str) -> set[str]:
         kind = self._type(action)

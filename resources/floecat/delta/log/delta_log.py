@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from floecat.delta.log.commit_files import FileActions, LogText, read_file_actions
+from floecat.delta.log.file_tables import vector_total
 from floecat.delta.log.headers import Header, has_metadata, read_header
+from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.log.log_files import (
     DamagedFileError,
     DamagedFiles,
@@ -38,7 +41,7 @@ from floecat.delta.protocol.actions import (
     has_in_commit_timestamps,
 )
 from floecat.delta.protocol.paths import PathReader
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
@@ -61,9 +64,11 @@ class DeltaLog:
     - FileMissingError: a file was deleted after the listing.
     - LocationNotAllowedError: the log is outside the allowed locations, or is linked there.
     - StorageUnavailableError: storage fails.
+    - TooLargeError: it is too much work for a request.
 
     Attributes:
         location: root of the table, normalized.
+        bounds: what reading may take.
         faults: damaged files that were found, or are known from an earlier listing.
     """
 
@@ -73,6 +78,7 @@ class DeltaLog:
         allowed: AllowedLocations,
         location: str,
         damaged: DamagedFiles | None = None,
+        bounds: LogBounds | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -81,6 +87,7 @@ class DeltaLog:
             allowed: nothing outside is read.
             location: root of the table.
             damaged: damaged files that earlier readers of the log found.
+            bounds: what reading may take; None for the settings of the process.
 
         Raises:
             BadRequestError: the location is malformed.
@@ -89,7 +96,8 @@ class DeltaLog:
         self.location = str(allowed.check(location))
         self._files = files
         self._allowed = allowed
-        self._reader = LogReader(files, allowed, self.location)
+        self.bounds = bounds or LogBounds()
+        self._reader = LogReader(files, allowed, self.location, self.bounds)
         self._paths = PathReader(self.location)
         self._damaged = damaged or DamagedFiles()
         self._listed: LogListing | None = None
@@ -109,10 +117,16 @@ class DeltaLog:
         self._allowed.check(self._reader.folder)
         start_after = None if after is None else commit_name(after)
         below = self._reader.folder + "/"
+        most = self.bounds.limits.delta_log_files
         files = [
             LogFile(entry.location.removeprefix(below), entry.size_bytes, entry.modified_at_ms)
-            for entry in self._files.list(self._reader.folder, start_after=start_after)
+            for entry in islice(self._files.list(self._reader.folder, start_after=start_after), most + 1)
         ]
+        if len(files) > most:
+            raise UnsupportedDeltaTableError(
+                f"The log of Delta table {self.location} has more than {most} files"
+                " (floecat.limits.delta-log-files)"
+            )
         self._listed = LogListing(files, location=self.location, after=after)
         for fault in self._listed.still_there(self._damaged.known(self._reader.folder)):
             self._leave_out(self._listed, fault)
@@ -184,7 +198,7 @@ class DeltaLog:
         for version, text in zip(followers, self._reader.read_all(files), strict=True):
             if has_metadata(text.data) or not text.data.strip():
                 try:
-                    history.append((version, _header(text).metadata))
+                    history.append((version, self._header(text).metadata))
                 except DamagedFileError as error:
                     self._note(listing, error)
                     starts.append(version)
@@ -245,9 +259,13 @@ class DeltaLog:
 
     def _snapshot(self, listing: LogListing, segment: LogSegment) -> Snapshot:
         version = segment.version
-        checkpoint = self._reader.open_checkpoint(segment.checkpoint) if segment.checkpoint else None
-        texts = list(self._reader.read_all(segment.files))
-        headers = [_header(text) for text in texts]
+        meter = ReadMeter(self.bounds)
+        checkpoint = self._reader.open_checkpoint(segment.checkpoint, meter) if segment.checkpoint else None
+        texts = []
+        for text in self._reader.read_all(segment.files):
+            meter.add_lines(text.data)
+            texts.append(text)
+        headers = [self._header(text) for text in texts]
         held = [checkpoint.header] if checkpoint else []
         protocol, metadata = self._in_force([*held, *headers], version)
         is_held = checkpoint and checkpoint.header.metadata is metadata
@@ -259,12 +277,14 @@ class DeltaLog:
         locations = checkpoint.locations if checkpoint else []
         # No longer needed, and possibly as large as the result.
         del texts, checkpoint
+        files = self._live_files(tables, locations, actions, names)
+        meter.add(vector_total(files, "size_bytes"))
         return Snapshot(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),
             protocol=protocol,
             metadata=metadata,
-            files=self._live_files(tables, locations, actions, names),
+            files=files,
         )
 
     def _live_files(
@@ -293,12 +313,14 @@ class DeltaLog:
     def _state_of(self, listing: LogListing, segment: LogSegment) -> tuple[Protocol, Metadata]:  # noqa: ARG002
         newest = Header()
         for text in self._reader.read_all(segment.files[::-1]):
-            header = _header(text)
+            header = self._header(text)
             newest = Header(newest.protocol or header.protocol, newest.metadata or header.metadata)
             if newest.protocol and newest.metadata:
                 return newest.protocol, newest.metadata
-        checkpoint = [self._reader.open_checkpoint(segment.checkpoint).header] if segment.checkpoint else []
-        return self._in_force([*checkpoint, newest], segment.version)
+        held = []
+        if segment.checkpoint:
+            held.append(self._reader.open_checkpoint(segment.checkpoint, ReadMeter(self.bounds)).header)
+        return self._in_force([*held, newest], segment.version)
 
     def _in_force(self, headers: Iterable[Header], version: int) -> tuple[Protocol, Metadata]:
         protocol = metadata = None
@@ -318,13 +340,16 @@ class DeltaLog:
         protocol: Protocol | None,
         metadata: Metadata | None,
     ) -> Commit:
-        header = _header(text)
+        meter = ReadMeter(self.bounds)
+        meter.add_lines(text.data)
+        header = self._header(text)
         new_protocol, new_metadata = self._in_force([Header(protocol, metadata), header], version)
         check_readable(new_protocol, new_metadata)
         names = physical_partition_names(new_metadata)
         with damage_of(text.location):
             actions = list(read_file_actions([text], names, self._paths))
             adds, removes = newest_actions(actions, names, location=self.location)
+            meter.add(vector_total(adds, "size_bytes"))
         return Commit(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, new_metadata, [header]),
@@ -346,16 +371,17 @@ class DeltaLog:
         if commit_info is None:
             # A checkpoint or a compaction, which keep no commitInfo, replaced the commit.
             try:
-                commit_info = _header(self._reader.read(name)).commit_info
+                commit_info = self._header(self._reader.read(name)).commit_info
             except DamagedFileError as error:
                 self._note(listing, error)
                 return written_at_ms
         return commit_timestamp_ms(metadata, commit_info, written_at_ms, location=self._reader.location(name))
 
-
-def _header(text: LogText) -> Header:
-    with damage_of(text.location):
-        header = read_header(text.data, location=text.location)
-        if _FROM_START.search(text.location) and not (header.protocol and header.metadata):
-            raise InvalidDeltaTableError(f"Log compaction {text.location} lacks the protocol or the metadata")
-        return header
+    def _header(self, text: LogText) -> Header:
+        with damage_of(text.location):
+            header = read_header(text.data, location=text.location, limits=self.bounds.limits)
+            if _FROM_START.search(text.location) and not (header.protocol and header.metadata):
+                raise InvalidDeltaTableError(
+                    f"Log compaction {text.location} lacks the protocol or the metadata"
+                )
+            return header

@@ -24,8 +24,10 @@ __all__ = [
     "files_schema",
     "files_table",
     "struct_array",
+    "take_column",
     "take_rows",
     "vector_ids",
+    "vector_total",
     "with_type",
 ]
 
@@ -165,6 +167,21 @@ def vector_ids(descriptors: pa.ChunkedArray, *, location: str) -> pa.ChunkedArra
     return pc.coalesce(pc.binary_join_element_wise(unplaced, offset, "@"), unplaced)
 
 
+def vector_total(files: pa.Table, field: str) -> int:
+    """The sum of a field of the deletion vectors of files; negative values count as zero.
+
+    Args:
+        files: columns of `files_schema`.
+        field: `cardinality` or `size_bytes`.
+    """
+    vectors = files["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return 0
+    values = pc.max_element_wise(pc.struct_field(vectors, field), 0)
+    # a sum of longs could wrap around
+    return int(pc.sum(values.cast(pa.float64(), safe=False)).as_py() or 0)
+
+
 def _renamed(descriptors: pa.ChunkedArray) -> pa.ChunkedArray:
     fields = list(DELETION_VECTOR)
     chunks = []
@@ -181,16 +198,23 @@ def take_rows(table: pa.Table, order: Rows) -> pa.Table:
         table: any table.
         order: numbers of the rows to take; none twice.
     """
-    columns = [_take(column, order) for column in table.columns]
+    columns = [take_column(column, order) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _take(column: pa.ChunkedArray, order: Rows) -> pa.ChunkedArray:
-    if column.nbytes < _LARGE_BYTES or not len(order):
+def take_column(column: pa.ChunkedArray, order: Rows, *, large_bytes: int = _LARGE_BYTES) -> pa.ChunkedArray:
+    """Rows of a column in another order.
+
+    Args:
+        column: any column.
+        order: numbers of the rows to take; none twice.
+        large_bytes: a larger column is reordered in pieces of about this size.
+    """
+    if column.nbytes < large_bytes or not len(order):
         return column.take(pa.array(order))
     # `take` first combines the column into one array, which doubles its memory and fails if one array cannot
     # hold its text. So the result is made in pieces, each from its own rows only.
-    rows = max(1, len(order) * _LARGE_BYTES // column.nbytes)
+    rows = max(1, len(order) * large_bytes // column.nbytes)
     pieces = [_take_piece(column, order[start : start + rows]) for start in range(0, len(order), rows)]
     return pa.chunked_array(pieces, column.type)
 

@@ -13,10 +13,11 @@ from urllib.parse import unquote
 import msgspec
 
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
-from floecat.errors import IllegalArgumentError, InvalidDeltaTableError
+from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, PayloadTooLargeError
 from floecat.iceberg.values.json_checks import check_json
+from floecat.settings.limits import LimitSettings
 
-__all__ = ["Header", "has_metadata", "header_of_rows", "read_header"]
+__all__ = ["Header", "check_header_bytes", "has_metadata", "header_of_rows", "read_header"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _LINES: Final = msgspec.json.Decoder(_Line)
+_NO_ACTION: Final = _Line()
 _METADATA_KEY: Final = b'"metaData"'
 _KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"checkpointMetadata"')
 
@@ -95,19 +97,21 @@ def has_metadata(data: bytes) -> bool:
     return _METADATA_KEY in data
 
 
-def read_header(data: bytes, *, location: str) -> Header:
+def read_header(data: bytes, *, location: str, limits: LimitSettings) -> Header:
     """Reads what a commit, a log compaction or a JSON checkpoint holds besides adds and removes.
 
     Args:
         data: the whole file.
         location: where it is, for messages.
+        limits: bounds the lines that hold such actions.
 
     Raises:
         InvalidDeltaTableError: the file is empty, or a line that may hold such an action is malformed.
+        PayloadTooLargeError: these lines are too long.
     """
     if not data or data.isspace():
         raise InvalidDeltaTableError(f"File {location} of the log is empty")
-    return _header(_lines(data, location))
+    return _header(_lines(data, location, limits))
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> Header:
@@ -126,31 +130,54 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> Heade
         raise InvalidDeltaTableError(f"Protocol, metadata or a sidecar in {location} is broken") from None
 
 
-def _lines(data: bytes, location: str) -> list[_Line]:
+def check_header_bytes(size: int, location: str, limits: LimitSettings) -> None:
+    """Bounds actions that become Python objects, which take many times as much.
+
+    Raises:
+        PayloadTooLargeError: with the setting.
+    """
+    most = limits.delta_header_bytes
+    if size > most:
+        raise PayloadTooLargeError(
+            f"Protocol, metadata and sidecars in {location} take more than {most} bytes"
+            " (floecat.limits.delta-header-bytes)"
+        )
+
+
+def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
     lines = []
+    held = 0
     for start, end in _found(data):
+        check_header_bytes(end - start, location, limits)
         try:
-            line = _LINES.decode(memoryview(data)[start:end])
-            if line.protocol or line.meta_data or line.sidecar or line.checkpoint_metadata:
-                check_json(data[start:end])
-            lines.append(line)
+            line = _decoded_line(data[start:end])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError):
             number = data.count(b"\n", 0, start) + 1
             raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
+        if line != _NO_ACTION:
+            held += end - start
+            check_header_bytes(held, location, limits)
+            lines.append(line)
     return lines
+
+
+def _decoded_line(data: bytes) -> _Line:
+    line = _LINES.decode(data)
+    if line.protocol or line.meta_data or line.sidecar or line.checkpoint_metadata:
+        check_json(data)
+    return line
 
 
 def _found(data: bytes) -> Iterator[tuple[int, int]]:
     """Start and end of the lines that contain a key. Some contain it elsewhere; decoding sorts them out."""
-    spans = set()
-    for key in _KEYS:
-        found = data.find(key)
-        while found >= 0:
-            end = data.find(b"\n", found)
-            end = len(data) if end < 0 else end
-            spans.add((data.rfind(b"\n", 0, found) + 1, end))
-            found = data.find(key, end)
-    return iter(sorted(spans))
+    places = {key: data.find(key) for key in _KEYS}
+    while found := [place for place in places.values() if place >= 0]:
+        end = data.find(b"\n", min(found))
+        end = len(data) if end < 0 else end
+        yield data.rfind(b"\n", 0, min(found)) + 1, end
+        for key, place in places.items():
+            if 0 <= place < end:
+                places[key] = data.find(key, end)
 
 
 def _header(lines: Sequence[_Line]) -> Header:

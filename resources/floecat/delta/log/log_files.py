@@ -187,7 +187,8 @@ def damage_of(*locations: str) -> Iterator[None]:
         raise
     except (InvalidDeltaTableError, PayloadTooLargeError) as error:
         is_named = any(location in error.message for location in locations)
-        message = error.message if is_named else f"{locations[0]} is damaged: {error.message}"
+        fault = "too large" if isinstance(error, PayloadTooLargeError) else "damaged"
+        message = error.message if is_named else f"{locations[0]} is {fault}: {error.message}"
         raise DamagedFileError(message, locations) from None
 
 

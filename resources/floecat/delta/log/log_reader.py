@@ -12,9 +12,10 @@ import pyarrow as pa
 from floecat.delta.log.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.log.commit_files import LogText
 from floecat.delta.log.headers import Header
+from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.log.log_files import LOG_FOLDER, Checkpoint, LogFile, damage_of
 from floecat.delta.protocol.paths import PathReader
-from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError
+from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 
@@ -35,9 +36,11 @@ class LogReader:
 
     Attributes:
         folder: location of the folder of the log.
+        bounds: what reading may take.
     """
 
-    def __init__(self, files: FileIO, allowed: AllowedLocations, location: str) -> None:
+    def __init__(self, files: FileIO, allowed: AllowedLocations, location: str, bounds: LogBounds) -> None:
+        self.bounds = bounds
         self._files = files
         self._allowed = allowed
         self.folder = f"{location}/{LOG_FOLDER}"
@@ -54,15 +57,28 @@ class LogReader:
 
         Raises:
             FileMissingError: it is missing.
-            DamagedFileError: it is larger than `MAX_LOG_FILE_BYTES`.
+            TooLargeError: it is too large for a request.
+            DamagedFileError: it is too large at all.
         """
         location = self.location(name)
         self._allowed.check(location)
         try:
             with damage_of(location):
-                return LogText(location, self._files.read(location, max_bytes=MAX_LOG_FILE_BYTES))
+                return LogText(location, self._read_bounded(location))
         except FileMissingError:
             raise FileMissingError(f"Log file {location} is missing") from None
+
+    def _read_bounded(self, location: str) -> bytes:
+        most = min(MAX_LOG_FILE_BYTES, self.bounds.decoded_bytes)
+        try:
+            return self._files.read(location, max_bytes=most)
+        except PayloadTooLargeError:
+            self.bounds.check_request(most + 1)
+            if most == MAX_LOG_FILE_BYTES:
+                raise
+            raise PayloadTooLargeError(
+                f"it is larger than {most} bytes (floecat.limits.delta-log-bytes)"
+            ) from None
 
     def read_all(self, files: Sequence[LogFile]) -> Iterator[LogText]:
         """Files in their order, read a few ahead of the caller; otherwise like `read`."""
@@ -88,20 +104,25 @@ class LogReader:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def open_checkpoint(self, checkpoint: Checkpoint) -> OpenCheckpoint:
+    def open_checkpoint(self, checkpoint: Checkpoint, meter: ReadMeter) -> OpenCheckpoint:
         """A checkpoint without its sidecars.
 
+        Args:
+            checkpoint: its files.
+            meter: counts what is decoded.
+
         Raises:
+            TooLargeError: it is too much for a request.
             FileMissingError: a file of it is missing.
             DamagedFileError: a file of it is damaged, or its files contradict each other.
         """
         locations = [self.location(file.name) for file in checkpoint.files]
         with damage_of(*locations):
             texts = self.read_all(checkpoint.files)
-            files = [open_checkpoint_file(text.data, location=text.location) for text in texts]
-            return OpenCheckpoint(self, checkpoint.version, locations, files)
+            files = [open_checkpoint_file(text.data, location=text.location, meter=meter) for text in texts]
+            return OpenCheckpoint(self, checkpoint.version, locations, files, meter)
 
-    def read_sidecars(self, names: Iterable[str]) -> Iterator[CheckpointFile]:
+    def read_sidecars(self, names: Iterable[str], meter: ReadMeter) -> Iterator[CheckpointFile]:
         """Sidecars in the order of their names.
 
         Raises:
@@ -111,7 +132,9 @@ class LogReader:
         files = [(f"{_SIDECARS}/{name}", _BYTES_AHEAD // 2) for name in names]
         try:
             for text in self._read_ahead(files):
-                yield open_checkpoint_file(text.data, location=text.location)
+                yield open_checkpoint_file(text.data, location=text.location, meter=meter)
+        except PayloadTooLargeError:
+            raise
         except (FileMissingError, BadRequestError) as error:
             raise InvalidDeltaTableError(
                 f"A sidecar of a Delta checkpoint is missing: {error.message}"
@@ -131,9 +154,15 @@ class OpenCheckpoint:
     """
 
     def __init__(
-        self, reader: LogReader, version: int, locations: Sequence[str], files: Sequence[CheckpointFile]
+        self,
+        reader: LogReader,
+        version: int,
+        locations: Sequence[str],
+        files: Sequence[CheckpointFile],
+        meter: ReadMeter,
     ) -> None:
         self._reader = reader
+        self._meter = meter
         self._files = files
         self.locations = locations
         headers = [file.header() for file in files]
@@ -156,7 +185,8 @@ class OpenCheckpoint:
         self.header = Header(
             protocol=protocols[0],
             metadata=metadata[0],
-            sidecars=tuple(name for header in headers for name in header.sidecars),
+            # a sidecar that is listed again holds nothing new
+            sidecars=tuple(dict.fromkeys(name for header in headers for name in header.sidecars)),
         )
         # a part may hold only other actions, and then has no columns for files
         complete = [file.has_columns("add", ["path", "size"]) for file in files]
@@ -174,7 +204,7 @@ class OpenCheckpoint:
         """
         with damage_of(*self.locations):
             tables = [table for file in self._files for table in file.files(partition_names, paths)]
-        sidecars = self._reader.read_sidecars(self.header.sidecars)
+        sidecars = self._reader.read_sidecars(self.header.sidecars, self._meter)
         for name in self.header.sidecars:
             location = self._reader.location(f"{_SIDECARS}/{name}")
             with damage_of(*self.locations, location):

@@ -6,7 +6,7 @@ The key of a file is its path and its deletion vector: with another vector, a da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,16 @@ from floecat.delta.log.file_tables import (
     Rows,
     common_type,
     files_schema,
+    take_column,
     take_rows,
     with_type,
 )
 from floecat.errors import InvalidDeltaTableError
 
 __all__ = ["live_files", "newest_actions"]
+
+_LARGE_BYTES: Final = 1 << 30
+"""Keys of more bytes could pass 2 GiB, where the offsets of Arrow's strings end."""
 
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
@@ -34,6 +38,7 @@ def live_files(
     partition_names: Sequence[str],
     *,
     location: str,
+    large_bytes: int = _LARGE_BYTES,
 ) -> pa.Table:
     """The files of a state.
 
@@ -42,6 +47,7 @@ def live_files(
         actions: those after it, oldest first.
         partition_names: physical names of the partition columns, of all these tables.
         location: of the table, for messages.
+        large_bytes: keys of more bytes are not grouped but sorted.
 
     Returns:
         Columns of `floecat.delta.log.file_tables.files_schema`, unordered.
@@ -49,7 +55,7 @@ def live_files(
     Raises:
         InvalidDeltaTableError: a data file is live with two deletion vectors.
     """
-    adds, removes = _newest(actions, partition_names)
+    adds, removes = _newest(actions, partition_names, large_bytes)
     files = _concatenated([*checkpoint, adds], partition_names)
     old_files = len(files) - len(adds)
     keep = np.ones(len(files), bool)
@@ -60,7 +66,11 @@ def live_files(
 
 
 def newest_actions(
-    actions: Sequence[FileActions], partition_names: Sequence[str], *, location: str
+    actions: Sequence[FileActions],
+    partition_names: Sequence[str],
+    *,
+    location: str,
+    large_bytes: int = _LARGE_BYTES,
 ) -> tuple[pa.Table, pa.Table]:
     """The net adds and removes of one or several commits.
 
@@ -68,6 +78,7 @@ def newest_actions(
         actions: oldest first.
         partition_names: physical names of the partition columns.
         location: of the table, for messages.
+        large_bytes: keys of more bytes are not grouped but sorted.
 
     Returns:
         Adds, ordered by path, and removes, ordered by path and deletion vector.
@@ -75,13 +86,15 @@ def newest_actions(
     Raises:
         InvalidDeltaTableError: a data file is added with two deletion vectors.
     """
-    adds, removes = _newest(actions, partition_names)
+    adds, removes = _newest(actions, partition_names, large_bytes)
     return take_rows(adds, _by_path(adds, np.ones(len(adds), bool), location)), removes.sort_by(
         [("path", "ascending"), ("dv_id", "ascending")]
     )
 
 
-def _newest(actions: Sequence[FileActions], partition_names: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+def _newest(
+    actions: Sequence[FileActions], partition_names: Sequence[str], large_bytes: int
+) -> tuple[pa.Table, pa.Table]:
     adds = _concatenated([part.adds for part in actions], partition_names)
     removes = pa.concat_tables([REMOVES_SCHEMA.empty_table(), *(part.removes for part in actions)])
     starts = np.cumsum([0, *(part.rows for part in actions)])
@@ -91,10 +104,31 @@ def _newest(actions: Sequence[FileActions], partition_names: Sequence[str]) -> t
     rows = np.concatenate(places)
     wins = np.zeros(int(starts[-1]), bool)
     keys = pa.concat_tables([adds.select(["path", "dv_id"]), removes]).append_column("row", pa.array(rows))
-    newest = keys.group_by(["path", "dv_id"]).aggregate([("row", "max")])["row_max"]
-    wins[newest.to_numpy()] = True
+    wins[_newest_rows(keys) if keys.nbytes <= large_bytes else _newest_rows_sorted(keys)] = True
     of_adds, of_removes = wins[rows[: len(adds)]], wins[rows[len(adds) :]]
     return _kept(adds, of_adds), _kept(removes, of_removes)
+
+
+def _newest_rows(keys: pa.Table) -> Rows:
+    newest: Rows = keys.group_by(["path", "dv_id"]).aggregate([("row", "max")])["row_max"].to_numpy()
+    return newest
+
+
+def _newest_rows_sorted(keys: pa.Table) -> Rows:
+    """The same, several times slower. Grouping keys of more than 2 GiB fails, or ends the process."""
+    order = pc.sort_indices(keys, [(name, "ascending") for name in ("path", "dv_id", "row")]).to_numpy()
+    is_last = np.ones(len(order), bool)
+    same = [_is_next(pc.fill_null(keys["dv_id"], ""), order), _is_next(keys["path"], order)]
+    is_last[:-1] = ~(same[0] & same[1])
+    rows: Rows = keys["row"].to_numpy()[order[is_last]]
+    return rows
+
+
+def _is_next(column: pa.ChunkedArray, order: Rows) -> Mask:
+    """Whether the next row in an order has the same value."""
+    ordered = take_column(column, order)
+    same: Mask = pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy()
+    return same
 
 
 def _kept(table: pa.Table, mask: Mask) -> pa.Table:
@@ -103,7 +137,7 @@ def _kept(table: pa.Table, mask: Mask) -> pa.Table:
 
 def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
     """Which files of a checkpoint no later action mentions."""
-    keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.string())
+    keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.large_string())
     if not len(keys):
         return True
     is_touched: Mask = pc.is_in(_keys(files), value_set=keys).to_numpy()
@@ -111,11 +145,12 @@ def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
 
 
 def _keys(files: pa.Table) -> pa.ChunkedArray:
-    path, dv_id = files["path"], files["dv_id"]
+    path, dv_id = (files[name].cast(pa.large_string()) for name in ("path", "dv_id"))
     if dv_id.null_count == len(dv_id):
         return path
     # No path holds a null character; see `PathReader`.
-    return pc.coalesce(pc.binary_join_element_wise(path, dv_id, "\0"), path)
+    separator = pa.scalar("\0", pa.large_string())
+    return pc.coalesce(pc.binary_join_element_wise(path, dv_id, separator), path)
 
 
 def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) -> pa.Table:
@@ -130,8 +165,9 @@ def _concatenated(tables: Sequence[pa.Table], partition_names: Sequence[str]) ->
 
 def _by_path(files: pa.Table, keep: Mask, location: str) -> Rows:
     """Row numbers of the files to keep, ordered by path."""
-    kept = np.flatnonzero(keep)
-    order: Rows = kept[pc.sort_indices(files["path"].take(pa.array(kept))).to_numpy()]
+    order: Rows = pc.sort_indices(files["path"]).to_numpy()
+    if not keep.all():
+        order = order[keep[order]]
     return _without_repetitions(files.select(["path", "dv_id"]), order, location)
 
 
@@ -139,14 +175,12 @@ def _without_repetitions(keys: pa.Table, order: Rows, location: str) -> Rows:
     """Drops duplicates, for example of a checkpoint whose parts two writers wrote."""
     if len(order) < 2:
         return order
-    path = keys["path"].take(pa.array(order))
-    repeated = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    repeated = _is_next(keys["path"], order)
     if not repeated.any():
         return order
-    dv_id = pc.fill_null(keys["dv_id"].take(pa.array(order)), "")
-    same = pc.equal(dv_id.slice(1), dv_id.slice(0, len(dv_id) - 1)).to_numpy()
+    same = _is_next(pc.fill_null(keys["dv_id"], ""), order)
     if (repeated & ~same).any():
-        twice = path[int(np.flatnonzero(repeated & ~same)[0])].as_py()
+        twice = keys["path"][int(order[np.flatnonzero(repeated & ~same)[0]])].as_py()
         raise InvalidDeltaTableError(
             f"Delta table {location} holds the file {twice!r} with two deletion vectors at once"
         )

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import BadRequestError, InvalidDeltaTableError
+from floecat.fileio.locations import check_bounds, location_bounds
 
 __all__ = ["PathReader"]
 
@@ -56,10 +57,15 @@ class PathReader:
             The paths: relative to the root of the table if the file is below it, else absolute URIs.
 
         Raises:
-            InvalidDeltaTableError: a decoded path is not UTF-8, or holds a null character.
+            InvalidDeltaTableError: a decoded path is not UTF-8, holds a null character, is too long, or is
+                percent-encoded too many times.
         """
         try:
+            for chunk in encoded.chunks:
+                _check_bounds(chunk)
             chunks = [self._placed(chunk, _decoded(chunk)) for chunk in encoded.chunks]
+        except BadRequestError as error:
+            raise InvalidDeltaTableError(f"A file path in {location} is refused: {error.message}") from None
         except UnicodeDecodeError:
             raise InvalidDeltaTableError(f"A file path in {location} is not UTF-8") from None
         if any(pc.any(pc.match_substring(chunk, "\0")).as_py() for chunk in chunks):
@@ -84,6 +90,16 @@ class PathReader:
         elif folder.startswith("/"):
             folder = self._store + re.sub("/{2,}", "/", folder)
         return _without_dots(folder).removeprefix(self._root)
+
+
+def _check_bounds(encoded: pa.Array) -> None:
+    """As `check_bounds` of locations, for the paths that it could refuse."""
+    suspicious = pc.greater(pc.binary_length(encoded), location_bounds.limits.location_bytes)
+    if pc.any(pc.match_substring(encoded, "%")).as_py():
+        suspicious = pc.or_(suspicious, pc.match_substring(encoded, "%25"))
+    if pc.any(suspicious).as_py():
+        for path in encoded.filter(suspicious).to_pylist():
+            check_bounds(path)
 
 
 def _decoded(encoded: pa.Array) -> pa.Array:

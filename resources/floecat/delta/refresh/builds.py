@@ -12,6 +12,7 @@ from floecat.delta.artifacts.chunks import ChunkRunner
 from floecat.delta.artifacts.request_bounds import RequestBounds
 from floecat.delta.artifacts.version_manifests import TableManifests
 from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.log.log_bounds import LogBounds
 from floecat.delta.log.log_files import DamagedFiles
 from floecat.delta.refresh.delta_table import DeltaState, KnownTable
 from floecat.delta.refresh.iceberg_document import TableDocument
@@ -90,9 +91,10 @@ class Builds:
         self._run_chunks = run_chunks
         self._damaged = damaged
 
-    def log(self, known: KnownTable) -> DeltaLog:
-        """The Delta log of a table."""
-        return DeltaLog(known.table.files, known.table.allowed, known.delta.location, self._damaged)
+    def log(self, known: KnownTable, *, in_request: bool) -> DeltaLog:
+        """The Delta log of a table; a load may read less of it than the pipeline."""
+        bounds = LogBounds(in_request=in_request)
+        return DeltaLog(known.table.files, known.table.allowed, known.delta.location, self._damaged, bounds)
 
     def first_document(self, known: KnownTable, history: History, ids: FieldIds) -> TableDocument:
         """A document without snapshots.

@@ -66,7 +66,7 @@ class Refresher:
         known = read_known_table(self._store, table)
         if known.state is None:
             return None
-        listing = self._builds.log(known).listing(after=known.state.version - 1)
+        listing = self._builds.log(known, in_request=True).listing(after=known.state.version - 1)
         if not _is_newest(listing, known.state) or self._missing(known, in_request=True):
             return None
         self._publication.note_problem(known, known.state)
@@ -144,7 +144,7 @@ class Refresher:
         raise UnavailableError(f"The artifacts of {table.identifier} keep being changed by others")
 
     def _refresh(self, known: KnownTable, *, in_request: bool) -> bool:
-        state, log = known.state, self._builds.log(known)
+        state, log = known.state, self._builds.log(known, in_request=in_request)
         listing = log.listing(after=state.version - 1 if state else None)
         if state is None:
             return self._add_first(known, log, listing, in_request=in_request)
@@ -195,7 +195,7 @@ class Refresher:
         return self._publication.publish(build, newest, history, complete=state.complete)
 
     def _backfill(self, known: KnownTable, work: Backfill, progress: Progress) -> bool:
-        state, log = known.state, self._builds.log(known)
+        state, log = known.state, self._builds.log(known, in_request=False)
         if state is None:
             return self._translate_again(known, work)
         work.resume(known.generation)

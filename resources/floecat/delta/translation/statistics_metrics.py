@@ -41,7 +41,8 @@ _Longs: TypeAlias = npt.NDArray[np.int64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _CHUNK_ROWS = 1 << 14
-"""Files read at a time; bounds the memory for texts."""
+_CHUNK_BYTES = 1 << 30
+"""Files and bytes read at a time, which bounds the memory for texts."""
 
 
 def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
@@ -58,8 +59,7 @@ def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
     leaves = [leaf for leaf in schema.leaves if not leaf.partition]
     texts = _TextStatistics(leaves)
     parts: list[tuple[_Longs, FileMetrics]] = []
-    for start in range(0, len(files), _CHUNK_ROWS):
-        chunk = files.slice(start, _CHUNK_ROWS)
+    for start, chunk in _chunks(files):
         stats = chunk["stats"].combine_chunks()
         is_text = stats.is_valid().to_numpy(zero_copy_only=False)
         if is_text.any():
@@ -72,6 +72,16 @@ def file_metrics(files: pa.Table, schema: TranslatedSchema) -> FileMetrics:
             rows = np.flatnonzero(is_struct)
             parts.append((start + rows, _struct_metrics(structs.take(pa.array(rows)), leaves)))
     return join_metrics(parts, len(files))
+
+
+def _chunks(files: pa.Table, start: int = 0) -> Iterator[tuple[int, pa.Table]]:
+    """Parts of a table with the number of their first rows: each in memory at a time, and below 2 GiB."""
+    if len(files) > _CHUNK_ROWS or (len(files) > 1 and files.nbytes > _CHUNK_BYTES):
+        half = _CHUNK_ROWS if len(files) > _CHUNK_ROWS else len(files) // 2
+        yield from _chunks(files.slice(0, half), start)
+        yield from _chunks(files.slice(half), start + half)
+    elif len(files):
+        yield start, files
 
 
 class _TextStatistics:

@@ -12,6 +12,7 @@ import pytest
 from floecat.delta.log.checkpoints import open_checkpoint_file
 from floecat.delta.log.file_tables import files_schema
 from floecat.delta.log.headers import Header
+from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.protocol.actions import Metadata, Protocol
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError
@@ -50,12 +51,14 @@ ACTIONS: list[dict[str, Any]] = [
 
 
 def files(data: bytes, names: Sequence[str] = (), location: str = LOCATION) -> pa.Table:
-    tables = open_checkpoint_file(data, location=location).files(names, PathReader("s3://bucket/t"))
+    tables = open_checkpoint_file(data, location=location, meter=ReadMeter(LogBounds())).files(
+        names, PathReader("s3://bucket/t")
+    )
     return pa.concat_tables(tables) if tables else files_schema(names).empty_table()
 
 
 def header(data: bytes, location: str = LOCATION) -> Header:
-    return open_checkpoint_file(data, location=location).header()
+    return open_checkpoint_file(data, location=location, meter=ReadMeter(LogBounds())).header()
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,7 @@ def test_damage_of_any_kind_is_named(suffix: str) -> None:
             data[random.randrange(start, len(data))] = random.randrange(256)
         location = f"s3://bucket/t/_delta_log/damaged.{suffix}"
         try:
-            found = open_checkpoint_file(bytes(data), location=location)
+            found = open_checkpoint_file(bytes(data), location=location, meter=ReadMeter(LogBounds()))
             found.header()
             # what nobody has found is found when it is read
             for table in found.files(["p"], PathReader("s3://bucket/t")):

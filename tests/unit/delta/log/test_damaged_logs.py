@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.delta.log import log_reader as delta_log_reader
 from floecat.delta.log.delta_log import DeltaLog
+from floecat.delta.log.log_bounds import LogBounds
 from floecat.delta.log.log_files import DamagedFiles
 from floecat.errors import (
     ForbiddenError,
@@ -21,6 +21,7 @@ from floecat.errors import (
     UnsupportedDeltaTableError,
 )
 from floecat.fileio.locations import AllowedLocations
+from floecat.settings.limits import LimitSettings
 from tests.unit.delta.log.test_delta_log import UUID, LogOnDisk
 from tests.unit.delta.log_lines import (
     PARTITIONED,
@@ -298,11 +299,14 @@ def test_a_protocol_that_is_not_known_is_refused(table: LogOnDisk) -> None:
         table.snapshot()
 
 
-def test_a_checkpoint_that_is_too_large(table: LogOnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_too_large(table: LogOnDisk) -> None:
     table.put(NEW, GOOD)
-    monkeypatch.setattr(delta_log_reader, "MAX_LOG_FILE_BYTES", len(GOOD) - 1)
-    assert len(table.live()) == LAST + 1
-    assert "larger than" in table.log.faults[0].message
+    bounds = LogBounds(LimitSettings(delta_log_bytes=len(GOOD) - 1))
+    log = DeltaLog(table.files, AllowedLocations([str(table.root)]), str(table.root), bounds=bounds)
+    assert len(log.snapshot(log.listing(), LAST).files) == LAST + 1
+    (fault,) = log.faults
+    assert "is too large: it is larger than" in fault.message
+    assert "floecat.limits.delta-log-bytes" in fault.message
 
 
 def test_a_damaged_file_is_read_and_logged_once(table: LogOnDisk, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from floecat.delta.log import log_reader as delta_log_reader
 from floecat.delta.log.delta_log import DeltaLog, LogListing
+from floecat.delta.log.log_bounds import LogBounds, TooLargeError
 from floecat.delta.protocol.actions import Commit, CommitInfo, Protocol, Snapshot
 from floecat.errors import (
     FileMissingError,
@@ -23,6 +24,7 @@ from floecat.errors import (
 )
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.settings.limits import LimitSettings
 from tests.delta_tables import FIRST_VERSION_AT_S, TableFacts, all_tables, delta_table, large_table
 from tests.services.faults import FaultyFileIO
 from tests.unit.delta.log_lines import (
@@ -47,7 +49,12 @@ class LogOnDisk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files = FaultyFileIO(LocalFileIO(fsync=False))
-        self.log = DeltaLog(self.files, AllowedLocations([str(root)]), str(root))
+        self.log = self.bounded()
+
+    def bounded(self, *, in_request: bool = False, **limits: int) -> DeltaLog:
+        """A reader with bounds."""
+        bounds = LogBounds(LimitSettings(**limits), in_request)
+        return DeltaLog(self.files, AllowedLocations([str(self.root)]), str(self.root), bounds=bounds)
 
     def put(self, name: str, data: bytes, at_ms: int | None = None) -> Path:
         path = self.root / "_delta_log" / name
@@ -703,3 +710,59 @@ def test_a_log_is_read_in_part_and_let_go(many_commits: LogOnDisk) -> None:
     assert next(commits).version == 1
     commits.close()  # type: ignore[attr-defined]
     assert len([location for kind, location in many_commits.files.calls if kind == "read"]) < 30
+
+
+def test_a_log_has_a_most_number_of_files(many_commits: LogOnDisk) -> None:
+    assert many_commits.bounded(delta_log_files=60).listing().latest == 59
+    with pytest.raises(UnsupportedDeltaTableError, match=r"59 files \(floecat\.limits\.delta-log-files"):
+        many_commits.bounded(delta_log_files=59).listing()
+
+
+def test_a_state_has_a_most_number_of_bytes(many_commits: LogOnDisk) -> None:
+    size = sum(path.stat().st_size for path in (many_commits.root / "_delta_log").iterdir())
+    log = many_commits.bounded(delta_log_bytes=size // 2)
+    with pytest.raises(UnsupportedDeltaTableError, match=r"floecat\.limits\.delta-log-bytes"):
+        log.snapshot(log.listing(), 59)
+    # each commit alone is small
+    assert [commit.version for commit in log.commits(log.listing(), 10, 59)] == list(range(11, 60))
+
+
+def test_bytes_of_vectors_count(started: LogOnDisk) -> None:
+    started.commit(2, add("v", deletionVector=descriptor(sizeInBytes=1_000_000)))
+    log = started.bounded(delta_log_bytes=1_000_000)
+    assert len(log.snapshot(log.listing(), 1).files) == 2
+    with pytest.raises(UnsupportedDeltaTableError, match=r"floecat\.limits\.delta-log-bytes"):
+        log.snapshot(log.listing(), 2)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_a_request_leaves_a_large_checkpoint_to_the_pipeline(started: LogOnDisk, kind: str) -> None:
+    adds = [add(f"{number}", stats="x" * 1000) for number in range(1000)]
+    write = checkpoint_bytes if kind == "parquet" else commit_bytes
+    started.put(f"{2:020}.checkpoint.{UUID}.{kind}", write(PROTOCOL, PARTITIONED, *adds))
+    for limits in ({"delta_log_bytes_in_request": 1_000_000}, {"delta_log_bytes_in_request": 10_000}):
+        log = started.bounded(in_request=True, **limits)
+        with pytest.raises(TooLargeError):
+            log.snapshot(log.listing(), 2)
+    log = started.bounded(in_request=True)
+    assert len(log.snapshot(log.listing(), 2).files) == 1000
+
+
+def test_a_checkpoint_with_a_long_footer_is_refused(started: LogOnDisk) -> None:
+    data = checkpoint_bytes(PROTOCOL, PARTITIONED, add("a"))
+    started.put(f"{1:020}.checkpoint.parquet", data)
+    footer = int.from_bytes(data[-8:-4], "little")
+    exact, shorter = (started.bounded(checkpoint_footer_bytes=most) for most in (footer, footer - 1))
+    assert len(exact.snapshot(exact.listing(), 1).files) == 1
+    # the commits have the state, too
+    assert len(shorter.snapshot(shorter.listing(), 1).files) == 2
+    assert "floecat.limits.checkpoint-footer-bytes" in shorter.faults[0].message
+
+
+def test_a_sidecar_that_is_listed_many_times_is_read_once(started: LogOnDisk) -> None:
+    sidecars = [{"sidecar": {"path": "x.parquet"}}] * 1000
+    started.put(f"{2:020}.checkpoint.{UUID}.json", commit_bytes(PROTOCOL, PARTITIONED, *sidecars))
+    started.put("_sidecars/x.parquet", checkpoint_bytes(add("a")))
+    started.files.calls.clear()
+    assert started.live(2) == ["a"]
+    assert sum("x.parquet" in location for _, location in started.files.calls) == 1

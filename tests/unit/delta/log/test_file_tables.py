@@ -4,8 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.delta.log import file_tables
-from floecat.delta.log.file_tables import DELETION_VECTOR, DESCRIPTOR, files_schema, take_rows, vector_ids
+from floecat.delta.log.file_tables import (
+    DELETION_VECTOR,
+    DESCRIPTOR,
+    files_schema,
+    take_column,
+    take_rows,
+    vector_ids,
+    vector_total,
+)
 from floecat.errors import InvalidDeltaTableError
 from tests.unit.delta.log_lines import descriptor
 
@@ -53,8 +60,7 @@ def test_a_vector_in_parts() -> None:
 
 @pytest.mark.parametrize("large_bytes", [1, 1000, 10**9])
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_rows_in_another_order(large_bytes: int, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_tables, "_LARGE_BYTES", large_bytes)
+def test_rows_in_another_order(large_bytes: int, chunks: int) -> None:
     table = pa.table(
         {
             "text": [None if number % 7 == 0 else f"{number}" * 5 for number in range(500)],
@@ -67,9 +73,9 @@ def test_rows_in_another_order(large_bytes: int, chunks: int, monkeypatch: pytes
     table = pa.concat_tables([table] * chunks)
     order = np.random.default_rng(1).permutation(len(table))[:400]
     expected = [table.slice(int(row), 1).to_pylist()[0] for row in order]
-    found = take_rows(table, order)
-    assert found.schema == table.schema
-    assert found.to_pylist() == expected
+    found = [take_column(column, order, large_bytes=large_bytes) for column in table.columns]
+    assert pa.Table.from_arrays(found, schema=table.schema).to_pylist() == expected
+    assert take_rows(table, order).to_pylist() == expected
     assert take_rows(table, np.zeros(0, np.int64)).to_pylist() == []
 
 
@@ -80,3 +86,14 @@ def test_more_text_than_one_array_holds() -> None:
     found = take_rows(table, np.random.default_rng(1).permutation(3000))
     assert len(found) == 3000
     assert found["a"].null_count == 0
+
+
+def test_totals_of_vectors() -> None:
+    vectors = [
+        {"storage_type": "u", "path_or_inline_dv": "x", "offset": 1, "size_bytes": size, "cardinality": rows}
+        for size, rows in ((2**31 - 1, 2**63 - 1), (2**31 - 1, 2**63 - 1), (-5, -5), (7, 1))
+    ]
+    table = pa.table({"deletion_vector": pa.array([None, *vectors], DELETION_VECTOR)})
+    assert vector_total(table, "size_bytes") == 2 * (2**31 - 1) + 7
+    assert vector_total(table, "cardinality") >= 2**64 - 2
+    assert vector_total(table.slice(0, 1), "cardinality") == 0

@@ -6,14 +6,15 @@ import pytest
 
 from floecat.delta.log.headers import Header, has_metadata, header_of_rows, read_header
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
+from floecat.settings.limits import LimitSettings
 from tests.unit.delta.log_lines import PARTITIONED, PROTOCOL, add, commit_bytes, metadata
 
 LOCATION = "s3://bucket/t/_delta_log/00000000000000000003.json"
 
 
 def read(data: bytes) -> Header:
-    return read_header(data, location=LOCATION)
+    return read_header(data, location=LOCATION, limits=LimitSettings())
 
 
 def test_what_a_commit_says_beside_its_files() -> None:
@@ -150,3 +151,28 @@ def test_rows_of_a_checkpoint() -> None:
 def test_broken_rows_of_a_checkpoint(row: dict[str, dict[str, object]]) -> None:
     with pytest.raises(InvalidDeltaTableError, match=r"Protocol, metadata or a sidecar in .* is broken"):
         header_of_rows([row], location=LOCATION)
+
+
+def test_lines_that_become_objects_are_bounded() -> None:
+    line = commit_bytes(PROTOCOL)
+    limits = LimitSettings(delta_header_bytes=3 * len(line))
+    # lines of files do not count, nor those that hold a key as something else
+    files = commit_bytes(*[add("f", partitionValues={"protocol": "x"})] * 50)
+    assert read_header(files + line * 3, location=LOCATION, limits=limits).protocol
+    with pytest.raises(PayloadTooLargeError, match=r"floecat\.limits\.delta-header-bytes"):
+        read_header(line * 4, location=LOCATION, limits=limits)
+    with pytest.raises(PayloadTooLargeError, match=r"floecat\.limits\.delta-header-bytes"):
+        read_header(commit_bytes(metadata("x" * 400)), location=LOCATION, limits=limits)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"protocol":{"minReaderVersion":1,"minReaderVersion":2,"minWriterVersion":2}}',
+        b'{"metaData":{"id":"a","schemaString":"{}"},"metaData":{"id":"b","schemaString":"{}"}}',
+        b'{"metaData":{"id":"a","configuration":{"k":"1","k":"2"},"schemaString":"{}"}}',
+    ],
+)
+def test_a_key_that_is_there_twice_is_damage(line: bytes) -> None:
+    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .* is not a valid Delta action"):
+        read(commit_bytes(PROTOCOL) + line + b"\n")

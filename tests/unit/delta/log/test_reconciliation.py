@@ -31,9 +31,9 @@ def checkpoint(*adds: Mapping[str, Any]) -> pa.Table:
 
 
 def live(
-    *commits: Sequence[Mapping[str, Any]], base: Sequence[pa.Table] = ()
+    *commits: Sequence[Mapping[str, Any]], base: Sequence[pa.Table] = (), **options: int
 ) -> list[tuple[str, str | None]]:
-    files = live_files(base, actions(*commits), [], location=LOCATION)
+    files = live_files(base, actions(*commits), [], location=LOCATION, **options)
     return sorted(zip(files["path"].to_pylist(), files["dv_id"].to_pylist(), strict=True))
 
 
@@ -186,11 +186,13 @@ def test_struct_statistics_that_have_nothing_in_common() -> None:
     assert sorted(files["path"].to_pylist()) == ["a", "b"]
 
 
-def test_what_one_commit_does() -> None:
+@pytest.mark.parametrize("large_bytes", [0, 1 << 30])
+def test_what_one_commit_does(large_bytes: int) -> None:
     adds, removes = newest_actions(
         actions([remove("z"), add("b"), add("a"), remove("y", deletionVector=descriptor()), remove("y")]),
         [],
         location=LOCATION,
+        large_bytes=large_bytes,
     )
     assert adds["path"].to_pylist() == ["a", "b"]
     assert removes.to_pylist() == [
@@ -209,9 +211,9 @@ def logs(draw: st.DrawFn) -> list[list[tuple[str, str, int | None]]]:
 
 
 @settings(deadline=None)
-@given(logs(), st.integers(0, 8))
+@given(logs(), st.integers(0, 8), st.sampled_from([0, 1 << 30]))
 def test_random_logs_against_a_replay_one_by_one(
-    log: list[list[tuple[str, str, int | None]]], start: int
+    log: list[list[tuple[str, str, int | None]]], start: int, large_bytes: int
 ) -> None:
     state: dict[tuple[str, int | None], bool] = {}
     base: list[dict[str, Any]] = []
@@ -232,10 +234,10 @@ def test_random_logs_against_a_replay_one_by_one(
     tables = [checkpoint(*base)] if start < len(log) and base else []
     if len({path for path, _ in expected}) < len(expected):
         with pytest.raises(InvalidDeltaTableError, match="two deletion vectors"):
-            live(*after, base=tables)
+            live(*after, base=tables, large_bytes=large_bytes)
         return
     try:
-        found = live(*after, base=tables)
+        found = live(*after, base=tables, large_bytes=large_bytes)
     except InvalidDeltaTableError:
         raise AssertionError("No data file is live with two vectors") from None
     ids = {None: None, 1: "uab^-aqEH.-t@S}K{vb[*k^@1", 2: "uab^-aqEH.-t@S}K{vb[*k^@2"}

@@ -134,3 +134,13 @@ def test_many_encoded_paths_are_read_at_once() -> None:
     found = PathReader("s3://bucket/t").read(paths, location="log")
     assert time.process_time() - started < 2
     assert found[99_999].as_py() == "p=a 99/q=:/part-99999.parquet"
+
+
+def test_paths_have_the_bounds_of_locations() -> None:
+    longest = "x" * 8192
+    assert read(longest, "%25" * 1000) == [longest, "%" * 1000]
+    with pytest.raises(InvalidDeltaTableError, match=r"in log is refused: .*floecat\.limits\.location-bytes"):
+        read("a", longest + "x")
+    assert read("%" + "25" * 4) == ["%" + "25" * 3]
+    with pytest.raises(InvalidDeltaTableError, match=r"floecat\.limits\.percent-decoding-levels"):
+        read("%" + "25" * 4 + "20")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floecat.delta.log.checkpoints import open_checkpoint_file
+from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.protocol.paths import PathReader
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.statistics_metrics import file_metrics
@@ -138,9 +139,9 @@ def test_metrics_of_struct_statistics_hold_the_rows_of_files(name: str) -> None:
     tables = [
         part
         for checkpoint in checkpoints
-        for part in open_checkpoint_file(checkpoint.read_bytes(), location=checkpoint.name).files(
-            [], PathReader(str(table))
-        )
+        for part in open_checkpoint_file(
+            checkpoint.read_bytes(), location=checkpoint.name, meter=ReadMeter(LogBounds())
+        ).files([], PathReader(str(table)))
     ]
     files = pa.concat_tables(tables)
     assert files["stats"].null_count == len(files)

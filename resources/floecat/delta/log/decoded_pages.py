@@ -1,0 +1,130 @@
+"""Decoded sizes of columns of a Parquet file by its page headers (Apache Parquet, `parquet.thrift`).
+
+Footers are not enough: they need not agree with the pages, and count a dictionary once, however often its
+values are repeated.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from floecat.delta.log.log_bounds import ReadMeter
+from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
+
+__all__ = ["meter_column"]
+
+_TYPE, _UNCOMPRESSED, _COMPRESSED = 1, 2, 3
+_DATA, _DICTIONARY, _DATA_V2 = 5, 7, 8
+_VALUES, _ENCODING, _ENCODING_V2 = 1, 2, 4
+_PAGE_FIELDS: Final[Fields] = {
+    _TYPE: None,
+    _UNCOMPRESSED: None,
+    _COMPRESSED: None,
+    _DATA: {_VALUES: None, _ENCODING: None},
+    _DICTIONARY: {_VALUES: None},
+    _DATA_V2: {_VALUES: None, _ENCODING_V2: None},
+}
+_DICTIONARY_ENCODINGS: Final = (2, 8)
+_PREFIXES: Final = 7
+_CODECS: Final = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
+
+_VALUE_BYTES: Final = 16
+"""What a value takes at most beside its text: the offset, the validity and its part of lists and structs."""
+
+_PAGE_BYTES: Final = 4096
+"""What is counted for a column and for a page on top: a file of empty ones takes time, not memory."""
+
+_SMALL_BYTES: Final = 1 << 20
+_MOST_ENTRIES: Final = 1 << 20
+
+
+class _Page(NamedTuple):
+    place: int
+    header: dict[int, Any]
+
+
+def meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, meter: ReadMeter) -> None:
+    """Counts the decoded bytes of a column of a row group.
+
+    Args:
+        data: the file.
+        chunk: the column, as the footer describes it.
+        meter: counts.
+
+    Raises:
+        ThriftError: the pages are damaged.
+        TooLargeError, UnsupportedDeltaTableError: see `ReadMeter.add`.
+    """
+    try:
+        _meter_column(data, chunk, meter)
+    except (KeyError, TypeError, AttributeError):
+        # fields are missing, or are of other types than the format gives them
+        raise ThriftError("a page has no valid header") from None
+
+
+def _meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, meter: ReadMeter) -> None:
+    meter.add(_PAGE_BYTES)
+    repeated = 0
+    dictionary: _Page | None = None
+    for page in _pages(data, chunk):
+        header = page.header
+        meter.add(_PAGE_BYTES + header[_UNCOMPRESSED])
+        if _DICTIONARY in header:
+            dictionary = page
+            continue
+        details = header.get(_DATA) or header.get(_DATA_V2) or {}
+        values = max(0, details.get(_VALUES, 0))
+        encoding = details.get(_ENCODING, details.get(_ENCODING_V2))
+        meter.add(_VALUE_BYTES * values)
+        if encoding in _DICTIONARY_ENCODINGS:
+            repeated += values
+        elif encoding == _PREFIXES:
+            # each text may be as long as all suffixes together
+            meter.add(header[_UNCOMPRESSED] * values)
+    if dictionary is None or chunk.physical_type != "BYTE_ARRAY":
+        return
+    longest = dictionary.header[_UNCOMPRESSED]
+    if longest * repeated > _SMALL_BYTES:
+        longest = _longest_entry(data, dictionary, chunk.compression)
+    meter.add(longest * repeated)
+
+
+def _pages(data: bytes, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+    place = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
+    end = place + chunk.total_compressed_size
+    if place < 0 or end > len(data):
+        raise ThriftError("a column is outside the file")
+    while place < end:
+        header = read_struct(data, _PAGE_FIELDS, place)
+        *_, stop = field_places(data, place)
+        sizes = header.get(_UNCOMPRESSED, -1), header.get(_COMPRESSED, -1)
+        if not all(type(size) is int and size >= 0 for size in sizes):
+            raise ThriftError("a page has no size")
+        yield _Page(stop.value, header)
+        place = stop.value + header[_COMPRESSED]
+
+
+def _longest_entry(data: bytes, page: _Page, compression: str) -> int:
+    """Length of the longest text of a dictionary; that of the dictionary where it cannot be read."""
+    size = page.header[_UNCOMPRESSED]
+    entries = page.header[_DICTIONARY].get(_VALUES, 0)
+    packed = memoryview(data)[page.place : page.place + page.header[_COMPRESSED]]
+    if entries > _MOST_ENTRIES:
+        return int(size)
+    try:
+        if compression == "UNCOMPRESSED":
+            texts = packed
+        else:
+            texts = memoryview(pa.Codec(_CODECS[compression]).decompress(packed, size))
+        longest = place = 0
+        for _ in range(entries):
+            (length,) = struct.unpack_from("<I", texts, place)
+            longest, place = max(longest, length), place + 4 + length
+    except (KeyError, pa.ArrowException, OSError, ValueError, struct.error):
+        return int(size)
+    return longest

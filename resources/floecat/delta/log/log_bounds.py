@@ -1,0 +1,81 @@
+"""Bounds on what reading a Delta log may take.
+
+A file of a few kilobytes can decode to gigabytes: a dictionary in Parquet repeats one long text, pages are
+compressed, an empty line of JSON is a row of nulls. So decoded sizes are added up before anything is decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from floecat.errors import UnsupportedDeltaTableError
+from floecat.fileio.locations import location_bounds
+from floecat.settings.limits import LimitSettings
+
+__all__ = ["LogBounds", "ReadMeter", "TooLargeError"]
+
+ROW_BYTES = 128
+"""What a row of nulls takes in the columns of adds and removes, about."""
+
+
+class TooLargeError(Exception):
+    """A version takes more work than a request may do. The text says which bound it exceeds."""
+
+
+@dataclass(frozen=True)
+class LogBounds:
+    """Bounds for one reader of a log.
+
+    Attributes:
+        limits: the settings.
+        in_request: whether a load waits, for which lower bounds hold.
+    """
+
+    limits: LimitSettings = field(default_factory=lambda: location_bounds.limits)
+    in_request: bool = False
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Most decoded bytes of the files from which one state is rebuilt."""
+        limits = self.limits
+        return limits.delta_log_bytes_in_request if self.in_request else limits.delta_log_bytes
+
+    def check_request(self, size_bytes: int) -> None:
+        """Leaves to the pipeline what is too large for a request.
+
+        Raises:
+            TooLargeError: with the setting.
+        """
+        most = self.limits.delta_log_bytes_in_request
+        if self.in_request and size_bytes > most:
+            raise TooLargeError(
+                f"its log takes more than {most} bytes (floecat.limits.delta-log-bytes-in-request)"
+            )
+
+
+class ReadMeter:
+    """Adds up the decoded bytes of the files from which one state is rebuilt."""
+
+    def __init__(self, bounds: LogBounds) -> None:
+        self.bounds = bounds
+        self._bytes = 0
+
+    def add(self, decoded_bytes: int) -> None:
+        """Counts bytes that are about to be read or decoded.
+
+        Raises:
+            TooLargeError: it is too much for a request.
+            UnsupportedDeltaTableError: it is too much at all.
+        """
+        self._bytes += decoded_bytes
+        most = self.bounds.decoded_bytes
+        if self._bytes <= most:
+            return
+        self.bounds.check_request(self._bytes)
+        raise UnsupportedDeltaTableError(
+            f"A state of the Delta table takes more than {most} bytes (floecat.limits.delta-log-bytes)"
+        )
+
+    def add_lines(self, data: bytes) -> None:
+        """Counts a file of JSON lines."""
+        self.add(len(data) + ROW_BYTES * data.count(b"\n"))

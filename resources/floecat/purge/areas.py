@@ -6,8 +6,10 @@ An area may be larger than the folders it stands for, never smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
 
@@ -33,7 +35,10 @@ Area = frozenset[Location]
 """Folders; all that lies below them belongs to the area."""
 
 _MAX_FOLDERS = 32
+_FOLDERS_AT_ONCE = 10_000
 _PARALLEL_READS = 8
+_SMALL_FILE_BYTES = 8 * 1024 * 1024
+"""Larger files are read one at a time."""
 
 
 def folder_area(folders: Iterable[str]) -> Area:
@@ -73,6 +78,7 @@ class AreaReader:
 
     def __init__(self, bounds: Bounds = DEFAULT_BOUNDS, *, cached_bytes: int) -> None:
         self._bounds = bounds
+        self._larger_file = threading.Lock()
         # or why it is unknown: the error itself would keep what was read
         self._known: LruCache[Area | str] = LruCache(cached_bytes)
 
@@ -132,7 +138,7 @@ class AreaReader:
                 manifests |= found
                 self._check_number(manifests, location)
             for area in pool.map(partial(self._manifest_area, storage, entry_id), manifests):
-                read |= area
+                read = _widened(read | area)
         named = [entry.metadata_file for entry in metadata.metadata_log]
         named += [statistics.statistics_path for statistics in metadata.statistics]
         named += [statistics.statistics_path for statistics in metadata.partition_statistics]
@@ -142,11 +148,11 @@ class AreaReader:
         from floecat.iceberg.manifests.lists import read_manifest_list
 
         found: set[str] = set()
-        data = self._read(storage, "manifest list", manifest_list)
         try:
-            for manifest in read_manifest_list(data, location=manifest_list, bounds=self._bounds):
-                found.add(manifest.manifest_path)
-                self._check_number(found, manifest_list)
+            with self._opened(storage, "manifest list", manifest_list) as data:
+                for manifest in read_manifest_list(data, location=manifest_list, bounds=self._bounds):
+                    found.add(manifest.manifest_path)
+                    self._check_number(found, manifest_list)
         except BoundExceededError:
             raise
         except InvalidMetadataError:
@@ -165,35 +171,56 @@ class AreaReader:
         known = None if entry_id is None else self._known.get((entry_id, manifest))
         if isinstance(known, frozenset):
             return known
-        folders: set[str] = set()
-        data = self._read(storage, "manifest", manifest)
+        area, folders = Area(), set[str]()
         try:
-            for path in read_file_paths(data, location=manifest, bounds=self._bounds):
-                folders.add(path.rpartition("/")[0] + "/_")
+            with self._opened(storage, "manifest", manifest) as data:
+                for path in read_file_paths(data, location=manifest, bounds=self._bounds):
+                    folders.add(path.rpartition("/")[0] + "/_")
+                    if len(folders) > _FOLDERS_AT_ONCE:
+                        area = _collapsed(area | _folders(folders))
+                        folders.clear()
         except BoundExceededError:
             raise
         except InvalidMetadataError:
             # paths before the damage count
-            return _collapsed(_folders(folders))
-        area = _collapsed(_folders(folders))
+            return _collapsed(area | _folders(folders))
+        area = _collapsed(area | _folders(folders))
         if entry_id is not None:
             self._known.put((entry_id, manifest), area, _weight(area) + len(manifest))
         return area
 
-    def _read(self, storage: CatalogStorage, what: str, location: str) -> bytes:
+    @contextmanager
+    def _opened(self, storage: CatalogStorage, what: str, location: str) -> Iterator[bytes]:
+        """The bytes of a file; of a large one while no other thread holds one."""
+        most = self._bounds.manifest_bytes
         try:
-            storage.allowed.check(location)
-            return storage.files(location).read(location, max_bytes=self._bounds.manifest_bytes)
+            data = _read(storage, location, min(most, _SMALL_FILE_BYTES))
         except PayloadTooLargeError:
-            raise exceeded(
-                self._bounds, "manifest_bytes", f"{what} {location}", "it has more bytes than"
-            ) from None
-        except (FileMissingError, ForbiddenError, BadRequestError):
-            return b""
+            pass
+        else:
+            yield data
+            return
+        with self._larger_file:
+            try:
+                data = _read(storage, location, most)
+            except PayloadTooLargeError:
+                file = f"{what} {location}"
+                raise exceeded(self._bounds, "manifest_bytes", file, "it has more bytes than") from None
+            yield data
+
+
+def _read(storage: CatalogStorage, location: str, max_bytes: int) -> bytes:
+    try:
+        storage.allowed.check(location)
+        return storage.files(location).read(location, max_bytes=max_bytes)
+    except PayloadTooLargeError:
+        raise
+    except (FileMissingError, ForbiddenError, BadRequestError):
+        return b""
 
 
 def _folders(files: Iterable[str]) -> Area:
-    found = set()
+    found: set[Location] = set()
     for file in files:
         try:
             location = same_file_location(file)
@@ -201,7 +228,14 @@ def _folders(files: Iterable[str]) -> Area:
             # no file that can be deleted has this location
             continue
         found.add(location._replace(path=location.path.rpartition("/")[0]))
+        if len(found) > _FOLDERS_AT_ONCE:
+            found = set(_collapsed(Area(found)))
     return Area(found)
+
+
+def _widened(area: Area) -> Area:
+    """The area in bounded memory."""
+    return area if len(area) <= _FOLDERS_AT_ONCE else _collapsed(area)
 
 
 def _weight(area: Area) -> int:

@@ -7,10 +7,11 @@ import pytest
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, normalize_location
-from floecat.purge.areas import Area, AreaReader, overlaps
+from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.tables import EntryState
 from tests.storages import storage_at
+from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes
 from tests.unit.purge.table_files import TableFiles
 
 
@@ -134,3 +135,18 @@ def test_aliases_of_object_storage_overlap(location: str, expected: bool) -> Non
     second = areas.area(storage_at([]), location, f"{location}/metadata/1.json", lambda: None)
     assert overlaps(first, second) is expected
     assert overlaps(second, first) is expected
+
+
+def test_more_folders_than_are_held_and_a_large_manifest(files: FileIO, warehouse: str) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    paths = [f"{warehouse}/elsewhere/{number}/{number:0200}/a.parquet" for number in range(12_000)]
+    padding = bytes(600)
+    manifest = manifest_bytes((entry(path, key_metadata=padding) for path in paths), codec="null")
+    assert len(manifest) > 8 << 20
+    table.append(manifest=table.manifest(data=manifest))
+    table.commit()
+    area = area_of(AreaReader(cached_bytes=0), storage_at([warehouse], files), table)
+    assert len(area) <= 32
+    for number in (0, 6_000, 11_999):
+        assert overlaps(area, folder_area([f"{warehouse}/elsewhere/{number}"]))
+    assert not overlaps(area, folder_area([f"{warehouse}/another"]))

@@ -24,7 +24,7 @@ def test_large_commits_at_once(attacked_service: AttackedService) -> None:
     body = json.dumps({"requirements": [], "updates": [update]}).encode()
     namespaces = count()
 
-    def send(_round: int) -> None:
+    def send() -> None:
         path = f"{_NAMESPACES}/used{next(namespaces)}/tables/t"
         answer = attacked_service.send("POST", path, body)
         assert answer.status == 200 or b"floecat.limits.working-memory-bytes" in answer.body, answer
@@ -37,7 +37,7 @@ def test_one_new_document_is_loaded_by_many(attacked_service: AttackedService) -
     created = attacked_service.send("POST", f"{_NAMESPACES}/used0/tables", json.dumps(table).encode())
     assert created.status == 200
 
-    def send(_round: int) -> None:
+    def send() -> None:
         path = f"{_NAMESPACES}/used0/tables/large"
         answer = attacked_service.send("GET", path, **{"Accept-Encoding": "gzip"})
         assert answer.status == 200 or answer.is_refusal, answer

@@ -1,24 +1,258 @@
-"""HTTP, as the server speaks it before the application sees a request."""
+"""HTTP, as the server speaks it before the application sees a request.
+
+No client has logged in yet, so every part of a message has a bound (`floecat.limits`). A refusal has the
+shape of the specification and names the setting. The request of a client that is gone is stopped: if it waits
+for a thread, its handler does not start.
+"""
 
 from __future__ import annotations
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from floecat_rest.errors import ErrorModel, encode_error
 
+if TYPE_CHECKING:
+    from litestar.types import Receive, Scope, Send
+
+    from floecat_rest.connections import Connections
+
 __all__ = ["CatalogHttpProtocol"]
+
+_UNAVAILABLE = "ServiceUnavailableException"
+_LINGER_S = 2.0
+"""How long a refused client may take to read why, and to stop sending."""
+
+
+class _RefusedError(Exception):
+    """Ends the parser where a message is refused."""
+
+
+class _NoTrailers(list[tuple[bytes, bytes]]):
+    """Takes the headers after a body, which nothing reads."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Drop a header."""
+
+
+_NO_TRAILERS = _NoTrailers()
 
 
 class CatalogHttpProtocol(HttpToolsProtocol):
-    """Answers what is no HTTP at all in the shape of the specification too."""
+    """A connection of a client."""
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer 400 and close the connection: where the next request would begin is unknown."""
-        body = encode_error(ErrorModel(msg, "BadRequestException", 400))
+    def __init__(self, connections: Connections, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._all = connections
+        self._limits = connections.limits
+        self._waiting = connections.silent
+        self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
+        self._is_refused = False
+        self._unread_bytes = 0
+        """Bytes that were parsed since the last head or piece of a body was complete."""
+        self._body_bytes = 0
+        self._phase: tuple[str, RequestResponseCycle | None] = "idle", None
+        self._phase_s = 0.0
+        """How long the phase lasts."""
+        self._unsent_bytes = 0
+        """What was waiting to be sent when the time of `_unsent_s` began."""
+        self._unsent_s = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, or refuse it if there are too many."""
+        super().connection_made(transport)
+        if not self._all.add(self):
+            self._refuse_limit(503, "connections", "too many connections are open", ("Retry-After", "1"))
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the request of a client that is gone."""
+        self._all.discard(self)
+        self.pipeline.clear()
+        super().connection_lost(exc)
+        self._stop_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what a client sends."""
+        if self._is_refused:
+            return
+        self._unread_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # no other protocol is spoken, and the request is answered without one
+        except httptools.HttpParserError:
+            if not self._is_refused:
+                self._refuse(400, "Invalid HTTP request received.")
+        else:
+            if self._unread_bytes > self._limits.head_bytes:
+                self._refuse_limit(431, "head-bytes", "the head of the request is too large")
+
+    def on_headers_complete(self) -> None:
+        """Check the head, and hand the request to the application."""
+        headers, limits = self.headers, self._limits
+        if len(headers) > limits.headers:
+            self._refuse_limit(431, "headers", "the request has too many headers")
+            raise _RefusedError
+        if self._unread_bytes > limits.head_bytes:
+            # of several requests at once, or with a body
+            size = len(self.url) + sum(len(name) + len(value) for name, value in headers)
+            if size > limits.head_bytes:
+                self._refuse_limit(431, "head-bytes", "the head of the request is too large")
+                raise _RefusedError
+        if [name for name, _ in headers].count(b"host") != 1:
+            self._check_host()
+        if len(self.pipeline) >= limits.pipelined_requests:
+            self._all.log("pipelined-requests")
+            self._close_after_answer()
+            raise _RefusedError
+        self._unread_bytes = self._body_bytes = 0
+        self._waiting.pop(self, None)
+        super().on_headers_complete()
+        self.headers = _NO_TRAILERS
+        if self.scope["http_version"] == "0.9":
+            self._is_refused = True
+            self._stop_request()
+            self.transport.close()
+            raise _RefusedError
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._unread_bytes = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or wait for it."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._unread_bytes = 0
+            self._waiting = self._all.idle
+            self._waiting[self] = None
+
+    def tick(self) -> None:
+        """Look after the connection, once a second."""
+        if self._is_slow_reader():
+            self._all.log("body-bytes-per-second")
+            self.transport.abort()
+            return
+        phase = self._current_phase(), self.cycle
+        if phase != self._phase:
+            self._phase, self._phase_s = phase, 0.0
+        self._phase_s += self._all.tick_s
+        limits, cycle = self._limits, self.cycle
+        timeout_s = limits.head_timeout.seconds
+        late_s = self._phase_s - timeout_s
+        match phase[0]:
+            case "refused" if self._phase_s > _LINGER_S:
+                if cycle is None or cycle.response_complete or cycle.disconnected:
+                    self.transport.abort()
+            case "head" if late_s > 0:
+                self._refuse_limit(408, "head-timeout", "the head of the request took too long")
+            case "body" if self._body_bytes < late_s * limits.body_bytes_per_second:
+                self._refuse_limit(408, "body-bytes-per-second", "the body comes too slowly")
+            case "idle" if self._phase_s > (self._all.keep_alive_s if cycle else timeout_s):
+                self.transport.close()
+
+    def _current_phase(self) -> str:
+        cycle = self.cycle
+        if self._is_refused:
+            return "refused"
+        if cycle is not None and not cycle.response_complete:
+            return "body" if cycle.more_body and not self.flow.read_paused else "answer"
+        return "head" if self._unread_bytes else "idle"
+
+    def _check_host(self) -> None:
+        hosts = [name for name, _ in self.headers].count(b"host")
+        if hosts or self.parser.get_http_version() == "1.1":
+            self._refuse(400, f"Invalid header Host: sent {hosts} times, must be sent once")
+            raise _RefusedError
+
+    def _refuse_limit(self, status: int, limit: str, problem: str, *headers: tuple[str, str]) -> None:
+        self._all.log(limit)
+        self._refuse(status, f"Over the limit: {problem} (floecat.limits.{limit})", *headers)
+
+    def _refuse(self, status: int, message: str, *headers: tuple[str, str]) -> None:
+        """Answer, and close the connection: where the next request would begin is unknown."""
+        is_own_body = self.cycle is not None and self.cycle.more_body
+        self._close_after_answer()
+        cycle = self.cycle
+        if self.transport.is_closing():
+            return
+        if cycle is not None and not cycle.response_complete:
+            if not is_own_body:
+                return  # the requests before it are answered
+            if self.pipeline or cycle.response_started:
+                self.transport.abort()
+                return
+            self._stop_request()
+        kind = _UNAVAILABLE if status == 503 else "BadRequestException"
+        body = encode_error(ErrorModel(message, kind, status))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
         self.transport.write(
-            b"HTTP/1.1 400 Bad Request\r\n"
+            b"HTTP/1.1 %d %b\r\n"
             b"content-type: application/json\r\n"
             b"content-length: %d\r\n"
-            b"connection: close\r\n\r\n%b" % (len(body), body)
+            b"%bconnection: close\r\n\r\n%b"
+            % (status, HTTPStatus(status).phrase.encode(), len(body), lines, body)
         )
-        self.transport.close()
+        # A close while the client still sends would reset the connection before it has read the answer.
+        self.transport.write_eof()
+
+    def _close_after_answer(self) -> None:
+        """Read nothing more, and end the connection with the answer that is under way."""
+        self._is_refused = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ARG002
+        task = self.loop.create_task(cycle.run_asgi(self._answer))  # type: ignore[arg-type]
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        self._running = cycle, task
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except asyncio.CancelledError:
+            cycle = self._running[0] if self._running else self.cycle
+            if cycle.response_started:
+                cycle.disconnected = True
+                self.transport.abort()
+            # `send` drops the answer if the client is gone
+            body = encode_error(ErrorModel("The service is shutting down", _UNAVAILABLE, 503))
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"retry-after", b"1"),
+                (b"connection", b"close"),
+            ]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _stop_request(self) -> None:
+        if self._running is not None and not self._running[0].response_complete:
+            cycle, task = self._running
+            cycle.disconnected = True
+            task.cancel()
+
+    def _is_slow_reader(self) -> bool:
+        """Whether a client took less of an answer, in a whole period, than it must."""
+        unsent: int = self.transport.get_write_buffer_size()
+        if not unsent or not self._unsent_s:
+            self._unsent_bytes = unsent
+        self._unsent_s = self._unsent_s + self._all.tick_s if unsent else 0.0
+        if self._unsent_s <= self._limits.head_timeout.seconds:
+            return False
+        taken = self._unsent_bytes - unsent
+        is_slow = 0 <= taken < self._limits.body_bytes_per_second * self._unsent_s
+        self._unsent_s = 0.0
+        return is_slow

@@ -6,6 +6,7 @@ Neither the query nor a header is logged: clients put tokens into both.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -36,6 +37,9 @@ _seconds = Histogram(
 _ID_HEADER = b"x-request-id"
 _ID_KEY = "floecat.request_id"
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_STOPPED = 499
+"""Status in log and metrics of a request that was stopped: its client is gone, or the service shuts down."""
+
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
@@ -65,6 +69,9 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            status = _STOPPED
+            raise
         finally:
             self._note(scope, status, time.perf_counter() - started_s, request_id)
 

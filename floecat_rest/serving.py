@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import gc
+import logging
+import math
 import os
+import signal
+import socket
 import sys
 import tempfile
+import time
 from functools import partial
+from types import FrameType
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from floecat.allocator import limit_heaps
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.loading import check_rules
+from floecat_rest.connections import Connections
 from floecat_rest.logs import configure_logging
 from floecat_rest.protocol import CatalogHttpProtocol
 
-__all__ = ["run"]
+__all__ = ["Supervisor", "run"]
 
-_GRACE_S = 30
-_KEEP_ALIVE_S = 75
+_log = logging.getLogger(__name__)
+
+_END_AFTER_GRACE_S = 5
 _WORKER_START_S = 60
 _COLLECT_AFTER = 50_000
 _SWITCH_INTERVAL_S = 0.0005
@@ -31,7 +41,9 @@ _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are under way are finished within 30 seconds.
+    """Serve until SIGINT or SIGTERM.
+
+    Running requests then have `limits.shutdown-grace` to finish; 5 s later the process ends, whatever runs.
 
     Raises:
         SettingsError: the settings are unsafe together, as `auth-mode=dev` on an address that others
@@ -47,14 +59,13 @@ def run(settings: Settings) -> None:
         port=settings.gateway.rest_port,
         workers=settings.gateway.workers,
         loop="uvloop",
-        http=CatalogHttpProtocol,
+        http=partial(CatalogHttpProtocol, Connections(settings.limits)),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=math.ceil(settings.limits.shutdown_grace.seconds),
         timeout_worker_healthcheck=_WORKER_START_S,
     )
     # Opened here too, because a worker that cannot start reports it in the log only.
@@ -70,8 +81,68 @@ def _run_workers(config: uvicorn.Config) -> None:
     # Counters of all workers are summed up through files in this folder.
     with tempfile.TemporaryDirectory(prefix="floecat-metrics-") as folder:
         os.environ.setdefault(_METRICS_FOLDER, folder)
-        socket = config.bind_socket()
-        Multiprocess(config, sockets=[socket]).run()
+        Supervisor(config, sockets=[config.bind_socket()]).run()
+
+
+class Supervisor(Multiprocess):
+    """Restarts workers that die or hang. It never waits for one, so it notices each death at once."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._asked_at_s: dict[Process, float] = {}
+
+    def keep_subprocess_alive(self) -> None:
+        """Look after all workers; called twice a second."""
+        for place, worker in enumerate(self.processes):
+            if self._is_well(worker):
+                continue
+            worker.kill()
+            worker.join()
+            self._asked_at_s.pop(worker, None)
+            if worker.exitcode == STARTUP_FAILURE:
+                _log.error("worker %s could not start; the service stops", worker.pid)
+                self.should_exit.set()
+                return
+            _log.error("worker %s ended (exit code %s); another one starts", worker.pid, worker.exitcode)
+            self.processes[place] = Process(self.config, self.sockets)
+            self.processes[place].start()
+
+    def join_all(self) -> None:
+        """Wait for the workers, and kill those that do not end in time."""
+        grace_s = self.config.timeout_graceful_shutdown or 0
+        deadline_s = time.monotonic() + grace_s + _END_AFTER_GRACE_S + 1
+        for worker in self.processes:
+            worker.process.join(max(0.0, deadline_s - time.monotonic()))
+            worker.process.kill()
+        super().join_all()
+
+    def _is_well(self, worker: Process) -> bool:
+        if not worker.process.is_alive():
+            return False
+        now_s = time.monotonic()
+        try:
+            while worker.parent_conn.poll():
+                worker.parent_conn.recv()
+                self._asked_at_s.pop(worker, None)
+            if worker not in self._asked_at_s:
+                worker.parent_conn.send(b"ping")
+                self._asked_at_s[worker] = now_s
+        except (OSError, EOFError):
+            return False
+        return now_s - self._asked_at_s[worker] < self.config.timeout_worker_healthcheck
+
+
+def _end_in_time(number: int, within_s: int) -> None:
+    """Has the system end this process, if it has not ended by itself some time after a signal."""
+    handler = signal.getsignal(number)
+
+    def end(received: int, frame: FrameType | None) -> None:
+        # not a thread: one that never lets go of the interpreter would keep it from running
+        signal.alarm(within_s)
+        if callable(handler):
+            handler(received, frame)
+
+    signal.signal(number, end)
 
 
 def _worker_app(settings: Settings) -> object:
@@ -79,6 +150,9 @@ def _worker_app(settings: Settings) -> object:
 
     configure_logging(settings.log)
     limit_heaps()
+    within_s = math.ceil(settings.limits.shutdown_grace.seconds) + _END_AFTER_GRACE_S
+    for number in (signal.SIGINT, signal.SIGTERM):
+        _end_in_time(number, within_s)
     app = create_app(settings)
     # Routes and modules live as long as the process, so the garbage collector can skip them.
     gc.collect()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -101,12 +102,15 @@ class _Work:
 class HandlerThreads(ThreadPoolExecutor):
     """Executor for the event loop that runs it. Threads start when they are needed, up to a number."""
 
-    def __init__(self, max_threads: int, *, queue_wait_ms: int | None = None) -> None:
+    def __init__(
+        self, max_threads: int, *, queue_wait_ms: int | None = None, ends_within_s: float = 3.0
+    ) -> None:
         """Sets the bounds.
 
         Args:
             max_threads: most threads.
             queue_wait_ms: how long a call waits for a thread before it is refused; None for ever.
+            ends_within_s: how long a shutdown waits for threads in all.
         """
         super().__init__(max_threads)
         self._most = max_threads
@@ -116,6 +120,8 @@ class HandlerThreads(ThreadPoolExecutor):
         self._waiting = 0
         self._counting = threading.Lock()
         self._closed = False
+        self._ends_within_s = ends_within_s
+        self._ends_at_s = 0.0
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
         """Run a function in a thread. To be called in the thread of a running event loop.
@@ -141,13 +147,15 @@ class HandlerThreads(ThreadPoolExecutor):
         return work.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """End the threads once what was submitted is done."""
-        self._closed = True
-        for _ in self._started:
-            self._queue.put(None)
+        """End the threads once what was submitted is done, but leave behind those that hang."""
+        if not self._closed:
+            self._closed = True
+            self._ends_at_s = time.monotonic() + self._ends_within_s
+            for _ in self._started:
+                self._queue.put(None)
         if wait:
             for thread in self._started:
-                thread.join()
+                thread.join(max(0.0, self._ends_at_s - time.monotonic()))
 
     def _refuse(self, work: _Work) -> None:
         if work.claim() is not None:
@@ -166,7 +174,8 @@ class HandlerThreads(ThreadPoolExecutor):
                 self._waiting -= 1
             if work is None:
                 return
-            _run(work)
+            if not work.future.done():  # its caller may be gone
+                _run(work)
             # An idle thread must not keep the last request alive.
             del work
 
@@ -186,9 +195,11 @@ class RequestThreads(ThreadPoolExecutor):
         return threads.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads once what was submitted is done."""
-        for threads in (self._store, self._storage):
-            threads.shutdown(wait, cancel_futures=cancel_futures)
+        """End the threads once what was submitted is done; see `HandlerThreads.shutdown`."""
+        # all of them end within the same time
+        for waits in (False, wait):
+            for threads in (self._store, self._storage):
+                threads.shutdown(waits, cancel_futures=cancel_futures)
 
 
 def _run(work: _Work) -> None:

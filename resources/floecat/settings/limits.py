@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from floecat.settings.fields import Group
-from floecat.settings.kinds import integer, size
+from floecat.settings.kinds import Duration, duration, integer, size
 
 __all__ = ["LimitSettings"]
 
@@ -111,3 +111,27 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
     """How long a request waits for a thread. Then it is answered 503."""
+
+    head_bytes: Annotated[int, size()] = 64 * _KIB
+    """Most bytes of the path and the headers of a request. Larger ones are answered 431."""
+
+    headers: Annotated[int, integer(minimum=1)] = 100
+    """Most headers of a request. More are answered 431."""
+
+    head_timeout: Annotated[Duration, duration()] = Duration(30_000)
+    """Longest time for path and headers of a request; then it is answered 408, and the connection closed."""
+
+    body_bytes_per_second: Annotated[int, size()] = _KIB
+    """Least rate at which a client sends a body or takes an answer, after `head-timeout`."""
+
+    pipelined_requests: Annotated[int, integer(minimum=1)] = 32
+    """Most requests that a connection may send before the first is answered. More end it."""
+
+    connections: Annotated[int, integer(minimum=1)] = 2048
+    """Most connections of clients to a worker. A new one takes the place of the one that is idle longest."""
+
+    reserved_descriptors: Annotated[int, integer()] = 256
+    """File descriptors of a worker (`ulimit -n`) that client connections leave free; at most half."""
+
+    shutdown_grace: Annotated[Duration, duration()] = Duration(30_000)
+    """How long running requests have after SIGTERM. 5 s later the process ends, whatever runs."""

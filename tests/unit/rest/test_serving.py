@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import asyncio
-import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
-import uvicorn
 
 from floecat.errors import SettingsError
 from floecat.settings import Settings
-from floecat_rest.protocol import CatalogHttpProtocol
 from floecat_rest.serving import run
 
 
@@ -27,39 +27,42 @@ def test_a_store_without_schema_stops_the_start(tmp_path: Path) -> None:
         run(Settings(data_dir=str(tmp_path)))
 
 
-async def exchange(sent: bytes) -> bytes:
-    """What the server answers, over a real connection, to bytes that never reach an application."""
+DIES_ONCE = """
+import os, pathlib, sys
+import uvicorn
+from floecat_rest.serving import Supervisor
 
-    async def app(scope, receive, send):
-        raise AssertionError("the application was called")
+MARK = pathlib.Path(sys.argv[1])
 
-    config = uvicorn.Config(app, port=0, http=CatalogHttpProtocol, lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server._serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(sent)
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    server.should_exit = True
-    await serving
-    return answer
+def make():
+    try:
+        MARK.touch(exist_ok=False)
+    except FileExistsError:
+        return app
+    os._exit(7)
+
+async def app(scope, receive, send):
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+if __name__ == "__main__":
+    config = uvicorn.Config(
+        make, factory=True, port=0, workers=2, lifespan="off", log_config=None, timeout_worker_healthcheck=60
+    )
+    Supervisor(config, sockets=[config.bind_socket()]).run()
+"""
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GARBAGE\r\n\r\n",
-        b"GET /v1/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"POST /v1/config HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
-    ],
-)
-def test_what_is_no_http_is_answered_in_shape(sent: bytes) -> None:
-    head, _, body = asyncio.run(exchange(sent)).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert b"content-length: %d" % len(body) in head
-    error = json.loads(body)["error"]
-    assert (error["type"], error["code"]) == ("BadRequestException", 400)
+def test_a_worker_that_dies_while_it_starts_is_replaced_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "dies_once.py"
+    script.write_text(DIES_ONCE)
+    command = [sys.executable, str(script), str(tmp_path / "mark")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        begun = time.monotonic()
+        line = process.stderr.readline()
+        took_s = time.monotonic() - begun
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert "(exit code 7); another one starts" in line
+    assert took_s < 30
+    assert process.returncode == 0

@@ -82,15 +82,38 @@ def test_one_request_at_a_time_keeps_to_few_threads():
     assert len(run(work, max_threads=40)) < 20
 
 
-def test_a_caller_that_went_away_does_not_matter():
-    done = threading.Event()
+def test_work_goes_on_when_its_caller_is_gone_and_does_not_start_later():
+    started, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    late = []
 
     async def work(loop, _):
-        future = loop.run_in_executor(None, lambda: time.sleep(0.02) or done.set())
-        future.cancel()
+        first = loop.run_in_executor(None, lambda: started.set() or (go_on.wait(20) and done.set()))
+        second = loop.run_in_executor(None, late.append, 1)
+        while not started.is_set():
+            await asyncio.sleep(0.01)
+        first.cancel()
+        second.cancel()
+        go_on.set()
         return await loop.run_in_executor(None, done.wait, 20)
 
-    assert run(work)
+    assert run(work, max_threads=1)
+    assert late == []
+
+
+def test_shutdown_leaves_behind_a_thread_that_hangs():
+    hang = threading.Event()
+
+    async def main():
+        threads = HandlerThreads(1, ends_within_s=0.1)
+        asyncio.get_running_loop().set_default_executor(threads)
+        asyncio.get_running_loop().run_in_executor(None, hang.wait)
+        threads.shutdown()
+        threads.shutdown()
+
+    begun = time.monotonic()
+    asyncio.run(main())
+    assert time.monotonic() - begun < 5
+    hang.set()
 
 
 def test_shutdown_finishes_what_was_submitted():

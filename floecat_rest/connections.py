@@ -1,0 +1,106 @@
+"""The client connections of a process, within the bounds of `floecat.limits`.
+
+A clock that ticks once a second checks every connection. So nothing is measured or timed while requests are
+read, and connections of honest clients cost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from typing import Protocol
+
+from floecat.settings.limits import LimitSettings
+
+__all__ = ["Connection", "Connections"]
+
+_log = logging.getLogger("floecat.limits")
+
+_LOG_EVERY_S = 10.0
+
+
+class Connection(Protocol):
+    """A connection, as it is looked after here."""
+
+    transport: asyncio.Transport
+
+    def tick(self) -> None:
+        """Check times and rates; called once a second."""
+        ...
+
+
+class Connections:
+    """All client connections of a process.
+
+    Attributes:
+        limits: the bounds.
+        silent: connections that have not sent a request yet, oldest first.
+        idle: connections between two requests; those that are idle longest come first.
+        keep_alive_s: how long a connection may be idle.
+        tick_s: how often each is looked at.
+    """
+
+    def __init__(self, limits: LimitSettings, *, keep_alive_s: float = 75.0, tick_s: float = 1.0) -> None:
+        self.limits = limits
+        self.silent: dict[Connection, None] = {}
+        self.idle: dict[Connection, None] = {}
+        self.keep_alive_s = keep_alive_s
+        self.tick_s = tick_s
+        self._open: set[Connection] = set()
+        self._is_ticking = False
+        self._last_logged: dict[str, tuple[float, int]] = {}
+
+    @property
+    def most(self) -> int:
+        """How many connections may be open: the setting, or fewer, to leave the reserve of descriptors."""
+        descriptors: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if descriptors == resource.RLIM_INFINITY:
+            return self.limits.connections
+        reserved = min(self.limits.reserved_descriptors, descriptors // 2)
+        return min(self.limits.connections, descriptors - reserved)
+
+    def add(self, connection: Connection) -> bool:
+        """Take a new connection; at the bound, in the place of the one that is silent or idle longest.
+
+        Returns:
+            Whether there is room for it.
+        """
+        if not self._is_ticking:
+            self._is_ticking = True
+            asyncio.get_running_loop().call_later(self.tick_s, self._tick)
+        if len(self._open) >= self.most:
+            self.log("connections")
+            # silent ones first: clients that have sent requests are more likely to be honest
+            oldest = next(iter(self.silent), None) or next(iter(self.idle), None)
+            if oldest is None:
+                return False
+            self.discard(oldest)
+            oldest.transport.abort()
+        self._open.add(connection)
+        self.silent[connection] = None
+        return True
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that was lost."""
+        self._open.discard(connection)
+        self.silent.pop(connection, None)
+        self.idle.pop(connection, None)
+
+    def log(self, limit: str) -> None:
+        """Log that a bound was hit, once in 10 s for each, with the number of times since."""
+        now_s = time.monotonic()
+        logged_s, unlogged = self._last_logged.get(limit, (-_LOG_EVERY_S, 0))
+        if now_s - logged_s < _LOG_EVERY_S:
+            self._last_logged[limit] = (logged_s, unlogged + 1)
+            return
+        self._last_logged[limit] = (now_s, 0)
+        _log.warning("bound floecat.limits.%s was hit, %d times more since the last line", limit, unlogged)
+
+    def _tick(self) -> None:
+        for connection in list(self._open):
+            connection.tick()
+        self._is_ticking = bool(self._open)
+        if self._is_ticking:
+            asyncio.get_running_loop().call_later(self.tick_s, self._tick)

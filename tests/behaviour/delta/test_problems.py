@@ -8,6 +8,8 @@ import time
 import pytest
 
 from floecat.errors import FloecatError, ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
+from floecat.fileio.locations import location_bounds
+from floecat.settings.limits import LimitSettings
 from tests.behaviour.delta.conftest import as_rows, delta_table, refusal, rows_of
 
 
@@ -81,6 +83,17 @@ def test_a_load_waits_so_long_and_no_longer(large):
     assert 0.3 <= time.monotonic() - started < 5
     assert raised.value.retry_after_s == 5
     assert "floecat.gateway.delta-compat.max-files-in-request" in lake.state(table).problem
+
+
+def test_a_log_that_takes_too_much_is_left_to_the_pipeline(open_lake, tmp_path, monkeypatch):
+    lake = open_lake(wait="PT0.3S")
+    monkeypatch.setattr(location_bounds, "limits", LimitSettings(delta_log_bytes_in_request=100))
+    writer = delta_table(tmp_path / "t")
+    table = lake.register(writer.folder)
+    assert isinstance(refusal(lake, table), LeftToPipelineError)
+    assert "floecat.limits.delta-log-bytes-in-request" in lake.state(table).problem
+    assert lake.materialise(table)
+    assert lake.rows(table) == as_rows(writer.rows[writer.version])
 
 
 def test_what_is_too_much_is_not_read_again_with_every_load(large):

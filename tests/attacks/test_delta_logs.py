@@ -1,0 +1,69 @@
+"""Delta logs that are small, and large to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.attacks.attacked_service import AttackedService
+from tests.attacks.test_delta_tables import register
+from tests.unit.delta.log_lines import PROTOCOL, commit_bytes, metadata, schema_string
+
+TEXT_BYTES = 1_000_000
+COMMIT = f"{0:020}.json"
+
+
+def checkpoint(rows: int) -> bytes:
+    """A checkpoint of a few kilobytes, in which all files have the same long statistics."""
+    texts = pa.array(["x" * TEXT_BYTES])
+    adds = [
+        pa.array([f"{row}" for row in range(rows)]),
+        pa.array([1] * rows),
+        pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), texts),
+    ]
+    table = pa.table(
+        {
+            "protocol": pa.array([PROTOCOL["protocol"], *[None] * (rows - 1)]),
+            "metaData": pa.array([{"id": "a", "schemaString": schema_string("a")}, *[None] * (rows - 1)]),
+            "add": pa.StructArray.from_arrays(adds, names=["path", "size", "stats"]),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    options = {"compression": "zstd", "store_schema": False, "write_statistics": False}
+    pq.write_table(table, sink, dictionary_pagesize_limit=4 * TEXT_BYTES, **options)
+    return bytes(sink.getvalue())
+
+
+def features(count: int) -> bytes:
+    """A commit whose protocol names this many features."""
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["a"] * count}
+    return commit_bytes({"protocol": protocol}, metadata())
+
+
+def test_logs_are_registered_and_loaded(
+    start_attacked: Callable[..., AttackedService], seconds: float
+) -> None:
+    """They would decode to 2 GB of texts, 1 GB of nulls, and 1 GB of objects."""
+    service = start_attacked(FLOECAT_GATEWAY_DELTA_COMPAT_WAIT="PT1S")
+    assert service.send("POST", "/v1/floecat/namespaces", b'{"namespace": ["delta"]}').status == 200
+    logs = {
+        "texts": (f"{0:020}.checkpoint.parquet", checkpoint(2000)),
+        "lines": (COMMIT, commit_bytes(PROTOCOL, metadata()) + b"{}\n" * 10_000_000),
+        "features": (COMMIT, features(10_000_000)),
+    }
+    for name, (file, data) in logs.items():
+        log = service.warehouse / name / "_delta_log"
+        log.mkdir(parents=True)
+        (log / file).write_bytes(data)
+        (log / f"{1:020}.json").write_text(json.dumps({"commitInfo": {}}))
+
+    def send() -> None:
+        for name in logs:
+            assert register(service, name) in (201, 409)
+            loaded = service.send("GET", f"/v1/floecat/namespaces/delta/tables/{name}")
+            assert loaded.is_refusal, loaded
+
+    service.attack(send, at_once=8, least_s=seconds)

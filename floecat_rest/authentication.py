@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-from litestar.concurrency import sync_to_thread
 
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
+from floecat_rest.threads import in_login_thread
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -38,7 +38,7 @@ class Authenticator:
         if remembered is not None:
             return remembered
         # verifying may fetch the keys of the issuer, so it must not hold up the event loop
-        return await sync_to_thread(authentication.verify, credentials)
+        return await in_login_thread(partial(authentication.verify, credentials))
 
 
 class AuthenticationMiddleware:

@@ -1,7 +1,8 @@
 """The threads that handlers run in.
 
-What may wait for object storage has threads apart from what only asks the store: while storage hangs,
-listings and look-ups go on. What finds no thread in a bounded time is refused, and surely did not run.
+What may wait for object storage, or for an identity provider, has threads apart from what only asks the
+store: while those hang, listings and look-ups go on. What finds no thread in a bounded time is refused, and
+surely did not run.
 
 The executor of the standard library makes two futures for each call and chains them, which costs as much as a
 load from a warm store. This one makes a single future of the event loop: 8 against 42 µs for a call under
@@ -17,14 +18,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from litestar.concurrency import sync_to_thread
 
 from floecat.errors import UnavailableError
 from floecat.settings import Settings
 
-__all__ = ["WITHOUT_STORAGE", "HandlerThreads", "RequestThreads", "in_storage_thread", "use_storage_threads"]
+__all__ = [
+    "WITHOUT_STORAGE",
+    "HandlerThreads",
+    "RequestThreads",
+    "in_login_thread",
+    "in_storage_thread",
+    "use_storage_threads",
+]
 
 WITHOUT_STORAGE = frozenset(
     {
@@ -61,12 +69,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_may_use_storage: ContextVar[bool] = ContextVar("may_use_storage", default=False)
+_Kind = Literal["store", "storage", "login"]
+_kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
 def use_storage_threads() -> None:
     """Work that is submitted in this context from now on may wait for object storage."""
-    _may_use_storage.set(True)
+    _kind.set("storage")
 
 
 async def in_storage_thread(work: Callable[[], T]) -> T:
@@ -75,11 +84,24 @@ async def in_storage_thread(work: Callable[[], T]) -> T:
     Raises:
         UnavailableError: no thread was free for it in time.
     """
-    token = _may_use_storage.set(True)
+    return await _in_thread("storage", work)
+
+
+async def in_login_thread(work: Callable[[], T]) -> T:
+    """Run work that waits for an identity provider.
+
+    Raises:
+        UnavailableError: no thread was free for it in time.
+    """
+    return await _in_thread("login", work)
+
+
+async def _in_thread(kind: _Kind, work: Callable[[], T]) -> T:
+    token = _kind.set(kind)
     try:
         return await sync_to_thread(work)
     finally:
-        _may_use_storage.reset(token)
+        _kind.reset(token)
 
 
 class _Work:
@@ -181,24 +203,29 @@ class HandlerThreads(ThreadPoolExecutor):
 
 
 class RequestThreads(ThreadPoolExecutor):
-    """Executor of a service: the threads of what may wait for object storage, and those of the rest."""
+    """Executor of a service: threads for what waits for storage, for an identity provider, or for neither."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(1)  # its own thread never starts
         limits = settings.limits
-        self._storage = HandlerThreads(settings.gateway.threads, queue_wait_ms=limits.queue_wait_ms)
-        self._store = HandlerThreads(limits.threads_without_storage, queue_wait_ms=limits.queue_wait_ms)
+        sizes: dict[_Kind, int] = {
+            "storage": settings.gateway.threads,
+            "store": limits.threads_without_storage,
+            "login": limits.threads_for_logins,
+        }
+        self._pools = {
+            kind: HandlerThreads(size, queue_wait_ms=limits.queue_wait_ms) for kind, size in sizes.items()
+        }
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
         """Run a function in a thread, as the context of the caller has it; see `HandlerThreads.submit`."""
-        threads = self._storage if _may_use_storage.get() else self._store
-        return threads.submit(fn, *args, **kwargs)
+        return self._pools[_kind.get()].submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads once what was submitted is done; see `HandlerThreads.shutdown`."""
         # all of them end within the same time
         for waits in (False, wait):
-            for threads in (self._store, self._storage):
+            for threads in self._pools.values():
                 threads.shutdown(waits, cancel_futures=cancel_futures)
 
 

@@ -17,7 +17,7 @@ from litestar import Request
 from litestar.enums import ScopeType
 
 from floecat.catalog.load_table import SnapshotsMode
-from floecat.errors import FloecatError
+from floecat.errors import FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.authentication import Authenticator
 from floecat_rest.errors import answer_error
@@ -66,6 +66,11 @@ class FastLoadAnswers:
         headers = scope["headers"]
         try:
             principal = await self._authenticator.authenticate(scope)
+        except UnavailableError as error:
+            return _refusal(scope, error)
+        except FloecatError:
+            return None
+        try:
             call = kernel.calls.remembered(principal, prefix)
             if call is None:
                 return None

@@ -109,6 +109,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,
     existence, namespaces, and loads that the store answers. They go on while storage hangs."""
 
+    threads_for_logins: Annotated[int, integer(minimum=1, maximum=1000)] = 4
+    """Threads of a worker that verify bearer tokens, which may wait for the keys of the issuer."""
+
     queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
     """How long a request waits for a thread. Then it is answered 503."""
 

@@ -17,6 +17,7 @@ from floecat_rest.threads import (
     WITHOUT_STORAGE,
     HandlerThreads,
     RequestThreads,
+    in_login_thread,
     in_storage_thread,
     use_storage_threads,
 )
@@ -174,7 +175,8 @@ def test_a_call_that_runs_is_not_refused_however_long_it_takes():
 
 class TestRequestThreads:
     SETTINGS = Settings(
-        gateway=GatewaySettings(threads=1), limits=LimitSettings(threads_without_storage=1, queue_wait_ms=50)
+        gateway=GatewaySettings(threads=1),
+        limits=LimitSettings(threads_without_storage=1, threads_for_logins=1, queue_wait_ms=50),
     )
 
     def run(self, work):
@@ -208,6 +210,20 @@ class TestRequestThreads:
 
         self.run(work)
 
+    def test_an_identity_provider_that_hangs_holds_up_nothing_else(self):
+        hangs = threading.Event()
+
+        async def work():
+            login = asyncio.create_task(in_login_thread(lambda: hangs.wait(20)))
+            await asyncio.sleep(0)
+            assert await sync_to_thread(int) == 0
+            with pytest.raises(UnavailableError):
+                await in_login_thread(int)
+            hangs.set()
+            await login
+
+        self.run(work)
+
     def test_storage_goes_on_while_other_work_hangs(self):
         hangs = threading.Event()
 
@@ -215,6 +231,7 @@ class TestRequestThreads:
             store = asyncio.create_task(sync_to_thread(hangs.wait, 20))
             await asyncio.sleep(0)
             assert await in_storage_thread(lambda: 1) == 1
+            assert await in_login_thread(lambda: 2) == 2
             hangs.set()
             await store
 
@@ -234,3 +251,4 @@ def test_operations_without_storage_are_operations():
 def test_the_defaults():
     assert LimitSettings().queue_wait_ms == 10_000
     assert LimitSettings().threads_without_storage == 10
+    assert LimitSettings().threads_for_logins == 4

@@ -195,7 +195,7 @@ def test_floors_raise_what_is_below_them() -> None:
     [
         ("FLOECAT_GATEWAY_PLAN_TASK_TLL", "; did you mean FLOECAT_GATEWAY_PLAN_TASK_TTL?"),
         ("FLOECAT_GATWAY_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
-        ("FLOECAT_LOG_TO_A_QUEUE_OF_MINE_PLEASE", ""),
+        ("FLOECAT_LOG_ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", ""),
     ],
 )
 def test_unknown_variable_is_refused(name: str, near: str) -> None:

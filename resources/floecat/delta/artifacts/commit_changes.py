@@ -20,14 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import as_uri, vector_digest, vector_digest_of
-from floecat.delta.artifacts.data_files import data_file_locations
+from floecat.delta.artifacts.data_files import all_locations
 from floecat.delta.artifacts.readded_files import ReaddedFile, with_readded
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.log.file_tables import take_rows
@@ -269,5 +268,5 @@ def _has_empty_vectors(index: ManifestIndex) -> bool:
 
 def _files(files: pa.Table, context: VersionContext) -> list[tuple[str, str | None]]:
     """Files as data file and vector."""
-    locations: Any = data_file_locations(files["path"], context.location, None)
-    return list(zip(locations.to_pylist(), files["dv_id"].to_pylist(), strict=True))
+    locations = all_locations(files["path"], context.location, None)
+    return list(zip(locations, files["dv_id"].to_pylist(), strict=True))

@@ -41,6 +41,7 @@ __all__ = [
     "FoundColumns",
     "KnownColumns",
     "SeenFile",
+    "all_locations",
     "checked_location",
     "data_file_locations",
     "known_columns",
@@ -56,6 +57,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
 _CUT_BY_URI_PARSERS = r"^file://.*[?#\t\r\n]"
 
 _LEADS_ELSEWHERE = r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)"
+
+_ROWS_AT_ONCE = 50_000
 
 _GUESSED_LENGTH = 64 * 1024
 """Bytes of the first request, which holds most footers whole."""
@@ -95,6 +98,12 @@ def data_file_locations(
         for path, absolute in zip(joined.to_pylist(), is_absolute.to_pylist(), strict=True)
     ]
     return readable_locations(pc.coalesce(pa.array(checked, pa.string()), relative))
+
+
+def all_locations(paths: pa.ChunkedArray, location: str, allowed: AllowedLocations | None) -> Iterator[str]:
+    """The locations of `data_file_locations`, of any number of files: an Arrow array holds 2 GiB of text."""
+    for start in range(0, len(paths), _ROWS_AT_ONCE):
+        yield from data_file_locations(paths.slice(start, _ROWS_AT_ONCE), location, allowed).to_pylist()
 
 
 def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:

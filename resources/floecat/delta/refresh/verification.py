@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths, as_uri
-from floecat.delta.artifacts.data_files import data_file_locations
+from floecat.delta.artifacts.data_files import all_locations
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.protocol.actions import Snapshot
 from floecat.delta.refresh.delta_table import DeltaTableEntry
@@ -195,14 +195,13 @@ def _locations(
     files: pa.Table, table: DeltaTableEntry, copies: ArtifactPaths, listed: Container[str]
 ) -> list[str]:
     """Where files of the log are, or their copies if manifests list these."""
-    located: list[str] = data_file_locations(files["path"], table.row.location, table.allowed).to_pylist()
     return [
         location
         if location in listed
         else next(
             (one for one in (copies.field_id_copy(location), as_uri(location)) if one in listed), location
         )
-        for location in located
+        for location in all_locations(files["path"], table.row.location, table.allowed)
     ]
 
 

@@ -66,6 +66,8 @@ class BuildOptions:
 
 _log = logging.getLogger(__name__)
 
+_PATHS_AT_ONCE = 250_000
+
 UNREADABLE = (InvalidDeltaTableError, UnsupportedDeltaTableError, FileMissingError, LocationNotAllowedError)
 """Errors of versions that cannot be read exactly, now or later."""
 
@@ -243,8 +245,11 @@ class VersionBuilder:
             check_widening(self.translated(last.metadata), self.translated(snapshot.metadata))
         except UnsupportedDeltaTableError:
             older = self._snapshot(last.version).files["path"]
-            if pc.any(pc.is_in(snapshot.files["path"], value_set=older)).as_py():
-                raise
+            # in parts: a set of values holds 2 GiB of text
+            for start in range(0, len(older), _PATHS_AT_ONCE):
+                some = older.slice(start, _PATHS_AT_ONCE)
+                if pc.any(pc.is_in(snapshot.files["path"], value_set=some)).as_py():
+                    raise
 
     def _add_work(self, files: pa.Table, metadata: Metadata) -> None:
         if self._work is not None:

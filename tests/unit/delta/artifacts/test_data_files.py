@@ -1,8 +1,10 @@
+from collections import deque
+
 import pyarrow as pa
 import pytest
 
 from floecat.delta.artifacts.artifact_paths import as_uri
-from floecat.delta.artifacts.data_files import data_file_locations
+from floecat.delta.artifacts.data_files import all_locations, data_file_locations
 from floecat.errors import InvalidDeltaTableError, LocationNotAllowedError, UnsupportedDeltaTableError
 from floecat.fileio.locations import AllowedLocations
 
@@ -89,3 +91,11 @@ def test_files_on_the_local_disk_that_uri_parsers_cut_are_spelled_as_paths():
         "file:///w/u/a",
     ]
     assert [as_uri(location) for location in found[:2]] == ["file:///w/t/a", "file:///w/t/b#c"]
+
+
+def test_locations_of_more_text_than_an_arrow_array_holds() -> None:
+    """The parts of the column share their bytes, 1.1 GiB as the column counts them."""
+    names = pa.array([f"{number}-" + "x" * 2_000 for number in range(1_000)])
+    paths = pa.chunked_array([names] * 1_100)
+    [last] = deque(enumerate(all_locations(paths, "s3://lake/t", None), 1), maxlen=1)
+    assert last == (1_100_000, f"s3://lake/t/{names[-1].as_py()}")

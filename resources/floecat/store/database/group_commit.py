@@ -89,13 +89,25 @@ class GroupCommit:
                 self._is_led = member.leads = True
                 return
             self._waiting.append(member)
-        if member.wait(self._timeout_s):
-            return
-        with self._lock:
-            if member in self._waiting:
-                self._waiting.remove(member)
+        try:
+            if member.wait(self._timeout_s):
+                return
+            if self._withdraw(member):
                 raise StoreUnavailableError("The store did not get a lock in time")
-        member.wait()  # a leader has just taken it, or made it the next leader
+            member.wait()  # a leader has just taken it, or made it the next leader
+        except BaseException:
+            # as by a signal: the queue must not wait for a leader that is gone
+            if not self._withdraw(member) and member.leads:
+                self._leave()
+            raise
+
+    def _withdraw(self, member: _Member[T]) -> bool:
+        """Takes a member out of the queue; `False` if it is not there any more."""
+        with self._lock:
+            if member not in self._waiting:
+                return False
+            self._waiting.remove(member)
+            return True
 
     def _leave(self) -> None:
         with self._lock:
@@ -103,7 +115,7 @@ class GroupCommit:
                 self._is_led = False
                 return
             successor = self._waiting.popleft()
-        successor.leads = True
+            successor.leads = True
         successor.wake()
 
     def _lead(self, own: _Member[Any]) -> None:
@@ -114,12 +126,16 @@ class GroupCommit:
                 for member in self._followers():
                     group.append(member)
                     _run_under_savepoint(member, connection)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - the outcome of each member, raised in its thread
             own.fail(error)
-            for member in group[1:]:
-                member.fail(_shared(error))
-            if not isinstance(error, Exception):
-                raise
+            if isinstance(error, FloecatError):
+                for member in group[1:]:
+                    shared = copy.copy(error)
+                    shared.__cause__ = error.__cause__
+                    member.fail(shared)
+        else:
+            for member in group:
+                member.is_committed = True
         finally:
             self._leave()
             for member in group[1:]:
@@ -140,16 +156,18 @@ class _Member(Generic[T]):
 
     Attributes:
         leads: the thread of this writer works the queue off.
+        is_committed: the transaction with the work is committed.
         is_alone: the writer has a block of its own instead of work that another thread can run.
     """
 
     def __init__(self, work: Callable[[Connection], T], *, is_alone: bool = False) -> None:
         self.leads = False
+        self.is_committed = False
         self.is_alone = is_alone
         self._work = work
         self._context = copy_context()
         self._results: list[T] = []
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._woken = Lock()
         self._woken.acquire()
 
@@ -170,7 +188,7 @@ class _Member(Generic[T]):
         """
         self._context.run(self._run, connection)
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: Exception) -> None:
         """Makes an error the outcome, unless the work itself failed before.
 
         Args:
@@ -184,10 +202,13 @@ class _Member(Generic[T]):
 
         Raises:
             Exception: what it raised, or what the transaction failed with.
+            CommitOutcomeUnknownError: the leader was interrupted, perhaps during COMMIT.
         """
         error, self._error = self._error, None
         if error is not None:
             raise error
+        if not self.is_committed:
+            raise CommitOutcomeUnknownError("The store did not say whether the change was applied")
         return self._results[0]
 
     def _run(self, connection: TransactionConnection) -> None:
@@ -213,16 +234,6 @@ def _run_under_savepoint(member: _Member[Any], connection: TransactionConnection
         connection.control("RELEASE member")
     except DATABASE_ERRORS as error:
         raise TransactionConflictError("Another change broke the transaction") from error
-
-
-def _shared(error: BaseException) -> FloecatError:
-    """What the failure of a transaction means for a member that did not cause it."""
-    if isinstance(error, FloecatError):
-        own = copy.copy(error)
-        own.__cause__ = error
-        return own
-    # as when the leader was interrupted, perhaps during COMMIT
-    return CommitOutcomeUnknownError("The store did not say whether the change was applied")
 
 
 def _no_work(_connection: Connection) -> None:

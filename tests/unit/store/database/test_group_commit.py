@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -278,3 +279,34 @@ def test_a_group_ends_in_time(database: Database) -> None:
     outcomes = database.together(*map(slow, range(5)))
     assert all(outcome.result() == 1 for outcome in outcomes)
     assert database.commits >= 2
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_a_writer_that_is_interrupted_leaves_the_queue(database: Database) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    begun = threading.Event()
+
+    def lead(_: Connection) -> None:
+        begun.set()
+        database.wait_for_waiting(1)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        while database.groups.waiting:
+            time.sleep(0.001)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            leader = threads.submit(database.groups.run, lead)
+            assert begun.wait(30)
+            with pytest.raises(Interrupted):
+                database.groups.run(insert(1))
+            leader.result(timeout=30)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert database.numbers() == []
+    assert database.groups.run(insert(2)) == 1

@@ -56,6 +56,22 @@ def test_a_request_that_fails_is_counted_too():
     assert counted(route="unmatched", status="500") == before + 1
 
 
+def test_a_request_that_is_stopped_is_counted_apart():
+    async def endless(scope, receive, send):
+        await asyncio.Event().wait()
+
+    async def stop():
+        task = asyncio.create_task(ask(RequestLog(endless), http_scope("/")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    before = counted(route="unmatched", status="499")
+    asyncio.run(stop())
+    assert counted(route="unmatched", status="499") == before + 1
+
+
 def test_an_invented_method_does_not_grow_the_metrics():
     before = counted(method="other")
     asyncio.run(ask(RequestLog(app), http_scope("/", "BREW")))

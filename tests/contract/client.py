@@ -145,6 +145,7 @@ def raw(catalog: Catalog, method: str, path: str, *, root: str | None = None) ->
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
         connection.putrequest(method, (root or catalog.root) + path, skip_accept_encoding=True)
+        connection.putheader("Content-Type", "application/json")
         connection.endheaders()
         answer = connection.getresponse()
         return answer.status, answer.read()

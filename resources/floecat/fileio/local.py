@@ -243,7 +243,10 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
 
 def _read_regular_file(path: str, max_bytes: int | None) -> bytes:
     with os.fdopen(_open_regular_file(path), "rb") as file:
-        return file.read() if max_bytes is None else file.read(max_bytes + 1)
+        if max_bytes is None:
+            return file.read()
+        # reading allocates what is asked for: no more than the file holds
+        return file.read(min(max_bytes, os.fstat(file.fileno()).st_size) + 1)
 
 
 def _read_parts(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

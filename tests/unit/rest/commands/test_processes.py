@@ -111,7 +111,7 @@ def test_run_waits_for_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "message"), [("raise SystemExit(4)", r"exit code 4"), (FOREVER, "not done within 1 s")]
+    ("code", "message"), [("raise SystemExit(4)", r"exit code 4"), (FOREVER, "did not finish within 1 s")]
 )
 def test_run_tells_a_failure(tmp_path: Path, code: str, message: str) -> None:
     job = service(tmp_path, "job", code)

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -74,9 +74,9 @@ class ProcessTurns:
             os.close(file)
 
     def _lock(self, byte: int, ends_at: float) -> None:
-        while self._file is not None:
+        while (file := self._file) is not None:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
             except (BlockingIOError, PermissionError):
                 if time.monotonic() >= ends_at:
                     raise StoreUnavailableError("The store is locked by another process") from None
@@ -87,8 +87,11 @@ class ProcessTurns:
                 return
 
     def _unlock(self, byte: int) -> None:
-        if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+        file = self._file
+        if file is not None:
+            # after COMMIT an error would be taken for a failed change
+            with suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
 
 
 def create_file(url: sa.URL) -> None:

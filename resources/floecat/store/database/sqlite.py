@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.database.errors import StoreUnavailableError
 
-__all__ = ["ProcessTurns", "create_engine", "create_file"]
+__all__ = ["ProcessTurns", "create_engine", "create_file", "is_open"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -112,6 +112,21 @@ def create_file(url: sa.URL) -> None:
             _create_exclusively(path)
         except OSError as error:
             raise StoreUnavailableError("The store cannot open its file") from error
+
+
+def is_open(url: sa.URL) -> bool:
+    """Whether this process has the file of a URL open.
+
+    In a child that was just forked: whether SQLite remembers locks on it that only the parent has.
+    """
+    path = _file_of(url)
+    if not path.exists():
+        return False
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the descriptor of the listing itself is closed already
+            if os.path.samestat(os.fstat(int(name)), path.stat()):
+                return True
+    return False
 
 
 def create_engine(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from floecat.entries.calls import Call
-from floecat.errors import CommitStateUnknownError, StoreUnavailableError
+from floecat.errors import CommitStateUnknownError, FloecatError, StoreUnavailableError
 from floecat.runtime import Kernel
 from floecat.store import commit_log
 from floecat.store.database.engine import Connection
+from floecat.store.database.errors import StoreFaultError
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.faults.operations import OPERATIONS
@@ -87,7 +90,10 @@ def test_what_changes_nothing_is_never_in_doubt_once_it_was_made(
         kernel.namespaces.update_properties(call, ("ns",), ["missing"], {})
 
 
-def test_a_store_that_is_away_while_one_looks_is_asked_again(kernel: Kernel, call: Call) -> None:
+@pytest.mark.parametrize("fault", [StoreUnavailableError, StoreFaultError])
+def test_a_store_that_fails_while_one_looks_is_asked_again(
+    kernel: Kernel, call: Call, fault: type[FloecatError]
+) -> None:
     create(kernel, call, "t")
     looks: list[int] = []
     read = kernel.store.read
@@ -95,7 +101,7 @@ def test_a_store_that_is_away_while_one_looks_is_asked_again(kernel: Kernel, cal
     def away_twice() -> AbstractContextManager[Connection]:
         looks.append(1)
         if len(looks) <= 2:
-            raise StoreUnavailableError("The store is away (injected)")
+            raise fault("The store is away (injected)")
         return read()
 
     kernel.store.read = away_twice  # type: ignore[method-assign]
@@ -105,6 +111,25 @@ def test_a_store_that_is_away_while_one_looks_is_asked_again(kernel: Kernel, cal
     finally:
         del kernel.store.read
     assert len(looks) == 3
+
+
+def test_a_commit_that_is_interrupted_after_it_was_made_keeps_its_files(kernel: Kernel, call: Call) -> None:
+    create(kernel, call, "t")
+    run = kernel.store.run
+
+    def interrupted(work: Callable[[Connection], object]) -> None:
+        run(work)
+        raise KeyboardInterrupt
+
+    kernel.store.run = interrupted  # type: ignore[assignment, method-assign]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel.commits.commit(call, set_property("t", "mark", "1"))
+    finally:
+        del kernel.store.run
+    loaded = kernel.tables.load(call, table("t"))
+    assert b'"mark"' in loaded.metadata
+    assert Path(str(loaded.metadata_location).removeprefix("file://")).exists()
 
 
 @pytest.mark.parametrize("applied", [True, False])

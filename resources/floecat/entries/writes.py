@@ -186,7 +186,7 @@ class EntryWrites:
             # if no pointer was to change, it does not matter whether the transaction was committed
             if any(change.changed for change in changes):
                 raise
-        except BaseException:
+        except Exception:  # not an interruption, which may come after the COMMIT
             self._delete_files(call, written)
             raise
         return True

@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
-from floecat.errors import CommitStateUnknownError, UnavailableError
+from floecat.errors import CommitStateUnknownError, FloecatError
 from floecat.store import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError
@@ -105,7 +105,7 @@ class ConfirmedTransactions:
                 with self._store.read() as conn:
                     if was_committed(conn, catalog_id, transaction_id):
                         return True
-            except UnavailableError:
+            except FloecatError:  # whatever keeps the store from answering, the change may have been made
                 continue
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import uuid_utils.compat as uuids
@@ -312,6 +314,68 @@ assert {ours, theirs} <= found, found
 
 def test_a_fork_opens_connections_of_its_own(store: Store, url: str) -> None:
     subprocess.run([sys.executable, "-c", _FORK, url], check=True, timeout=60)
+
+
+_FORK_AND_GO = """
+import os, subprocess, sys
+import uuid_utils.compat as uuids
+from floecat.store import accounts
+from floecat.store.database.engine import Store
+
+SELECT = "SELECT count(*) FROM accounts"
+COUNT = f"import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('{SELECT}').fetchone())"
+
+store = Store.open(f"sqlite:///{sys.argv[1]}")
+store.ping()
+gone, leave = os.pipe()
+if os.fork() > 0:
+    os._exit(0)
+os.close(leave)
+store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), 1))
+os.read(gone, 1)  # until the parent is gone
+for _ in range(2):
+    # the last process that closes the file removes its WAL
+    subprocess.run([sys.executable, "-c", COUNT, sys.argv[1]], check=True)
+    store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), 1))
+subprocess.run([sys.executable, "-c", COUNT, sys.argv[1]], check=True)
+"""
+
+_FORK_IN_USE = """
+import os, sys
+import uuid_utils.compat as uuids
+from floecat.store import accounts
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import StoreFaultError
+
+store = Store.open(f"sqlite:///{sys.argv[1]}")
+with store.write() as conn:
+    accounts.ensure(conn, uuids.uuid7(), 1)
+    child = os.fork()
+    if child == 0:
+        try:
+            store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), 1))
+        except StoreFaultError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), 1))
+"""
+
+
+@pytest.fixture
+def sqlite_file(tmp_path: Path, sqlite_template: Path) -> Path:
+    return Path(shutil.copy(sqlite_template, tmp_path / "forked.db"))
+
+
+def test_a_child_that_outlives_its_parent_loses_no_change(sqlite_file: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORK_AND_GO, str(sqlite_file)], check=True, timeout=60, stdout=subprocess.PIPE
+    )
+    assert done.stdout.split() == [b"1", b"2", b"3"]
+
+
+def test_a_child_makes_no_change_if_the_store_was_in_use(sqlite_file: Path) -> None:
+    subprocess.run([sys.executable, "-c", _FORK_IN_USE, str(sqlite_file)], check=True, timeout=60)
 
 
 def test_a_store_without_tables(empty_url: str) -> None:

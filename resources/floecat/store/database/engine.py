@@ -4,7 +4,9 @@ Reads run in autocommit, each statement for itself; one that meets a dead connec
 A write is one transaction, which takes the write lock at once on SQLite. What fails before COMMIT surely did
 not happen; only a connection that dies during COMMIT leaves the outcome open, and that has its own error.
 
-Stores may be shared by threads. After a fork the child opens connections of its own.
+Stores may be shared by threads. After a fork the child opens connections of its own. SQLite would remember
+the locks of connections that are open during a fork. The child does not have them and could lose its changes.
+So idle connections to SQLite are closed before a fork, and the child of a store in use makes no changes.
 """
 
 from __future__ import annotations
@@ -77,6 +79,9 @@ class Store:
         )
         self._statements = PreparedStatements(self._engine.dialect)
         self._inherited: list[sa.Pool | AtOnceConnection | None] = []
+        # connections that are in use go back to the pool from which they came
+        self._pools: weakref.WeakSet[sa.Pool] = weakref.WeakSet()
+        self._forked_in_use = False
         self._after_fork()
         _stores.add(self)
 
@@ -263,6 +268,10 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[TransactionConnection]:
+        if self._forked_in_use:
+            raise StoreFaultError(
+                "The process was forked while the store was in use; start it without a fork"
+            )
         with self._turns.hold(self._timeout_s) if self._turns else nullcontext():
             connection = self._begin_transaction()
             try:
@@ -327,12 +336,23 @@ def _parse_url(text: str) -> sa.URL:
     return url.set(drivername=driver)
 
 
+def _close_idle_files() -> None:
+    for store in list(_stores):
+        if store._at_once is not None:
+            store._pools.add(store._engine.pool)
+            for pool in list(store._pools):
+                pool.dispose()
+            store._engine.dispose(close=False)
+            store._at_once.close()
+
+
 def _forget_connections_of_parent() -> None:
     """Connections are of the parent: the child neither uses nor closes them."""
     for store in _stores:
+        store._forked_in_use = store._sqlite and sqlite.is_open(store._url)
         store._inherited += (store._engine.pool, store._at_once)
         store._engine.dispose(close=False)
         store._after_fork()
 
 
-os.register_at_fork(after_in_child=_forget_connections_of_parent)
+os.register_at_fork(before=_close_idle_files, after_in_child=_forget_connections_of_parent)

@@ -33,6 +33,8 @@ T = TypeVar("T")
 _MOST_MEMBERS: Final = 64
 _LONGEST_S: Final = 0.05
 """After this time a leader takes no further member into its transaction."""
+_STORE_ERRORS: Final = (StoreUnavailableError, StoreFaultError, CommitOutcomeUnknownError)
+"""What does not depend on the rows that a work saw."""
 
 
 class GroupCommit:
@@ -156,12 +158,14 @@ class _Member(Generic[T]):
 
     Attributes:
         leads: the thread of this writer works the queue off.
+        saw_others: the work ran behind that of others, in their transaction.
         is_committed: the transaction with the work is committed.
         is_alone: the writer has a block of its own instead of work that another thread can run.
     """
 
     def __init__(self, work: Callable[[Connection], T], *, is_alone: bool = False) -> None:
         self.leads = False
+        self.saw_others = False
         self.is_committed = False
         self.is_alone = is_alone
         self._work = work
@@ -202,10 +206,13 @@ class _Member(Generic[T]):
 
         Raises:
             Exception: what it raised, or what the transaction failed with.
+            TransactionConflictError: it was refused over changes that were not committed.
             CommitOutcomeUnknownError: the leader was interrupted, perhaps during COMMIT.
         """
         error, self._error = self._error, None
         if error is not None:
+            if self.saw_others and not self.is_committed and not isinstance(error, _STORE_ERRORS):
+                raise TransactionConflictError("Another change broke the transaction") from None
             raise error
         if not self.is_committed:
             raise CommitOutcomeUnknownError("The store did not say whether the change was applied")
@@ -224,6 +231,7 @@ def _run_under_savepoint(member: _Member[Any], connection: TransactionConnection
     Raises:
         TransactionConflictError: the database has rolled back the whole transaction, as on a full disk.
     """
+    member.saw_others = True
     try:
         connection.control("SAVEPOINT member")
         try:

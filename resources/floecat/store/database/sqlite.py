@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.database.errors import StoreUnavailableError
 
-__all__ = ["ProcessTurns", "create_engine", "create_file"]
+__all__ = ["ProcessTurns", "create_engine", "create_file", "is_open"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -74,9 +74,9 @@ class ProcessTurns:
             os.close(file)
 
     def _lock(self, byte: int, ends_at: float) -> None:
-        while self._file is not None:
+        while (file := self._file) is not None:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
             except (BlockingIOError, PermissionError):
                 if time.monotonic() >= ends_at:
                     raise StoreUnavailableError("The store is locked by another process") from None
@@ -87,8 +87,11 @@ class ProcessTurns:
                 return
 
     def _unlock(self, byte: int) -> None:
-        if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+        file = self._file
+        if file is not None:
+            # after COMMIT an error would be taken for a failed change
+            with suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
 
 
 def create_file(url: sa.URL) -> None:
@@ -109,6 +112,21 @@ def create_file(url: sa.URL) -> None:
             _create_exclusively(path)
         except OSError as error:
             raise StoreUnavailableError("The store cannot open its file") from error
+
+
+def is_open(url: sa.URL) -> bool:
+    """Whether this process has the file of a URL open.
+
+    In a child that was just forked: whether SQLite remembers locks on it that only the parent has.
+    """
+    path = _file_of(url)
+    if not path.exists():
+        return False
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the descriptor of the listing itself is closed already
+            if os.path.samestat(os.fstat(int(name)), path.stat()):
+                return True
+    return False
 
 
 def create_engine(

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,13 @@ def test_a_turn_ends_with_its_process(url: str) -> None:
         with turns.hold(30):
             pass
     turns.close()
+
+
+def test_a_turn_whose_file_goes_away_ends_without_an_error(url: str) -> None:
+    turns = ProcessTurns(sa.make_url(url))
+    with turns.hold(30):
+        # as on a network file system that loses its locks
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/self/fd/{name}") == url.removeprefix("sqlite:///") + "-turns":
+                    os.close(int(name))

@@ -197,6 +197,8 @@ class _KeyClaim(Claim[T]):
             self._store.run(lambda conn: self._finish(conn, outcome))
         except (CommitStateUnknownError, UnavailableError):
             _log.warning("the answer of an idempotency key was not stored: the store is unavailable")
+        except _ClaimLost:
+            _log.info("the request of an idempotency key was refused after another one took the key over")
 
     def _release(self) -> None:
         """Gives the key back.

@@ -160,11 +160,12 @@ def create_engine(
     return engine
 
 
-def _open_turns(path: str) -> int:
+def _open_turns(path: str) -> int | None:
+    """The file; None if it cannot be opened, as one that another user created: SQLite's own wait remains."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreUnavailableError("The store cannot open its file") from error
+    except OSError:
+        return None
 
 
 def _create_exclusively(path: Path) -> None:

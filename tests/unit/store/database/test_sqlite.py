@@ -84,3 +84,11 @@ def test_a_turn_whose_file_goes_away_ends_without_an_error(url: str) -> None:
             with suppress(OSError):
                 if os.readlink(f"/proc/self/fd/{name}") == url.removeprefix("sqlite:///") + "-turns":
                     os.close(int(name))
+
+
+def test_writers_go_on_without_turns_where_the_file_cannot_be_opened(url: str) -> None:
+    Path(f"{url.removeprefix('sqlite:///')}-turns").mkdir()
+    turns = ProcessTurns(sa.make_url(url))
+    with turns.hold(0.05):
+        pass
+    turns.close()

@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt $(APART)
 	@test -n "$(PYTHON)" || { echo "Floecat needs Python 3.11 or newer; none was found on the PATH." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Creating $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); } || \
 	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Installing Floecat and its libraries into $(VENV): about 3 GB, a few minutes the first time"
+	@echo "Installing Floecat and its libraries into $(VENV): about 4 GB, a few minutes the first time"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@$(PIP) install --quiet --no-deps --requirement $(APART)
 	@touch $@

@@ -82,7 +82,7 @@ def _load(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str
 
     del call
     path = f"/v1/{opened.settings.gateway.default_prefix}/namespaces/bench/tables/{arguments.name}"
-    with TestClient(create_app(opened.settings, opened)) as client:
+    with TestClient(create_app(opened.settings, opened), base_url="http://127.0.0.1") as client:
         for _ in range(3):
             client.get(path).raise_for_status()
         before = opened.files.counters.counts

@@ -53,7 +53,8 @@ def _plain(folder: Path) -> None:
 
 
 def _with_statistics(folder: Path, files: int) -> None:
-    catalog = _Catalog(folder, {})
+    # by default the first version of such a table is left to the pipeline
+    catalog = _Catalog(folder, {"FLOECAT_LIMITS_DELTA_LOG_BYTES_IN_REQUEST": "16GiB"})
     table = catalog.warehouse / "big"
     progress(f"writing a checkpoint of {files} files with statistics of 100 columns")
     write_checkpointed(table, files)

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from floecat.auth.browser_requests import BrowserRules
+from floecat.settings.loading import load_settings
 
 __all__ = ["OwnPagesOnly", "main"]
 
@@ -50,7 +51,8 @@ def main() -> None:
     """Run the web server until it is stopped."""
     cli: Any = import_module("dagster_webserver.cli")
     create_app = cli.create_app_from_workspace_process_context
-    rules = BrowserRules("127.0.0.1", setting="of dagster-webserver")
+    allowed_hosts = load_settings().gateway.allowed_hosts
+    rules = BrowserRules("127.0.0.1", allowed_hosts, setting="floecat.gateway.allowed-hosts")
 
     def create_guarded_app(*args: Any, **options: Any) -> Any:
         return OwnPagesOnly(create_app(*args, **options), rules)

@@ -14,6 +14,7 @@ from litestar.enums import ScopeType
 from floecat.auth.browser_requests import BrowserRules, Refusal
 from floecat.settings import GatewaySettings
 from floecat_rest.errors import ErrorModel, encode_error
+from floecat_rest.json_responses import Answer
 from floecat_rest.requests import header_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _OwnPagesOnly:
             refusal = self._rules.refusal(scope["method"], scope["headers"])
             # OAuth token requests are forms, and are refused by name further on.
             if refusal is not None and not _is_token_request(scope):
-                await _refuse(scope, send, refusal)
+                await _answer_of(refusal, scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -75,7 +76,7 @@ class _Cors:
                 (b"access-control-allow-headers", asked.encode("latin-1")),
                 (b"access-control-max-age", _PREFLIGHT_AGE_S),
             ]
-            await _send(send, 204, [*allowed, *preflight])
+            await Answer(204, headers=[*allowed, *preflight])(scope, receive, send)
             return
 
         async def send_allowed(message: Message) -> None:
@@ -96,14 +97,7 @@ def _is_token_request(scope: Scope) -> bool:
     )
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+def _answer_of(refusal: Refusal, scope: Scope) -> Answer:
     kind = "ForbiddenException" if refusal.status == 403 else "BadRequestException"
     body = encode_error(ErrorModel(refusal.message, kind, refusal.status))
-    headers = [(b"content-type", b"application/json")]
-    await _send(send, refusal.status, headers, b"" if scope.get("method") == "HEAD" else body)
-
-
-async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    return Answer(refusal.status, b"" if scope.get("method") == "HEAD" else body)

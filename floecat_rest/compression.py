@@ -53,8 +53,7 @@ class AnswerCompression:
 
 def _compressed(start: HTTPResponseStartEvent, body: bytes) -> bytes:
     """The body to send; the headers are those of what is returned."""
-    headers = [(name.lower(), value) for name, value in start["headers"]]
-    if any(name in _OWN for name, _ in headers):
+    if any(name.lower() in _OWN for name, _ in start["headers"]):
         return body
     sent = gzip.compress(body, _LEVEL, mtime=0)
     start["headers"] = [

@@ -135,9 +135,9 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """Lets `auth-mode=dev` listen on an address that other machines reach. They then have every right."""
 
     allowed_hosts: Annotated[tuple[str, ...], text_list()] = ()
-    """Names by which clients reach the service in `auth-mode=dev`, beside those of loopback and
-    `floecat.gateway.host`: requests with another `Host` are answered 403, as web pages could send them. `*`
-    allows any name. Addresses are allowed where `host` is `0.0.0.0` or `::`."""
+    """Names by which clients reach the service in `auth-mode=dev`, and the Dagster UI of `floecat up`, beside
+    those of loopback and `floecat.gateway.host`: requests with another `Host` are answered 403, as web pages
+    could send them. `*` allows any name. Addresses are allowed where `host` is `0.0.0.0` or `::`."""
 
     cors_allowed_origins: Annotated[tuple[str, ...], text_list()] = ()
     """Sites whose web pages may use the service in `auth-mode=oidc`, as `https://console.example.com`."""

@@ -333,26 +333,14 @@ _STATE: Final = sa.select(_entries.c.version, _entries.c.metadata_location).wher
 )
 _GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id"))
 _DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
-_LIST: Final = (
+_NAMES: Final = (
     sa.select(_entries.c.name)
-    .where(
-        _entries.c.namespace_id == sa.bindparam("namespace_id"),
-        _entries.c.kind == sa.bindparam("kind"),
-        _entries.c.name > sa.bindparam("after"),
-    )
+    .where(_entries.c.namespace_id == sa.bindparam("namespace_id"), _entries.c.name > sa.bindparam("after"))
     .order_by(_entries.c.name)
     .limit(LIMIT)
 )
-_LIST_TYPE: Final = (
-    sa.select(_entries.c.name)
-    .where(
-        _entries.c.namespace_id == sa.bindparam("namespace_id"),
-        _entries.c.table_type == sa.bindparam("table_type"),
-        _entries.c.name > sa.bindparam("after"),
-    )
-    .order_by(_entries.c.name)
-    .limit(LIMIT)
-)
+_LIST: Final = _NAMES.where(_entries.c.kind == sa.bindparam("kind"))
+_LIST_TYPE: Final = _NAMES.where(_entries.c.table_type == sa.bindparam("table_type"))
 _SCAN: Final = (
     sa.select(*_ENTRY_COLUMNS)
     .where(_entries.c.kind == sa.bindparam("kind"), _entries.c.id > sa.bindparam("after"))

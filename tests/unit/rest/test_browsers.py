@@ -81,6 +81,7 @@ def test_pages_of_listed_sites_may_read_with_a_token(
         },
     )
     assert preflight.status_code == 204
+    assert "content-length" not in preflight.headers
     assert preflight.headers["access-control-allow-origin"] == PAGE
     assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
     refused = client.get("/v1/namespaces", headers={"origin": PAGE})

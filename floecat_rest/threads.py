@@ -105,7 +105,7 @@ async def _in_thread(kind: _Kind, work: Callable[[], T]) -> T:
 
 
 class _Work:
-    """A call for a thread, which somebody claims once: a thread, or who refuses it."""
+    """A call for a thread. It is claimed once: by the thread that runs it, or when it is refused."""
 
     __slots__ = ("_calls", "future", "loop")
 

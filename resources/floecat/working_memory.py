@@ -78,7 +78,7 @@ class WorkingMemory:
             first: whether others are holding bytes for this: those who hold some and wait for more go first.
         """
         waiter = _Waiter(size_bytes, Future())
-        waiter.granted.set_running_or_notify_cancel()  # from here on nobody else can cancel it
+        waiter.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
         with self._lock:
             if first:
                 self._waiters.appendleft(waiter)

@@ -138,9 +138,9 @@ class NamespaceService:
             for _ in range(2):
                 try:
                     self._transactions.run(call.catalog.id, insert)
-                except DuplicateKeyError:  # somebody made it, or a parent, meanwhile: look again
+                except DuplicateKeyError:  # another request created it or a parent: check again
                     continue
-                except ForeignKeyError:  # somebody dropped a parent meanwhile
+                except ForeignKeyError:  # another request dropped a parent
                     continue
                 return created
             raise _existing(namespace)

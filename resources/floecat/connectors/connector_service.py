@@ -192,7 +192,7 @@ class ConnectorService:
             return kind(source)
         except FloecatError:
             raise
-        except Exception as error:  # noqa: BLE001 - the class may be somebody else's
+        except Exception as error:  # noqa: BLE001 - the class may come from a third party
             _log.error("a connector of kind %s cannot be made: %s", row.kind, described_fault(error))
             raise BadRequestError(
                 f"A connector of kind {row.kind} cannot be made: its class raised {type(error).__name__}"

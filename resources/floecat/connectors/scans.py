@@ -228,7 +228,7 @@ class ConnectorScans:
             raise
         except FloecatError as error:
             report.error = error
-        except Exception as error:  # noqa: BLE001 - a connector of somebody else must not end a schedule
+        except Exception as error:  # noqa: BLE001 - a third-party connector must not end a schedule
             _log.error("the scan of connector %s failed: %s", row.name, described_fault(error))
             report.error = _internal(error)
         self._note(row, report.summary)

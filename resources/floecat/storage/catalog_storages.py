@@ -69,7 +69,7 @@ class CatalogStorages:
         return {catalog_id: widened[storage.access_key] for catalog_id, storage in own.items()}
 
     def _access_of(self, row: CatalogRow) -> StorageAccess:
-        # a name alone means a catalog of the default account: nobody gets keys by choosing a name
+        # a name alone means a catalog of the default account: choosing a name must not give access to keys
         is_default = row.account_id == self._default_account_id
         return self._by_catalog.get(row.name if is_default else f"{row.account_id}/{row.name}", self._access)
 

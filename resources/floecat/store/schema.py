@@ -31,6 +31,10 @@ __all__ = [
     "metadata_documents",
     "metrics_reports",
     "namespaces",
+    "plan_tasks",
+    "plans",
+    "queries",
+    "query_pins",
     "refs",
     "snapshots",
     "staged_tables",
@@ -379,4 +383,67 @@ delta_tables: Final = sa.Table(
     _integer("created_at_ms"),
     sa.Index(None, "location"),
     sa.Index(None, "connector_id"),
+)
+
+_OPEN_QUERY: Final = sa.text("ended_at_ms IS NULL")
+_OPEN_TASK: Final = sa.text("consumed_at_ms IS NULL")
+
+queries: Final = sa.Table(
+    "queries",
+    metadata,
+    _id(primary_key=True),
+    _id("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE")),
+    _name("principal"),
+    _text("state"),
+    _text("obligations"),
+    _integer("as_of_default_ms", nullable=True),
+    _integer("created_at_ms"),
+    _integer("expires_at_ms", index=True),
+    _integer("ended_at_ms", nullable=True),
+    sa.CheckConstraint(
+        "state IN ('submitted', 'completed', 'failed', 'ended_commit', 'ended_abort')", name="state"
+    ),
+    # counts those of a catalog that are open, and those of a principal
+    sa.Index(None, "catalog_id", "principal", sqlite_where=_OPEN_QUERY, postgresql_where=_OPEN_QUERY),
+)
+
+query_pins: Final = sa.Table(
+    "query_pins",
+    metadata,
+    _id("query_id", sa.ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
+    # without a foreign key: the pin of a table that was dropped stays as it was
+    _id("table_id", primary_key=True),
+    _text("kind"),
+    _integer("snapshot_id", nullable=True),
+    _text("metadata_location"),
+    _integer("schema_id"),
+    _integer("first_as_of_ms", nullable=True),
+    _integer("last_as_of_ms", nullable=True),
+    _integer("pinned_at_ms"),
+    sa.CheckConstraint("kind IN ('current', 'as_of', 'snapshot_id')", name="kind"),
+)
+
+plans: Final = sa.Table(
+    "plans",
+    metadata,
+    _id("query_id", sa.ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
+    _id("entry_id"),
+    sa.Column("request", sa.LargeBinary(), nullable=False),
+    sa.Column("answer", sa.LargeBinary(), nullable=True),
+    _text("error", nullable=True),
+    _integer("epoch"),
+)
+
+plan_tasks: Final = sa.Table(
+    "plan_tasks",
+    metadata,
+    _id("query_id", sa.ForeignKey("plans.query_id", ondelete="CASCADE"), primary_key=True),
+    _integer("number", primary_key=True, autoincrement=False),
+    sa.Column("answer", sa.LargeBinary(), nullable=True),
+    _integer("first_manifest", nullable=True),
+    _integer("end_manifest", nullable=True),
+    _integer("consumed_at_ms", nullable=True),
+    _text("consumed_key", nullable=True),
+    # says whether a plan has tasks left
+    sa.Index(None, "query_id", sqlite_where=_OPEN_TASK, postgresql_where=_OPEN_TASK),
 )

@@ -28,6 +28,7 @@
     ├── CommitStateUnknownError         the commit may have been applied
     ├── UnavailableError                surely not applied; try again later
     │   ├── LeftToPipelineError         too much work for a request
+    │   ├── PlanStoppedError            a scan plan that its owner gave up
     │   ├── StoreUnavailableError
     │   └── StorageUnavailableError
     └── SettingsError                   a setting that stops the start
@@ -63,6 +64,7 @@ __all__ = [
     "NotAuthorizedError",
     "NotFoundError",
     "PayloadTooLargeError",
+    "PlanStoppedError",
     "SettingsError",
     "StorageUnavailableError",
     "StoreUnavailableError",
@@ -199,6 +201,10 @@ class UnavailableError(FloecatError):
 
 class LeftToPipelineError(UnavailableError):
     """Work that is too much for a request; the pipeline does it."""
+
+
+class PlanStoppedError(UnavailableError):
+    """Planning ended early because nobody waits for the plan any more."""
 
 
 class StoreUnavailableError(UnavailableError):

@@ -14,8 +14,8 @@ from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.deletions import PurgeCounts
+from floecat.purge.kept_files import KeptFiles
 from floecat.purge.live_tables import LiveTable, SharedFiles
-from floecat.purge.location_set import LocationSet
 from floecat.purge.purger import PurgeIncompleteError, PurgeReport, PurgeTarget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
@@ -50,15 +50,21 @@ class ArtifactPurge:
         for folder in folders:
             storage.allowed.check(folder)
         counts = PurgeCounts()
-        with self._shared.collect_in(storage, target.table_uuid, folders, _shared_folder) as kept:
+        with self._shared.collect_in(
+            storage, target.table_uuid, folders, _shared_folder, target.lease
+        ) as kept:
             doomed = list(self._unshared(storage, folders, kept, counts))
-        doomed.sort(key=_before_what_it_names)
-        for start in range(0, len(doomed), self._batch_size):
-            self._delete(storage, doomed[start : start + self._batch_size], counts, before_batch)
+            doomed.sort(key=_before_what_it_names)
+            for start in range(0, len(doomed), self._batch_size):
+                chunk = doomed[start : start + self._batch_size]
+                with kept.batch():
+                    batch = [location for location in chunk if location not in kept]
+                    counts.shared += len(chunk) - len(batch)
+                    self._delete(storage, batch, counts, before_batch)
         return PurgeReport(counts)
 
     def _unshared(
-        self, storage: CatalogStorage, folders: Sequence[str], kept: LocationSet, counts: PurgeCounts
+        self, storage: CatalogStorage, folders: Sequence[str], kept: KeptFiles, counts: PurgeCounts
     ) -> Iterator[str]:
         for folder in folders:
             for entry in storage.files(folder).list(folder):

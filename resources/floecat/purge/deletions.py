@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.purge.location_set import LocationSet, is_plain_name
+from floecat.purge.kept_files import KeptFiles
+from floecat.purge.location_set import is_plain_name
 from floecat.purge.reachable_files import FileKind, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
 
@@ -40,7 +41,7 @@ class Deletions:
     def __init__(
         self,
         storage: CatalogStorage,
-        kept: LocationSet,
+        kept: KeptFiles,
         *,
         batch_size: int,
         before_batch: Callable[[], None],
@@ -49,7 +50,7 @@ class Deletions:
 
         Args:
             storage: of the catalog; nothing outside its allowed locations is ever deleted.
-            kept: files that live tables need.
+            kept: files that live tables need; each batch asks again.
             batch_size: files in one call to storage.
             before_batch: called before each one; raises if the deletion must stop.
         """
@@ -76,15 +77,19 @@ class Deletions:
 
     def flush(self) -> None:
         """Deletes the files added so far, kind by kind, leaves first."""
-        for kind, pending in self._pending.items():
-            ready = [file for file in pending if file.location not in self._blocked]
-            for file in pending:
-                if file.location in self._blocked:
-                    self.counts.waiting += 1
-                    self._block(file.parent)
-            self._pending[kind] = []
-            for start in range(0, len(ready), self._batch_size):
-                self._delete(ready[start : start + self._batch_size])
+        if self._pending_count == 0:
+            return
+        with self._kept.batch() as has_grown:
+            for kind, pending in self._pending.items():
+                doomed = [file for file in pending if not (has_grown and self._is_kept(file.location))]
+                ready = [file for file in doomed if file.location not in self._blocked]
+                for file in doomed:
+                    if file.location in self._blocked:
+                        self.counts.waiting += 1
+                        self._block(file.parent)
+                self._pending[kind] = []
+                for start in range(0, len(ready), self._batch_size):
+                    self._delete(ready[start : start + self._batch_size])
         self._pending_count = 0
 
     def _delete(self, batch: list[ReachableFile]) -> None:
@@ -107,10 +112,13 @@ class Deletions:
         if not self._is_allowed(location):
             self.counts.outside += 1
             return False
+        return not self._is_kept(location)
+
+    def _is_kept(self, location: str) -> bool:
         if location in self._kept:
             self.counts.shared += 1
-            return False
-        return True
+            return True
+        return False
 
     def _is_allowed(self, location: str) -> bool:
         folder, _, name = location.rpartition("/")

@@ -26,6 +26,7 @@ from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
+from floecat.purge.kept_files import KeptFiles
 from floecat.purge.location_set import LocationSet
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
@@ -33,6 +34,7 @@ from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress, has_metadata
+from floecat.store.job_claims import Lease
 
 __all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables", "all_folders"]
 
@@ -164,17 +166,22 @@ class SharedFiles:
         self._lock = threading.Lock()
 
     def collect(
-        self, storage: CatalogStorage, metadata_location: str, metadata: TableMetadata
-    ) -> LocationSet:
+        self,
+        storage: CatalogStorage,
+        metadata_location: str,
+        metadata: TableMetadata,
+        lease: Lease | None = None,
+    ) -> KeptFiles:
         """Every file that the dropped table could have in common with a live one.
 
         Args:
             storage: of the catalog of the dropped table.
             metadata_location: root metadata file of the dropped table.
             metadata: what it says.
+            lease: of the purge job.
 
         Returns:
-            The files that must stay. The caller closes the set.
+            The files that must stay.
 
         Raises:
             SharedFilesUnknownError: an overlapping live table cannot be read.
@@ -198,7 +205,7 @@ class SharedFiles:
         except BaseException:
             kept.close()
             raise
-        return kept
+        return KeptFiles(kept, lease)
 
     def collect_in(
         self,
@@ -206,7 +213,8 @@ class SharedFiles:
         table_uuid: str,
         folders: Sequence[str],
         shared_folder: Callable[[LiveTable], str | None],
-    ) -> LocationSet:
+        lease: Lease | None = None,
+    ) -> KeptFiles:
         """Every file in some folders that a live table needs.
 
         Args:
@@ -215,9 +223,10 @@ class SharedFiles:
             folders: where its files are.
             shared_folder: the one folder in which a live table has files in common with the dropped one; None
                 for a table of another format, which needs what its metadata reaches.
+            lease: of the purge job.
 
         Returns:
-            The files that must stay. The caller closes the set.
+            The files that must stay.
 
         Raises:
             SharedFilesUnknownError: an overlapping live table cannot be read.
@@ -236,7 +245,7 @@ class SharedFiles:
         except BaseException:
             kept.close()
             raise
-        return kept
+        return KeptFiles(kept, lease)
 
     def _owned(self, table: LiveTable) -> Sequence[str]:
         owned = self._owned_folders.get(table.format)

@@ -76,7 +76,12 @@ class PurgeWork:
         if storage is None:
             raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
         target = PurgeTarget(
-            payload.table_uuid, payload.metadata_location, storage, job.attachment(), payload.format
+            payload.table_uuid,
+            payload.metadata_location,
+            storage,
+            job.attachment(),
+            payload.format,
+            job.lease,
         )
         try:
             report = self._purger.purge(target, job.check)

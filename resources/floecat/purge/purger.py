@@ -18,6 +18,7 @@ from floecat.purge.live_tables import SharedFiles
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
+from floecat.store.job_claims import Lease
 
 __all__ = [
     "GC_ENABLED",
@@ -40,6 +41,8 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     """Content of the metadata file, compressed by `floecat.store.documents`, in case the file is lost."""
     format: str = "iceberg"
     """Of the table; decides which of its files are deleted."""
+    lease: Lease | None = None
+    """Of the purge job. While it is held, commits that add files of this table wait for a batch under way."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
@@ -155,7 +158,7 @@ class Purger:
         self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]
     ) -> PurgeReport:
         reachable = ReachableFiles(target.storage, target.metadata_location, metadata, self._bounds)
-        with self._shared.collect(target.storage, target.metadata_location, metadata) as kept:
+        with self._shared.collect(target.storage, target.metadata_location, metadata, target.lease) as kept:
             deletions = Deletions(
                 target.storage,
                 kept,

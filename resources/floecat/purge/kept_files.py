@@ -1,0 +1,44 @@
+"""The files of a dropped table that others need, while the dropped table is purged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from floecat.purge.location_set import LocationSet
+from floecat.store.job_claims import Lease
+
+__all__ = ["KeptFiles"]
+
+
+class KeptFiles:
+    """A set of files that must stay. It grows: tables are committed to while a purge runs.
+
+    Used by one thread, as a context that frees the set.
+    """
+
+    def __init__(self, files: LocationSet, lease: Lease | None) -> None:
+        """Takes the files to begin with, and the lease of the purge job."""
+        self._files = files
+        self._lease = lease
+
+    @contextmanager
+    def batch(self) -> Iterator[bool]:
+        """A block in which files are deleted, except those that the set holds when the block begins.
+
+        Yields:
+            Whether the set has grown since the block before.
+        """
+        yield False
+
+    def __contains__(self, location: str) -> bool:
+        return location in self._files
+
+    def __enter__(self) -> KeptFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.close()

@@ -63,6 +63,7 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
     errors.CommitFailedError: ErrorKind(409, "CommitFailedException"),
     errors.UnsupportedOperationError: ErrorKind(406, "UnsupportedOperationException"),
     errors.CommitStateUnknownError: ErrorKind(500, "CommitStateUnknownException"),
+    errors.PurgeFailedError: ErrorKind(500, "ServiceFailureException"),
     errors.UnavailableError: ErrorKind(503, "ServiceUnavailableException"),
 }
 """Kinds of the kernel's errors; a class without a row uses the row of its nearest base."""

@@ -23,6 +23,7 @@ from floecat_rest.iceberg.wire import (
     RenameTableRequest,
     list_tables,
 )
+from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
 from floecat_rest.threads import in_storage_thread
 
@@ -108,7 +109,9 @@ class TableController(Controller):
     ) -> None:
         """Removes the table, and with `purgeRequested` its files, some time later."""
         call = request.mutation()
-        request.kernel.drops.drop(call, request.entry(call), purge=purge_requested)
+        request.kernel.drops.drop(
+            call, request.entry(call), purge=purge_requested, request_id=request_id_of(request.scope)
+        )
 
 
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:

@@ -26,6 +26,7 @@
     ├── UnsupportedOperationError
     │   └── UnsupportedDeltaTableError  a Delta table that has no exact equal in Iceberg
     ├── CommitStateUnknownError         the commit may have been applied
+    ├── PurgeFailedError                the table is dropped, and its files are still there
     ├── UnavailableError                surely not applied; try again later
     │   ├── LeftToPipelineError         too much work for a request
     │   ├── PlanStoppedError            a scan plan that its owner gave up
@@ -65,6 +66,7 @@ __all__ = [
     "NotFoundError",
     "PayloadTooLargeError",
     "PlanStoppedError",
+    "PurgeFailedError",
     "SettingsError",
     "StorageUnavailableError",
     "StoreUnavailableError",
@@ -185,6 +187,10 @@ class UnsupportedDeltaTableError(UnsupportedOperationError):
 
 class CommitStateUnknownError(FloecatError):
     """The commit may have been applied, and the store does not say. Its files must be kept."""
+
+
+class PurgeFailedError(FloecatError):
+    """A table was dropped with purge, and the purger failed. Workers call it again."""
 
 
 class UnavailableError(FloecatError):

@@ -18,6 +18,7 @@ from floecat.entries.formats import TableFormats, TurnedOffFormat
 from floecat.entries.open_entries import EntryParts, open_entries
 from floecat.errors import BadRequestError, SettingsError
 from floecat.events.catalog_events import CatalogEvents
+from floecat.events.listeners import EventListeners
 from floecat.events.lost_files import LostFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
@@ -27,7 +28,7 @@ from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import SharedFiles
 from floecat.purge.open_purge import open_purge
-from floecat.purge.purger import DeferredPurge, FormatPurge
+from floecat.purge.table_purge import DeferredPurge, FormatPurge
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import object_store_options
 from floecat.store.database.engine import Store
@@ -66,7 +67,8 @@ class Kernel:
         catalogs, resolver, namespaces, tables, views, metrics, loader, fast_loads: services of
             `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
-        drops, purge_queue: services of `floecat.purge`.
+        listeners: are called with drops and with the stages of purges.
+        drops, purge_queue, purgers: services of `floecat.purge`.
         connectors, connector_scans: services of `floecat.connectors`.
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
@@ -114,14 +116,16 @@ class Kernel:
         self.commits, self.view_commits = commits.commits, commits.view_commits
         self.registration = commits.registration
 
+        self.listeners = EventListeners.named(settings.events.listeners)
         purge = open_purge(
             self.parts,
             catalog.tables,
             settings,
+            self.listeners,
             others={"delta": lambda shared: _artifact_purge(shared, settings)},
             wake=self._wake_purge_workers,
         )
-        self.drops, self.purge_queue = purge.drops, purge.queue
+        self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
         self.connectors, self.connector_scans = connectors.connectors, connectors.scans
@@ -159,8 +163,9 @@ class Kernel:
         if settings.purge.enabled:
             self._purge_workers = JobWorkers(
                 self.purge_queue,
-                threads=settings.purge.workers,
+                threads=settings.purge.worker_threads,
                 poll_interval_ms=settings.purge.poll_interval_ms,
+                claim_batch=settings.purge.claim_batch,
             )
             self._workers.append(self._purge_workers)
         for worker in self._workers:
@@ -175,6 +180,7 @@ class Kernel:
         for worker in self._workers:
             worker.stop()
         self._workers.clear()
+        self.purgers.close()
         if self._delta is not None:
             self._delta.engine.close()
         self.store.close()
@@ -249,7 +255,7 @@ def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
         from floecat.delta.artifact_purge import ArtifactPurge
 
         prepare_struct_types()
-        return ArtifactPurge(shared, batch_size=settings.purge.batch_size)
+        return ArtifactPurge(shared, batch_size=settings.purge.files_per_call)
 
     return DeferredPurge(open_purge)
 

@@ -6,14 +6,16 @@ Users of the catalog choose a kind, so only built-in kinds and those that the op
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import cast
 
 from floecat.connectors.spi import Connector
 from floecat.errors import BadRequestError, SettingsError
+from floecat.settings.imports import check_place, imported
 from floecat.struct_types import prepare_struct_types
 
 __all__ = ["BUILT_IN", "ConnectorRegistry"]
+
+_SETTING = "floecat.connectors.kinds"
 
 BUILT_IN = {"delta": "floecat.delta.connector:DeltaConnector"}
 """Built-in kinds, and the classes behind them."""
@@ -29,11 +31,7 @@ class ConnectorRegistry:
             SettingsError: one of them has another form.
         """
         for kind in further:
-            module, colon, name = kind.partition(":")
-            if not (colon and name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-                raise SettingsError(
-                    f"floecat.connectors.kinds: {kind!r} is not of the form package.module:Class"
-                )
+            check_place(_SETTING, kind)
         self._places = BUILT_IN | {kind: kind for kind in further}
 
     @property
@@ -52,16 +50,8 @@ class ConnectorRegistry:
         if place is None:
             known = ", ".join(self.kinds)
             raise BadRequestError(f"Unknown kind of connector: {kind[:80]!r} (known: {known})")
-        module, _, name = place.partition(":")
-        try:
-            found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise SettingsError(f"floecat.connectors.kinds: {place} cannot be imported: {error}") from error
-        except Exception as error:  # a third-party module may raise anything when it is imported
-            raise SettingsError(
-                f"floecat.connectors.kinds: {place} cannot be imported: {type(error).__name__}"
-            ) from error
+        found = imported(_SETTING, place)
         if not callable(found) or not callable(getattr(found, "discover", None)):
-            raise SettingsError(f"floecat.connectors.kinds: {place} is not a connector: it has no discover()")
+            raise SettingsError(f"{_SETTING}: {place} is not a connector: it has no discover()")
         prepare_struct_types()
         return cast("type[Connector]", found)

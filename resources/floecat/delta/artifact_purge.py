@@ -13,10 +13,10 @@ from contextlib import suppress
 from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.deletions import PurgeCounts
 from floecat.purge.kept_files import KeptFiles
 from floecat.purge.live_tables import LiveTable, SharedFiles
-from floecat.purge.purger import PurgeIncompleteError, PurgeReport, PurgeTarget
+from floecat.purge.progress import PurgeProgress
+from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 
@@ -33,12 +33,15 @@ class ArtifactPurge:
         self._shared = shared
         self._batch_size = batch_size
 
-    def purge(self, target: PurgeTarget, before_batch: Callable[[], None]) -> PurgeReport:
+    def purge(
+        self, target: PurgeTarget, before_batch: Callable[[], None], progress: PurgeProgress
+    ) -> PurgeProgress:
         """Deletes the artifacts of a table. Can be repeated.
 
         Args:
             target: the table.
             before_batch: called before each call that deletes; raises to stop.
+            progress: where files are counted.
 
         Raises:
             PurgeIncompleteError: some files could not be deleted.
@@ -49,30 +52,30 @@ class ArtifactPurge:
         folders, storage = _folders(target), target.storage.with_artifacts
         for folder in folders:
             storage.allowed.check(folder)
-        counts = PurgeCounts()
         with self._shared.collect_in(
             storage, target.table_uuid, folders, _shared_folder, target.lease
         ) as kept:
-            doomed = list(self._unshared(storage, folders, kept, counts))
+            doomed = list(self._unshared(storage, folders, kept, progress))
             doomed.sort(key=_before_what_it_names)
             for start in range(0, len(doomed), self._batch_size):
                 chunk = doomed[start : start + self._batch_size]
                 with kept.batch():
                     batch = [location for location in chunk if location not in kept]
-                    counts.shared += len(chunk) - len(batch)
-                    self._delete(storage, batch, counts, before_batch)
-        return PurgeReport(counts)
+                    progress.shared += len(chunk) - len(batch)
+                    self._delete(storage, batch, progress, before_batch)
+        return progress
 
     def _unshared(
-        self, storage: CatalogStorage, folders: Sequence[str], kept: KeptFiles, counts: PurgeCounts
+        self, storage: CatalogStorage, folders: Sequence[str], kept: KeptFiles, progress: PurgeProgress
     ) -> Iterator[str]:
         for folder in folders:
             for entry in storage.files(folder).list(folder):
                 parent, _, name = entry.location.rpartition("/")
                 if parent != folder or ARTIFACT_FILE.fullmatch(name) is None:
                     continue
+                progress.found += 1
                 if entry.location in kept:
-                    counts.shared += 1
+                    progress.shared += 1
                 else:
                     yield entry.location
 
@@ -80,16 +83,17 @@ class ArtifactPurge:
         self,
         storage: CatalogStorage,
         batch: list[str],
-        counts: PurgeCounts,
+        progress: PurgeProgress,
         before_batch: Callable[[], None],
     ) -> None:
         before_batch()
         outcome = storage.delete_many(batch)
-        counts.failed += len(outcome.failures)
-        counts.deleted += len(batch) - len(outcome.failures)
+        for failure in outcome.failures:
+            progress.fail(failure.location, failure.reason)
+        progress.deleted += len(batch) - len(outcome.failures)
         if outcome.failures:
             reason = f"files could not be deleted, the first because: {outcome.failures[0].reason}"
-            raise PurgeIncompleteError(reason, counts)
+            raise PurgeIncompleteError(reason)
 
 
 def _shared_folder(table: LiveTable) -> str | None:

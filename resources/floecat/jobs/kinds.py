@@ -63,6 +63,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """How long a job is kept that succeeded or was cancelled."""
     words: Mapping[str, str] = {}
     """States in the words of this kind; a state that is left out keeps its name."""
+    ended: Callable[[RunningJob, str, str | None], None] | None = None
+    """Called by the worker that ended a job, with the state and the error; must not raise."""
 
     def new_job(
         self,
@@ -76,6 +78,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         now_ms: int,
         resource: str = "",
         dedup_key: str | None = None,
+        request_id: str | None = None,
     ) -> JobRow:
         """A job of this kind that is due at once; see `JobRow` for the arguments.
 
@@ -89,6 +92,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             now_ms: the time.
             resource: the location that it works on.
             dedup_key: no two open jobs of the kind have the same one.
+            request_id: of the request that asked for it.
         """
         return JobRow(
             id=uuids.uuid7(),
@@ -103,6 +107,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             not_before_ms=now_ms,
             dedup_key=dedup_key,
             created_by=created_by,
+            request_id=request_id,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )

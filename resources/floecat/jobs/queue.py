@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
@@ -19,7 +20,7 @@ from floecat.store.database.engine import Store
 from floecat.store.jobs import JobRow
 from floecat.store.leases import LeaseLostError
 
-__all__ = ["Drained", "JobQueue"]
+__all__ = ["Drained", "JobQueue", "Worked", "server_identity"]
 
 _MAX_ERROR_LENGTH = 1000
 
@@ -44,6 +45,20 @@ class Drained(NamedTuple):
         return sum(self)
 
 
+class Worked(NamedTuple):
+    """What became of a job that was worked on."""
+
+    outcome: str
+    """Name of the field of `Drained` that counts it."""
+    error: str | None = None
+    """Why the attempt failed, without credentials."""
+
+
+def server_identity() -> str:
+    """This process, as `host:pid`."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 class JobQueue:
     """Claims jobs of a kind and works on them. Safe to share between threads."""
 
@@ -66,31 +81,61 @@ class JobQueue:
         """
         drained = Drained()
         while not stopped() and (max_jobs is None or drained.total < max_jobs):
-            row = self._claim()
-            if row is None:
+            rows = self.claim()
+            if not rows:
                 break
-            outcome = self._work(RunningJob(self._store, self._clock, row, self.kind.lease_ms, stopped))
+            outcome = self.work_on(rows[0], stopped).outcome
             drained = drained._replace(**{outcome: getattr(drained, outcome) + 1})
         return drained
 
-    def _claim(self) -> JobRow | None:
+    def claim(self, limit: int = 1) -> Sequence[JobRow]:
+        """Claims jobs that are due, each to be given to `work_on` at once.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
         kind, now_ms = self.kind, self._clock.now_ms()
-        # of this claim alone, so that two threads of a process exclude each other too
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuids.uuid7()}"
         return self._store.run(
             lambda conn: job_claims.claim(
                 conn,
                 kind.name,
-                owner,
+                _owner(),
                 now_ms,
                 kind.lease_ms,
                 base_ms=kind.backoff.base_ms,
                 longest_ms=kind.backoff.max_ms,
+                limit=limit,
             )
         )
 
-    def _work(self, job: RunningJob) -> str:
-        """Works on a claimed job and returns which field of `Drained` counts it."""
+    def claimed(self, job: JobRow) -> JobRow:
+        """A new job that is claimed from the start, to be inserted and then given to `work_on`."""
+        kind, now_ms = self.kind, self._clock.now_ms()
+        lease_ends_at_ms = now_ms + kind.lease_ms
+        return msgspec.structs.replace(
+            job,
+            state="running",
+            attempts=1,
+            lease_owner=_owner(),
+            lease_epoch=1,
+            lease_expires_at_ms=lease_ends_at_ms,
+            not_before_ms=lease_ends_at_ms + kind.backoff.base_ms,
+            started_at_ms=now_ms,
+        )
+
+    def work_on(self, row: JobRow, stopped: Callable[[], bool] = lambda: False) -> Worked:
+        """Works on a claimed job.
+
+        Args:
+            row: the job as it was claimed.
+            stopped: asked by the job between its steps; true gives it back.
+
+        Raises:
+            StoreUnavailableError: the store does not answer; the job is due again after its lease.
+        """
+        return self._work(RunningJob(self._store, self._clock, row, self.kind.lease_ms, stopped))
+
+    def _work(self, job: RunningJob) -> Worked:
         row = job.row
         if row.attempts > row.max_attempts:
             return self._fail(job, f"gave up after {row.max_attempts} attempts", final=True)
@@ -99,9 +144,9 @@ class JobQueue:
                 note = self.kind.work(job)
             except LeaseLostError:
                 _log.warning("%s job %s of %s was taken over", row.kind, row.id, row.title)
-                return "lost"
+                return Worked("lost", "another worker took the job over")
             except JobCancelledError:
-                return self._finish(job, "cancelled", None)
+                return self._finish(job, "cancelled")
             except WorkerStoppedError:
                 return self._put_back(job, "the worker was stopped", self._clock.now_ms(), counts=False)
             except FloecatError as error:
@@ -112,33 +157,43 @@ class JobQueue:
                 return self._fail(
                     job, f"internal error: {type(error).__name__}", final=row.attempts >= row.max_attempts
                 )
-        return self._finish(job, "succeeded", note)
+        return self._finish(job, "succeeded", note=note)
 
-    def _finish(self, job: RunningJob, state: str, note: str | None) -> str:
+    def _finish(
+        self, job: RunningJob, state: str, error: str | None = None, *, note: str | None = None
+    ) -> Worked:
         held = self._store.run(
             lambda conn: job_claims.finish(
-                conn, job.lease, state, job.encoded_progress(), self._clock.now_ms(), None
+                conn, job.lease, state, job.encoded_progress(), self._clock.now_ms(), error
             )
         )
+        if not held:
+            return Worked("lost", error or "another worker took the job over")
         row = job.row
-        _log.info("%s of %s %s%s", row.kind, row.title, self.kind.word(state), f": {note}" if note else "")
-        return state if held else "lost"
+        if state == "failed":
+            _log.error(
+                "%s of %s failed for good; an operator can retry job %s: %s",
+                row.kind,
+                row.title,
+                row.id,
+                error,
+            )
+        else:
+            _log.info(
+                "%s of %s %s%s", row.kind, row.title, self.kind.word(state), f": {note}" if note else ""
+            )
+        if self.kind.ended is not None:
+            self.kind.ended(job, state, error)
+        return Worked(state, error)
 
-    def _fail(self, job: RunningJob, reason: str, *, final: bool) -> str:
-        now_ms = self._clock.now_ms()
+    def _fail(self, job: RunningJob, reason: str, *, final: bool) -> Worked:
         error = reason[:_MAX_ERROR_LENGTH]
-        if not final:
-            return self._put_back(job, error, now_ms + self.kind.backoff.delay_ms(job.row.attempts))
-        held = self._store.run(
-            lambda conn: job_claims.finish(conn, job.lease, "failed", job.encoded_progress(), now_ms, error)
-        )
-        row = job.row
-        _log.error(
-            "%s of %s failed for good; an operator can retry job %s: %s", row.kind, row.title, row.id, error
-        )
-        return "failed" if held else "lost"
+        if final:
+            return self._finish(job, "failed", error)
+        delay_ms = self.kind.backoff.delay_ms(job.row.attempts)
+        return self._put_back(job, error, self._clock.now_ms() + delay_ms)
 
-    def _put_back(self, job: RunningJob, error: str, retry_at_ms: int, *, counts: bool = True) -> str:
+    def _put_back(self, job: RunningJob, error: str, retry_at_ms: int, *, counts: bool = True) -> Worked:
         held = self._store.run(
             lambda conn: job_claims.put_back(
                 conn,
@@ -151,4 +206,9 @@ class JobQueue:
             )
         )
         _log.warning("%s of %s will be tried again: %s", job.row.kind, job.row.title, error)
-        return "waiting" if held else "lost"
+        return Worked("waiting" if held else "lost", error)
+
+
+def _owner() -> str:
+    # of this claim alone, so that two threads of a process exclude each other too
+    return f"{server_identity()}:{uuids.uuid7()}"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
 from floecat.clock import Clock
+from floecat.errors import FloecatError
 from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Store
 from floecat.store.job_claims import Lease
 from floecat.store.jobs import JobRow
-from floecat.store.leases import HeldLease
+from floecat.store.leases import HeldLease, LeaseLostError
 
 __all__ = ["JobCancelledError", "RunningJob", "WorkerStoppedError"]
+
+_PROGRESS_INTERVAL_S = 1.0
 
 
 class JobCancelledError(Exception):
@@ -33,7 +37,8 @@ class RunningJob:
     Attributes:
         row: the job when it was claimed.
         lease: names the claim.
-        progress: JSON values over all attempts, by name. Stored with every renewal, and at the end.
+        progress: JSON values over all attempts, by name. Stored at steps at most once a second, with every
+            renewal, and at the end.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class RunningJob:
         self._lease_ms = lease_ms
         self._stopped = stopped
         self._cancelled = False
+        self._stored_at = time.monotonic()
         self._held = HeldLease(
             f"{row.kind} job {row.id}", self._renew, duration_ms=lease_ms, taken_at=time.monotonic()
         )
@@ -60,6 +66,11 @@ class RunningJob:
             WorkerStoppedError: the worker is to stop.
         """
         self._held.check()
+        if time.monotonic() - self._stored_at >= _PROGRESS_INTERVAL_S:
+            # if the store is away, the lease still stands
+            with suppress(FloecatError):
+                if not self._renew():
+                    raise LeaseLostError
         if self._cancelled:
             raise JobCancelledError
         if self._stopped():
@@ -84,6 +95,7 @@ class RunningJob:
         self._held.__exit__(kind, error, trace)
 
     def _renew(self) -> bool:
+        self._stored_at = time.monotonic()
         progress = self.encoded_progress()
         cancelled = self._store.run(
             lambda conn: job_claims.renew(conn, self.lease, progress, self._clock.now_ms(), self._lease_ms)

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from floecat.errors import BadRequestError, LocationNotAllowedError
 from floecat.purge.kept_files import KeptFiles
 from floecat.purge.location_set import is_plain_name
+from floecat.purge.progress import PurgeProgress
 from floecat.purge.reachable_files import FileKind, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["Deletions", "PurgeCounts"]
-
-
-class PurgeCounts(msgspec.Struct):
-    """What a purge did, in numbers of files."""
-
-    deleted: int = 0
-    """Gone, whether or not they existed before."""
-    shared: int = 0
-    """Kept, because live tables need them."""
-    outside: int = 0
-    """Kept, because they are outside the allowed locations."""
-    failed: int = 0
-    """Could not be deleted."""
-    waiting: int = 0
-    """Kept, because something they lead to is still there."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every file that may be deleted is gone."""
-        return self.failed == 0 and self.waiting == 0
+__all__ = ["Deletions"]
 
 
 class Deletions:
@@ -45,6 +24,8 @@ class Deletions:
         *,
         batch_size: int,
         before_batch: Callable[[], None],
+        progress: PurgeProgress,
+        keeps_data: bool = False,
     ) -> None:
         """Starts with nothing to delete.
 
@@ -53,6 +34,8 @@ class Deletions:
             kept: files that live tables need; each batch asks again.
             batch_size: files in one call to storage.
             before_batch: called before each one; raises if the deletion must stop.
+            progress: where files are counted.
+            keeps_data: whether data and delete files stay.
         """
         self._storage = storage
         self._kept = kept
@@ -62,14 +45,15 @@ class Deletions:
         self._pending_count = 0
         self._blocked: set[str] = set()
         self._allowed_folder: str | None = None
-        self.counts = PurgeCounts()
-        self.last_failure: str | None = None
+        self._progress = progress
+        self._keeps_data = keeps_data
 
     def add(self, file: ReachableFile) -> None:
         """Adds the next file, after every file that it leads to."""
+        self._progress.found += 1
         if not file.complete:
             self._block(file.location)
-        if self._may_go(file.location):
+        if self._may_go(file):
             self._pending[file.kind].append(file)
             self._pending_count += 1
             if self._pending_count >= self._batch_size:
@@ -85,7 +69,7 @@ class Deletions:
                 ready = [file for file in doomed if file.location not in self._blocked]
                 for file in doomed:
                     if file.location in self._blocked:
-                        self.counts.waiting += 1
+                        self._progress.waiting += 1
                         self._block(file.parent)
                 self._pending[kind] = []
                 for start in range(0, len(ready), self._batch_size):
@@ -96,10 +80,9 @@ class Deletions:
         self._before_batch()
         outcome = self._storage.delete_many([file.location for file in batch])
         failed = {failure.location for failure in outcome.failures}
-        self.counts.deleted += len(batch) - len(failed)
-        self.counts.failed += len(failed)
-        if outcome.failures:
-            self.last_failure = outcome.failures[0].reason
+        self._progress.deleted += len(batch) - len(failed)
+        for failure in outcome.failures:
+            self._progress.fail(failure.location, failure.reason)
         for file in batch:
             if file.location in failed:
                 self._block(file.parent)
@@ -108,15 +91,18 @@ class Deletions:
         if location is not None:
             self._blocked.add(location)
 
-    def _may_go(self, location: str) -> bool:
-        if not self._is_allowed(location):
-            self.counts.outside += 1
-            return False
-        return not self._is_kept(location)
+    def _may_go(self, file: ReachableFile) -> bool:
+        if self._keeps_data and file.kind is FileKind.DATA:
+            self._progress.gc_disabled += 1
+        elif not self._is_allowed(file.location):
+            self._progress.outside += 1
+        else:
+            return not self._is_kept(file.location)
+        return False
 
     def _is_kept(self, location: str) -> bool:
         if location in self._kept:
-            self.counts.shared += 1
+            self._progress.shared += 1
             return True
         return False
 

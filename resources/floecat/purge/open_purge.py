@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
+from uuid import UUID
 
 from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
-from floecat.jobs.queue import JobQueue
+from floecat.errors import LocationNotAllowedError
+from floecat.events.listeners import EventListeners
+from floecat.jobs.queue import JobQueue, server_identity
+from floecat.purge.drops import DropService
 from floecat.purge.live_tables import SharedFiles, StoredTables, all_folders
-from floecat.purge.purge_jobs import DropService, PurgeWork, purge_kind
-from floecat.purge.purger import FormatPurge, Purger
+from floecat.purge.purge_jobs import PurgeWork, purge_kind
+from floecat.purge.purgers import Purgers
+from floecat.purge.spi import PurgerContext
+from floecat.purge.table_purge import FormatPurge, TablePurge
 from floecat.settings import Settings
+from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]
 
@@ -26,12 +33,14 @@ class PurgeServices:
 
     queue: JobQueue
     drops: DropService
+    purgers: Purgers
 
 
 def open_purge(
     parts: EntryParts,
     tables: TableService,
     settings: Settings,
+    listeners: EventListeners,
     *,
     others: Mapping[str, OpenFormatPurge],
     wake: Callable[[], None],
@@ -42,8 +51,12 @@ def open_purge(
         parts: what they share.
         tables: remove entries.
         settings: of the process.
+        listeners: are called with drops and with the stages of purges.
         others: open the purges of other formats than Iceberg, by name of the format.
-        wake: called after a drop that made a job.
+        wake: called after a drop that made a job for workers.
+
+    Raises:
+        SettingsError: the purger that is set cannot be imported.
     """
     shared = SharedFiles(
         StoredTables(parts.store, parts.storages),
@@ -51,19 +64,24 @@ def open_purge(
         bounds=settings.limits,
         area_bytes=parts.memory.share("purge-areas"),
     )
-    purger = Purger(
+    purge = TablePurge(
         parts.files,
         shared,
-        batch_size=settings.purge.batch_size,
+        batch_size=settings.purge.files_per_call,
         bounds=settings.limits,
         others={name: open_purge_of(shared) for name, open_purge_of in others.items()},
     )
-    kind = purge_kind(
-        PurgeWork(parts.store, parts.storages, purger),
-        lease_ms=settings.purge.lease_ms,
-        max_attempts=settings.purge.max_attempts,
-        retention_ms=settings.purge.retention.ms,
-    )
-    return PurgeServices(
-        JobQueue(parts.store, parts.clock, kind), DropService(tables, parts.clock, kind, wake)
-    )
+
+    def storage(catalog_id: UUID) -> CatalogStorage:
+        with parts.store.read() as conn:
+            found = parts.storages.by_id(conn, catalog_id)
+        if found is None:
+            raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
+        return found
+
+    context = PurgerContext(server_identity=server_identity(), storage=storage, emit=listeners.emit)
+    purgers = Purgers(settings.purge.purger, settings.purge.properties, context, purge)
+    kind = purge_kind(PurgeWork(purgers, listeners, parts.clock), settings.purge)
+    queue = JobQueue(parts.store, parts.clock, kind)
+    drops = DropService(tables, parts.clock, queue, listeners, purger=purgers.selected, wake=wake)
+    return PurgeServices(queue, drops, purgers)

@@ -1,44 +1,48 @@
-"""Purge as a kind of job: the drop that makes one, what it holds, and how it is worked on.
-
-The entry is removed and the job inserted in one SQL transaction: a crash in between can neither lose track of
-the files nor delete files of a table that still exists.
-"""
+"""Purge as a kind of job: what a row holds, how it is worked on, what is reported of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import Privilege
-from floecat.catalog.tables import TableService
 from floecat.clock import Clock
 from floecat.entries.calls import Call
-from floecat.errors import LocationNotAllowedError
+from floecat.events.listeners import EventListeners
+from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.running import RunningJob
-from floecat.purge.deletions import PurgeCounts
-from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
-from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import jobs, tables
-from floecat.store.database.engine import Connection, Store
+from floecat.purge.progress import PROGRESS, progress_of
+from floecat.purge.purgers import SQL_ASYNC, Purgers
+from floecat.purge.spi import PurgeRequest
+from floecat.settings import PurgeSettings
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
 
-__all__ = ["PURGE", "DropService", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
+__all__ = ["PURGE", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
 
 PURGE: Final = "purge"
 """Name of the kind."""
 
-_WORDS: Final = {"queued": "pending", "waiting": "pending", "succeeded": "done", "failed": "dead"}
-_DELETED: Final = "deleted_files"
+_WORDS: Final = {
+    "queued": "PENDING",
+    "waiting": "PENDING",
+    "running": "RUNNING",
+    "cancelling": "RUNNING",
+    "succeeded": "SUCCEEDED",
+    "failed": "DEAD_LETTER",
+    "cancelled": "CANCELLED",
+}
+_HOUR_MS: Final = 3_600_000
 
 
 class PurgePayload(msgspec.Struct, frozen=True):
-    """A dropped table. Its files are not listed here, as its metadata names them."""
+    """A dropped table. Its files are not listed here, as its metadata names them; nor are keys of storage.
+
+    What has a default is missing in rows of earlier versions.
+    """
 
     entry_id: UUID
     table_uuid: str
@@ -46,132 +50,176 @@ class PurgePayload(msgspec.Struct, frozen=True):
     metadata_location: str
     """Root of what is reachable, and the last file that is deleted."""
     format: str = "iceberg"
+    purger: str = SQL_ASYNC
+    """Name of the purger that is called."""
+    catalog: str = ""
+    """Name of its catalog."""
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+
+    def identifier(self, title: str) -> TableIdentifier:
+        """The name that the table had; from the title of the job if the row is of an earlier version."""
+        if self.name:
+            return TableIdentifier(self.namespace, self.name)
+        *namespace, name = title.split(".")
+        return TableIdentifier(tuple(namespace), name)
 
 
 class PurgeWork:
-    """Works on purge jobs. Safe to share between threads."""
+    """Works on purge jobs, by the purger that each names. Safe to share between threads."""
 
-    def __init__(self, store: Store, storages: CatalogStorages, purger: Purger) -> None:
+    def __init__(self, purgers: Purgers, listeners: EventListeners, clock: Clock) -> None:
         """Puts the work together.
 
         Args:
-            store: holds the catalogs.
-            storages: of the catalogs.
-            purger: deletes files.
+            purgers: do the work.
+            listeners: are called when an attempt starts, and when a purge has ended.
+            clock: wall-clock time.
         """
-        self._store = store
-        self._purger = purger
-        self._storages = storages
+        self._purgers = purgers
+        self._listeners = listeners
+        self._clock = clock
 
     def __call__(self, job: RunningJob) -> str | None:
-        """Deletes the files of the table.
+        """Calls the purger.
 
         Raises:
-            PurgeIncompleteError: some files could not be deleted.
-            FloecatError: as `Purger.purge`.
+            SettingsError: it is not a purger of this process.
+            FloecatError: as the purger raises it.
         """
-        payload = msgspec.json.decode(job.row.payload, type=PurgePayload)
-        with self._store.read() as conn:
-            storage = self._storages.by_id(conn, job.row.catalog_id)
-        if storage is None:
-            raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
-        target = PurgeTarget(
-            payload.table_uuid,
-            payload.metadata_location,
-            storage,
-            job.attachment(),
-            payload.format,
-            job.lease,
+        payload = _payload(job.row)
+        purger = self._purgers.get(payload.purger)
+        request = _request(job, payload)
+        job.progress[PROGRESS] = request.progress
+        self._listeners.emit(
+            PurgeStarted(
+                **self._common(job.row), job_id=job.row.id, purger=payload.purger, attempt=job.row.attempts
+            )
         )
-        try:
-            report = self._purger.purge(target, job.check)
-        except PurgeIncompleteError as error:
-            _count(job, error.counts)
-            raise
-        _count(job, report.counts)
-        return (
-            f"{report.counts.deleted} files deleted, {report.counts.shared} shared with live tables,"
-            f" {report.counts.outside} outside the allowed locations"
-            + (f"; {report.note}" if report.note else "")
-        )
+        purger.purge_table(request)
+        counted = {"deleted": request.progress.deleted, **request.progress.kept}
+        return ", ".join(f"{number} {name}" for name, number in counted.items() if number) or None
+
+    def ended(self, job: RunningJob, state: str, error: str | None) -> None:
+        """Calls the listeners for a purge that has ended."""
+        row, purger = job.row, _payload(job.row).purger
+        if state == "succeeded":
+            event = PurgeCompleted(
+                **self._common(row),
+                job_id=row.id,
+                purger=purger,
+                elapsed_ms=self._clock.now_ms() - row.created_at_ms,
+                counts=job.progress[PROGRESS].numbers,
+            )
+            self._listeners.emit(event)
+        elif state == "failed":
+            self._listeners.emit(
+                PurgeFailed(
+                    **self._common(row),
+                    job_id=row.id,
+                    purger=purger,
+                    attempts=min(row.attempts, row.max_attempts),
+                    error=error or "",
+                )
+            )
+
+    def _common(self, row: JobRow) -> dict[str, Any]:
+        payload = _payload(row)
+        return {
+            "catalog": payload.catalog,
+            "catalog_id": row.catalog_id,
+            "identifier": payload.identifier(row.title),
+            "table_uuid": payload.table_uuid,
+            "location": payload.location,
+            "principal": row.created_by,
+            "request_id": row.request_id,
+            "at_ms": self._clock.now_ms(),
+        }
 
 
-def purge_kind(work: PurgeWork, *, lease_ms: int, max_attempts: int, retention_ms: int) -> JobKind:
+def purge_kind(work: PurgeWork, settings: PurgeSettings) -> JobKind:
     """The kind of purge jobs."""
     return JobKind(
         name=PURGE,
         work=work,
-        lease_ms=lease_ms,
-        max_attempts=max_attempts,
-        backoff=Backoff(),
-        retention_ms=retention_ms,
+        lease_ms=settings.lease_timeout_ms,
+        max_attempts=settings.max_attempts,
+        backoff=Backoff(base_ms=settings.backoff_base_ms, max_ms=settings.backoff_max_ms),
+        retention_ms=settings.completed_retention_hours * _HOUR_MS,
         words=_WORDS,
+        ended=work.ended,
     )
 
 
 def purge_job_for(
-    kind: JobKind, row: EntryRow, identifier: TableIdentifier, account_id: UUID, principal: str, now_ms: int
+    kind: JobKind,
+    call: Call,
+    row: EntryRow,
+    identifier: TableIdentifier,
+    *,
+    purger: str,
+    request_id: str | None,
+    now_ms: int,
 ) -> JobRow:
     """The job for a table that is dropped in this transaction. Its attachment is the metadata document.
 
     Args:
         kind: as `purge_kind` makes it.
+        call: who drops it, from which catalog.
         row: the table, as it is when it is dropped.
         identifier: its name.
-        account_id: of its catalog.
-        principal: who drops it.
+        purger: name of the purger.
+        request_id: of the request that drops it.
         now_ms: the time.
     """
-    # a table of another format is known by its root, as its metadata can be rebuilt at any time
-    resource = row.metadata_location if row.format == "iceberg" else row.location
+    payload = PurgePayload(
+        row.id,
+        row.object_uuid,
+        row.location,
+        row.metadata_location,
+        row.format,
+        purger,
+        call.catalog.name,
+        tuple(identifier.namespace),
+        identifier.name,
+    )
     return kind.new_job(
-        account_id=account_id,
+        account_id=call.catalog.account_id,
         catalog_id=row.catalog_id,
         title=str(identifier),
         subject=row.object_uuid.lower(),
-        resource=resource,
-        payload=PurgePayload(row.id, row.object_uuid, row.location, row.metadata_location, row.format),
-        created_by=principal,
+        # a table of another format is known by its root, as its metadata can be rebuilt at any time
+        resource=row.metadata_location if row.format == "iceberg" else row.location,
+        payload=payload,
+        created_by=call.principal.name,
         now_ms=now_ms,
+        request_id=request_id,
     )
 
 
-def _count(job: RunningJob, counts: PurgeCounts) -> None:
-    job.progress[_DELETED] = job.progress.get(_DELETED, 0) + counts.deleted
+def _payload(row: JobRow) -> PurgePayload:
+    return msgspec.json.decode(row.payload, type=PurgePayload)
 
 
-class DropService:
-    """Drops tables."""
-
-    def __init__(self, services: TableService, clock: Clock, kind: JobKind, wake: Callable[[], None]) -> None:
-        """Puts the service together.
-
-        Args:
-            services: removes entries.
-            clock: wall-clock time.
-            kind: the kind of purge jobs.
-            wake: called after a drop that made a job, so that a worker of this process looks for it.
-        """
-        self._tables = services
-        self._clock = clock
-        self._kind = kind
-        self._wake = wake
-
-    def drop(self, call: Call, identifier: TableIdentifier, *, purge: bool) -> None:
-        """Removes the table; with `purge` a worker deletes its files later.
-
-        Raises:
-            ForbiddenError: the principal may not drop the table, or not purge it.
-            NoSuchTableError: the table does not exist.
-        """
-
-        def insert_job(conn: Connection, row: tables.EntryRow) -> None:
-            account_id, principal = call.catalog.account_id, call.principal.name
-            job = purge_job_for(self._kind, row, identifier, account_id, principal, self._clock.now_ms())
-            jobs.insert(conn, job, tables.document(conn, row.id))
-
-        if purge:
-            self._tables.drop(call, identifier, insert_job, (Privilege.DROP_TABLE, Privilege.PURGE_TABLE))
-            self._wake()
-        else:
-            self._tables.drop(call, identifier)
+def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
+    row = job.row
+    return PurgeRequest(
+        job_id=row.id,
+        attempt=row.attempts,
+        account_id=row.account_id,
+        catalog_id=row.catalog_id,
+        catalog=payload.catalog,
+        identifier=payload.identifier(row.title),
+        entry_id=payload.entry_id,
+        table_uuid=payload.table_uuid,
+        location=payload.location,
+        metadata_location=payload.metadata_location,
+        format=payload.format,
+        principal=row.created_by,
+        request_id=row.request_id,
+        requested_at_ms=row.created_at_ms,
+        progress=progress_of(row).resumed(),
+        lease=job.lease,
+        check=job.check,
+        attachment=job.attachment,
+    )

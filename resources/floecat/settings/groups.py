@@ -30,6 +30,7 @@ __all__ = [
     "CommitSettings",
     "ConnectorSettings",
     "DeltaCompatSettings",
+    "EventSettings",
     "GatewaySettings",
     "LogSettings",
     "OidcSettings",
@@ -325,23 +326,55 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     enabled: Annotated[bool, boolean()] = True
     """The service works on the purge queue. Off leaves it to other processes."""
 
-    poll_interval_ms: Annotated[int, integer(minimum=10)] = 2_000
-    """How often an idle worker looks for jobs."""
+    purger: Annotated[str, text()] = "sql-async"
+    """What deletes files: `sql-async` (workers), `synchronous` (the request that drops a table), or a purger
+    of another package as `package.module:Class` or by the name of its entry point."""
 
-    batch_size: Annotated[int, integer(minimum=1, maximum=1000)] = 1000
-    """Files in one call to storage."""
+    properties: Annotated[Mapping[str, str], mapping(secret=True)] = {}
+    """Properties of a purger of another package."""
 
-    lease_ms: Annotated[int, integer(minimum=1_000)] = 60_000
-    """How long a worker owns a job without renewing."""
+    worker_threads: Annotated[int, integer(minimum=1, maximum=64)] = 4
+    """Jobs that one process works on at a time."""
 
-    max_attempts: Annotated[int, integer(minimum=1)] = 10
-    """Tries of a job before it is set aside for an operator."""
+    delete_threads_per_job: Annotated[int, integer(minimum=1, maximum=64)] = 8
+    """Bulk deletes of one job that run at a time."""
 
-    retention: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
+    poll_interval_ms: Annotated[int, integer(minimum=10)] = 5_000
+    """How often idle workers look for jobs of other processes; a drop wakes those of its own."""
+
+    claim_batch: Annotated[int, integer(minimum=1, maximum=64)] = 16
+    """Most jobs that one look takes, and never more than threads are idle."""
+
+    lease_timeout_ms: Annotated[int, integer(minimum=1_000)] = 300_000
+    """How long a worker owns a job without renewing. It renews after a third of that."""
+
+    max_attempts: Annotated[int, integer(minimum=1)] = 5
+    """Attempts of a job before it is set aside for an operator."""
+
+    backoff_base_ms: Annotated[int, integer(minimum=1)] = 30_000
+    """Longest wait after the first failed attempt; it doubles with each further one."""
+
+    backoff_max_ms: Annotated[int, integer(minimum=1)] = 3_600_000
+    """No wait between attempts is longer."""
+
+    completed_retention_hours: Annotated[int, integer(minimum=0)] = 168
     """How long a job is kept after its files were deleted, or after it was cancelled."""
 
-    workers: Annotated[int, integer(minimum=1, maximum=64)] = 2
-    """Jobs that one process works on at a time."""
+    files_per_call: Annotated[int, integer(minimum=1, maximum=1000)] = 1000
+    """Files in one call to storage."""
+
+    large_job_files: Annotated[int, integer(minimum=1)] = 200_000
+    """From this number of files on, by the counts of the manifest lists, a job is offered to Spark first."""
+
+    large_job_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
+    """How long a large job waits for Spark; then the service works on it. `PT0S` offers none."""
+
+
+class EventSettings(Group, frozen=True, kw_only=True):
+    """What happens to tables, for other packages."""
+
+    listeners: Annotated[tuple[str, ...], text_list()] = ()
+    """Functions that are called with each event, as `package.module:function`."""
 
 
 class ConnectorSettings(Group, frozen=True, kw_only=True):
@@ -401,6 +434,9 @@ class Settings(Group, frozen=True, kw_only=True):
 
     purge: PurgeSettings = PurgeSettings()
     """Deletion of files of dropped tables."""
+
+    events: EventSettings = EventSettings()
+    """What happens to tables, for other packages."""
 
     connectors: ConnectorSettings = ConnectorSettings()
     """Connectors, which find tables that are in storage already."""

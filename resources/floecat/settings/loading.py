@@ -16,6 +16,7 @@ import msgspec
 
 from floecat.errors import SettingsError
 from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
+from floecat.settings.former_names import FORMER_NAMES, warn_of_former_name
 from floecat.settings.groups import Settings
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "check_rules", "load_settings"]
@@ -73,7 +74,7 @@ def load_settings(
     given |= _from_file(_config_file(config, environ), problems)
     given |= _from_environment(environ, problems)
     given |= {key: _Given(value, "command line") for key, value in (overrides or {}).items()}
-    settings = _build(given, problems)
+    settings = _build(_under_present_names(given, problems), problems)
     if problems:
         raise SettingsError("\n".join(problems))
     check_rules(settings)
@@ -164,11 +165,8 @@ def _table_keys() -> frozenset[str]:
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:
-    keys = {
-        key.replace(".", "_").replace("-", "_").upper(): field.key
-        for field in leaf_fields(Settings)
-        for key in field.keys
-    }
+    keys = {_variable(key): field.key for field in leaf_fields(Settings) for key in field.keys}
+    keys |= {_variable(former): former for former in FORMER_NAMES}
     groups = tuple(f"{ROOT}_{name}_".upper() for name in Settings.__struct_fields__ if _is_group(name))
     found: dict[str, _Given] = {}
     for name, value in environ.items():
@@ -179,6 +177,25 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[s
             near = difflib.get_close_matches(name, keys, n=1, cutoff=0.6 if name.startswith(groups) else 0.9)
             if near or name.startswith(groups):
                 problems.append(f"{name}: no such setting{_suggestion(near)}")
+    return found
+
+
+def _variable(key: str) -> str:
+    return key.replace(".", "_").replace("-", "_").upper()
+
+
+def _under_present_names(given: Mapping[str, _Given], problems: list[str]) -> dict[str, _Given]:
+    found = {key: item for key, item in given.items() if key not in FORMER_NAMES}
+    for key in given.keys() & FORMER_NAMES.keys():
+        item, former = given[key], FORMER_NAMES[key]
+        warn_of_former_name(key, item.source)
+        if former.convert is not None:
+            try:
+                item = _Given(former.convert(item.value), item.source)
+            except (ValueError, TypeError):
+                problems.append(f"{key} ({item.source}): expected {former.expected}")
+                continue
+        found.setdefault(former.key, item)
     return found
 
 

@@ -43,9 +43,17 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def claim(
-    conn: Connection, kind: str, owner: str, now_ms: int, lease_ms: int, *, base_ms: int, longest_ms: int
-) -> JobRow | None:
-    """Claims the job that has been due for longest. No job goes to two owners.
+    conn: Connection,
+    kind: str,
+    owner: str,
+    now_ms: int,
+    lease_ms: int,
+    *,
+    base_ms: int,
+    longest_ms: int,
+    limit: int = 1,
+) -> list[JobRow]:
+    """Claims the jobs that have been due for longest. No job goes to two owners.
 
     Args:
         conn: a transaction of its own.
@@ -55,9 +63,10 @@ def claim(
         lease_ms: how long the job is the owner's without `renew`.
         base_ms: back-off after the first attempt, if the lease ends unreleased; doubles with each.
         longest_ms: no back-off is longer.
+        limit: most jobs.
 
     Returns:
-        The job as it is now; `None` if none is due.
+        The jobs as they are now, in no particular order.
     """
     parameters = {
         "wanted_kind": kind,
@@ -66,9 +75,9 @@ def claim(
         "lease_ends_at_ms": now_ms + lease_ms,
         "base_ms": base_ms,
         "longest_ms": longest_ms,
+        "limit": limit,
     }
-    row = conn.first(_CLAIM, parameters)
-    return None if row is None else job_row(row)
+    return [job_row(row) for row in conn.all(_CLAIM, parameters)]
 
 
 def renew(conn: Connection, lease: Lease, progress: str, now_ms: int, lease_ms: int) -> bool | None:
@@ -164,7 +173,7 @@ _due: Final = (
         _jobs.c.state != "cancelling",
     )
     .order_by(_jobs.c.not_before_ms)
-    .limit(1)
+    .limit(LIMIT)
     .with_for_update(skip_locked=True)
     .cte("due")
 )

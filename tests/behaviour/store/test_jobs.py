@@ -56,11 +56,12 @@ def add_jobs(
 
 
 def claim(store: Store, owner: str, now_ms: int, kind: str = KIND) -> JobRow | None:
-    return store.run(
+    rows = store.run(
         lambda conn: job_claims.claim(
             conn, kind, owner, now_ms, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS
         )
     )
+    return rows[0] if rows else None
 
 
 def claimed(store: Store, owner: str, now_ms: int) -> JobRow:
@@ -217,8 +218,9 @@ def test_a_claim_does_not_wait_for_another_one(store: Store, catalog: CatalogRow
         return
     first, second = add_jobs(store, catalog, 2)
     with store.write() as conn:
-        row = job_claims.claim(conn, KIND, "anna", NOW_MS, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS)
-        assert row is not None
+        (row,) = job_claims.claim(
+            conn, KIND, "anna", NOW_MS, LEASE_MS, base_ms=BASE_MS, longest_ms=LONGEST_MS
+        )
         assert row.id == first.id
         (got,) = at_once(1, lambda _: claim(store, "bob", NOW_MS))
         assert got is not None

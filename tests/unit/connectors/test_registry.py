@@ -45,7 +45,7 @@ def test_nothing_else_is_imported(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["module", "a.b.C", "a.b:", ":C", "a b:C", "a:b.c", "../x:C"])
 def test_a_malformed_kind_stops_the_start(kind: str) -> None:
-    with pytest.raises(SettingsError, match=r"package\.module:Class"):
+    with pytest.raises(SettingsError, match=r"package\.module:Name"):
         ConnectorRegistry([kind])
 
 

@@ -7,7 +7,7 @@ import pytest
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.purger import Purger
+from floecat.purge.table_purge import TablePurge
 from tests.unit.purge.table_files import FakeLiveTables, new_purger
 
 
@@ -33,5 +33,5 @@ def live(warehouse: str, files: FileIO) -> FakeLiveTables:
 
 
 @pytest.fixture
-def purger(live: FakeLiveTables) -> Purger:
+def purger(live: FakeLiveTables) -> TablePurge:
     return new_purger(live)

@@ -16,7 +16,7 @@ from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.live_tables import LiveTable, SharedFiles
-from floecat.purge.purger import Purger
+from floecat.purge.table_purge import TablePurge
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
@@ -182,7 +182,7 @@ class FakeLiveTables:
         return {self.catalog_id: storage_at(self.roots, self.files)}
 
 
-def new_purger(live: FakeLiveTables, batch_size: int = 5, bounds: Bounds = DEFAULT_BOUNDS) -> Purger:
+def new_purger(live: FakeLiveTables, batch_size: int = 5, bounds: Bounds = DEFAULT_BOUNDS) -> TablePurge:
     """A purger that looks at these tables."""
     shared = SharedFiles(live, bounds=bounds)
-    return Purger(MetadataFiles(max_bytes=1 << 20), shared, batch_size=batch_size, bounds=bounds)
+    return TablePurge(MetadataFiles(max_bytes=1 << 20), shared, batch_size=batch_size, bounds=bounds)

@@ -14,9 +14,9 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.deletions import PurgeCounts
 from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError, all_folders
-from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
+from floecat.purge.progress import PurgeProgress
+from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
 from floecat.store.documents import compress, no_metadata_location
 from tests.services.faults import FaultyFileIO
 from tests.storages import storage_at
@@ -79,12 +79,12 @@ def files() -> FaultyFileIO:
 
 
 @pytest.fixture
-def purger(files: FaultyFileIO, live: FakeLiveTables) -> Purger:
+def purger(files: FaultyFileIO, live: FakeLiveTables) -> TablePurge:
     live.files = files
     shared = SharedFiles(live, {"delta": all_folders})
     artifacts = ArtifactPurge(shared, batch_size=2)
     metadata_files = MetadataFiles(max_bytes=1 << 20)
-    return Purger(metadata_files, shared, batch_size=2, others={"delta": artifacts})
+    return TablePurge(metadata_files, shared, batch_size=2, others={"delta": artifacts})
 
 
 @pytest.fixture
@@ -92,16 +92,18 @@ def table(files: FaultyFileIO, warehouse: str) -> DeltaFiles:
     return DeltaFiles(files, f"{warehouse}/d")
 
 
-def test_artifacts_go_and_delta_stays(table: DeltaFiles, purger: Purger, allowed: AllowedLocations) -> None:
+def test_artifacts_go_and_delta_stays(
+    table: DeltaFiles, purger: TablePurge, allowed: AllowedLocations
+) -> None:
     report = purger.purge(table.target(allowed))
-    assert report.counts == PurgeCounts(deleted=len(NAMES))
+    assert report == PurgeProgress(found=len(NAMES), deleted=len(NAMES))
     assert table.left() == table.theirs
-    assert purger.purge(table.target(allowed)).counts == PurgeCounts()
+    assert purger.purge(table.target(allowed)) == PurgeProgress()
 
 
 @pytest.mark.parametrize("document", [None, compress(b"{}")])
 def test_one_that_was_never_read(
-    table: DeltaFiles, purger: Purger, allowed: AllowedLocations, document: bytes | None
+    table: DeltaFiles, purger: TablePurge, allowed: AllowedLocations, document: bytes | None
 ) -> None:
     table.metadata_location = no_metadata_location(table.folder)
     purger.purge(table.target(allowed, document=document))
@@ -109,7 +111,7 @@ def test_one_that_was_never_read(
 
 
 def test_what_names_others_goes_first(
-    table: DeltaFiles, files: FaultyFileIO, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, files: FaultyFileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     left: list[set[str]] = []
 
@@ -124,7 +126,7 @@ def test_what_names_others_goes_first(
 
 
 def test_a_purge_that_is_stopped_goes_on_later(
-    table: DeltaFiles, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     class StopError(Exception):
         pass
@@ -144,19 +146,20 @@ def test_a_purge_that_is_stopped_goes_on_later(
 
 
 def test_what_cannot_be_deleted_is_tried_again(
-    table: DeltaFiles, files: FaultyFileIO, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, files: FaultyFileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.refuse("-pd-")
-    with pytest.raises(PurgeIncompleteError, match="could not be deleted") as caught:
-        purger.purge(table.target(allowed))
-    assert caught.value.counts.failed == 1
+    progress = PurgeProgress()
+    with pytest.raises(PurgeIncompleteError, match="could not be deleted"):
+        purger.purge(table.target(allowed), progress=progress)
+    assert progress.failed == 1
     files.clear()
     purger.purge(table.target(allowed))
     assert table.left() == table.theirs
 
 
 def test_nothing_goes_while_storage_cannot_be_listed(
-    table: DeltaFiles, files: FaultyFileIO, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, files: FaultyFileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.fail("list")
     with pytest.raises(StorageUnavailableError):
@@ -165,7 +168,7 @@ def test_nothing_goes_while_storage_cannot_be_listed(
 
 
 def test_nothing_outside_the_allowed_locations_is_listed(
-    table: DeltaFiles, files: FaultyFileIO, purger: Purger
+    table: DeltaFiles, files: FaultyFileIO, purger: TablePurge
 ) -> None:
     with pytest.raises(LocationNotAllowedError):
         purger.purge(table.target(AllowedLocations(["file:///elsewhere"])))
@@ -173,7 +176,7 @@ def test_nothing_outside_the_allowed_locations_is_listed(
 
 
 def test_a_place_of_their_own(
-    files: FaultyFileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FaultyFileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = DeltaFiles(files, f"{warehouse}/d", f"{warehouse}/compat/1")
     other = DeltaFiles(files, f"{warehouse}/e", f"{warehouse}/compat/2")
@@ -183,7 +186,7 @@ def test_a_place_of_their_own(
 
 
 def test_artifacts_that_were_made_elsewhere_before_go_too(
-    table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     moved = no_metadata_location(f"{warehouse}/compat/1")
     target = PurgeTarget(
@@ -194,7 +197,7 @@ def test_artifacts_that_were_made_elsewhere_before_go_too(
 
 
 def test_a_document_that_names_folders_of_others_changes_nothing(
-    table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    table: DeltaFiles, files: FaultyFileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     iceberg = TableFiles(files, f"{warehouse}/i")
     iceberg.append()
@@ -209,7 +212,7 @@ class TestNeighbours:
     def test_a_second_entry_of_the_table_keeps_its_artifacts(
         self,
         table: DeltaFiles,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
         files: FileIO,
@@ -217,7 +220,7 @@ class TestNeighbours:
         other = TableFiles(files, table.location)
         other.metadata_location = no_metadata_location(table.folder)
         row = live.register(other, document=b"{}", format="delta")
-        assert purger.purge(table.target(allowed)).counts == PurgeCounts(shared=len(NAMES))
+        assert purger.purge(table.target(allowed)) == PurgeProgress(found=len(NAMES), shared=len(NAMES))
         assert table.left() == table.theirs | table.artifacts
         live.drop(row)
         purger.purge(table.target(allowed))
@@ -227,7 +230,7 @@ class TestNeighbours:
         self,
         files: FaultyFileIO,
         warehouse: str,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
     ) -> None:
@@ -244,7 +247,7 @@ class TestNeighbours:
         self,
         table: DeltaFiles,
         files: FaultyFileIO,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
     ) -> None:
@@ -263,7 +266,7 @@ class TestNeighbours:
         self,
         table: DeltaFiles,
         files: FaultyFileIO,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
     ) -> None:
@@ -276,7 +279,7 @@ class TestNeighbours:
         self,
         files: FaultyFileIO,
         warehouse: str,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
     ) -> None:
@@ -297,7 +300,7 @@ class TestNeighbours:
         self,
         files: FaultyFileIO,
         warehouse: str,
-        purger: Purger,
+        purger: TablePurge,
         live: FakeLiveTables,
         allowed: AllowedLocations,
     ) -> None:
@@ -312,5 +315,5 @@ class TestNeighbours:
         report = purger.purge(
             PurgeTarget(dropped.table_uuid, dropped.metadata_location, storage_at(allowed, dropped.files))
         )
-        assert report.counts.shared == 1
+        assert report.shared == 1
         assert delta.left() == delta.theirs | delta.artifacts

@@ -10,7 +10,7 @@ import pytest
 from floecat.fileio.base import FileIO
 from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
-from floecat.purge.purger import Purger, PurgeTarget
+from floecat.purge.table_purge import PurgeTarget, TablePurge
 from tests.services.s3 import S3Server
 from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles, new_purger
@@ -42,7 +42,7 @@ def keys(server: S3Server, bucket: str) -> Iterator[str]:
         yield item["Key"]
 
 
-def purger_of(bucket: Bucket, live: FakeLiveTables) -> Purger:
+def purger_of(bucket: Bucket, live: FakeLiveTables) -> TablePurge:
     live.roots, live.files = [f"s3://{bucket.name}"], bucket.files
     return new_purger(live, batch_size=7)
 
@@ -62,7 +62,7 @@ def test_a_table_of_mixed_schemes_goes_whole(
     live.register(neighbour)
     storage = storage_at([f"s3://{bucket.name}"], bucket.files)
     report = purger_of(bucket, live).purge(PurgeTarget(table.table_uuid, table.metadata_location, storage))
-    assert report.counts.deleted == len(table.written)
+    assert report.deleted == len(table.written)
     left = sorted(keys(s3_server, bucket.name))
     assert left == sorted(location.split("/", 3)[3] for location in neighbour.written)
 

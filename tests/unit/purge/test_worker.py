@@ -3,15 +3,19 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
+from floecat.auth.authorizer import AllowAll
+from floecat.auth.principals import Principal
+from floecat.entries import calls
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import LocationNotAllowedError, StorageUnavailableError
+from floecat.events.listeners import EventListeners
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
@@ -19,8 +23,13 @@ from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import SharedFiles, StoredTables
+from floecat.purge.progress import progress_of
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
-from floecat.purge.purger import Purger
+from floecat.purge.purgers import SQL_ASYNC, Purgers
+from floecat.purge.spi import PurgerContext
+from floecat.purge.table_purge import TablePurge
+from floecat.settings import PurgeSettings
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import accounts, catalogs, entry_changes, job_claims, jobs, namespaces, tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
@@ -48,14 +57,12 @@ class Catalog:
         self.id = uuids.uuid7()
         self.namespace_id = uuids.uuid7()
         self.account_id = account_id = uuids.uuid7()
+        self.row = catalogs.CatalogRow(
+            self.id, account_id, str(self.id), warehouse, further, {}, 0, NOW_MS, NOW_MS
+        )
         with store.write() as conn:
             accounts.ensure(conn, account_id, NOW_MS)
-            catalogs.insert(
-                conn,
-                catalogs.CatalogRow(
-                    self.id, account_id, str(self.id), warehouse, further, {}, 0, NOW_MS, NOW_MS
-                ),
-            )
+            catalogs.insert(conn, self.row)
             namespaces.insert(
                 conn,
                 namespaces.NamespaceRow(
@@ -69,6 +76,12 @@ class Catalog:
                     updated_at_ms=NOW_MS,
                 ),
             )
+
+    @property
+    def call(self) -> calls.Call:
+        storage = storages_at().of(self.row)
+        catalog = calls.Catalog(self.id, self.account_id, str(self.id), self.row.storage_location, storage)
+        return calls.Call(Principal("anna", self.account_id), catalog, AllowAll())
 
     def register(self, table: TableFiles, name: str, *, kind: str = "table") -> tables.EntryRow:
         row = tables.EntryRow(
@@ -94,7 +107,10 @@ class Catalog:
         with self.store.write() as conn:
             document = tables.document(conn, row.id)
             identifier = TableIdentifier(("ns",), row.name)
-            job = purge_job_for(new_kind(self.store), row, identifier, self.account_id, "anna", now_ms)
+            kind = new_kind(self.store)
+            job = purge_job_for(
+                kind, self.call, row, identifier, purger=SQL_ASYNC, request_id="r1", now_ms=now_ms
+            )
             assert entry_changes.delete(conn, row.id, row.version)
             jobs.insert(conn, job, document)
         return job
@@ -128,25 +144,38 @@ def clock() -> SetClock:
 
 
 def new_kind(
-    store: Store, files: FileIO | None = None, *, max_attempts: int = 3, lease_ms: int = LEASE_MS
+    store: Store,
+    files: FileIO | None = None,
+    *,
+    clock: SetClock | None = None,
+    max_attempts: int = 3,
+    lease_ms: int = LEASE_MS,
 ) -> JobKind:
     storages = storages_at(files)
-    purger = Purger(
+    purge = TablePurge(
         MetadataFiles(max_bytes=1 << 20), SharedFiles(StoredTables(store, storages)), batch_size=5
     )
-    kind = purge_kind(
-        PurgeWork(store, storages, purger), lease_ms=lease_ms, max_attempts=max_attempts, retention_ms=1000
-    )
+
+    def storage(catalog_id: uuid.UUID) -> CatalogStorage:
+        with store.read() as conn:
+            found = storages.by_id(conn, catalog_id)
+        assert found is not None
+        return found
+
+    listeners = EventListeners()
+    context = PurgerContext(server_identity="here:1", storage=storage, emit=listeners.emit)
+    work = PurgeWork(Purgers(SQL_ASYNC, {}, context, purge), listeners, clock or SetClock())
+    settings = PurgeSettings(lease_timeout_ms=lease_ms, max_attempts=max_attempts)
     backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
-    return msgspec.structs.replace(kind, backoff=backoff)
+    return msgspec.structs.replace(purge_kind(work, settings), backoff=backoff)
 
 
 def new_queue(store: Store, files: FileIO, clock: SetClock, *, lease_ms: int = LEASE_MS) -> JobQueue:
-    return JobQueue(store, clock, new_kind(store, files, lease_ms=lease_ms))
+    return JobQueue(store, clock, new_kind(store, files, clock=clock, lease_ms=lease_ms))
 
 
 def deleted_files(job: JobRow) -> int:
-    return int(msgspec.json.decode(job.progress)["deleted_files"])
+    return progress_of(job).deleted
 
 
 @pytest.fixture
@@ -162,9 +191,10 @@ def new_table(files: FileIO, location: str, count: int = 7) -> TableFiles:
 
 
 def claim(store: Store, owner: str, now_ms: int) -> JobRow | None:
-    return store.run(
+    rows = store.run(
         lambda conn: job_claims.claim(conn, PURGE, owner, now_ms, LEASE_MS, base_ms=1000, longest_ms=5000)
     )
+    return rows[0] if rows else None
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
@@ -182,8 +212,18 @@ def test_a_job_holds_what_a_worker_needs(catalog: Catalog, files: FileIO, wareho
     row = catalog.register(table, "orders")
     job = catalog.job(catalog.drop(row))
     payload = msgspec.json.decode(job.payload, type=PurgePayload)
-    assert payload == PurgePayload(row.id, table.table_uuid, table.location, table.metadata_location)
-    assert (job.catalog_id, job.account_id, job.created_by) == (catalog.id, catalog.account_id, "anna")
+    assert payload == PurgePayload(
+        row.id,
+        table.table_uuid,
+        table.location,
+        table.metadata_location,
+        purger="sql-async",
+        catalog=str(catalog.id),
+        namespace=("ns",),
+        name="orders",
+    )
+    assert (job.catalog_id, job.account_id) == (catalog.id, catalog.account_id)
+    assert (job.created_by, job.request_id) == ("anna", "r1")
     assert (job.title, job.subject, job.resource) == (
         "ns.orders",
         table.table_uuid.lower(),
@@ -475,11 +515,11 @@ def test_a_store_that_is_away_does_not_end_the_worker(
     class Flaky(JobQueue):
         failures = 3
 
-        def drain_once(self, **arguments: object) -> Drained:  # type: ignore[override]
+        def claim(self, limit: int = 1) -> Sequence[JobRow]:
             self.failures -= 1
             if self.failures >= 0:
                 raise (StorageUnavailableError("away") if self.failures else RuntimeError("odd"))
-            return super().drain_once()
+            return super().claim(limit)
 
     worker = JobWorkers(Flaky(store, clock, new_kind(store, files)), poll_interval_ms=10)
     job = catalog.dropped(new_table(files, f"{warehouse}/t"))

@@ -482,20 +482,20 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     def listed(*arguments: str) -> list[list[str]]:
         return [line.split()[:5] for line in run("job", "list", *arguments).stdout.splitlines()[1:]]
 
-    assert listed() == [[str(job.id), "purge", "ns.orders", "pending", "0/10"]]
-    assert listed("--kind", "connector-scan") == listed("--state", "dead") == []
+    assert listed() == [[str(job.id), "purge", "ns.orders", "PENDING", "0/5"]]
+    assert listed("--kind", "connector-scan") == listed("--state", "DEAD_LETTER") == []
     for option, known in (
         ("--kind", "connector-scan, purge"),
-        ("--state", "cancelled, cancelling, dead, done, "),
+        ("--state", "CANCELLED, DEAD_LETTER, PENDING, RUNNING, SUCCEEDED, "),
     ):
         unknown = run("job", "list", option, "purged")
         assert unknown.returncode == 2
         assert f"Invalid value for {option}: 'purged' is not one of {known}" in unknown.stderr
-    assert "cannot be retried: it is pending" in one_error(run("job", "retry", str(job.id)), 1)
-    assert run("job", "cancel", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is cancelled\n"
-    assert "cannot be cancelled: it is cancelled" in one_error(run("job", "cancel", str(job.id)), 1)
-    assert [row[3] for row in listed("--state", "cancelled")] == ["cancelled"]
+    assert "cannot be retried: it is PENDING" in one_error(run("job", "retry", str(job.id)), 1)
+    assert run("job", "cancel", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is CANCELLED\n"
+    assert "cannot be cancelled: it is CANCELLED" in one_error(run("job", "cancel", str(job.id)), 1)
+    assert [row[3] for row in listed("--state", "CANCELLED")] == ["CANCELLED"]
     assert run("job", "retry", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is due now\n"
-    assert [row[3] for row in listed()] == ["pending"]
+    assert [row[3] for row in listed()] == ["PENDING"]
     other = str(uuid.uuid4())
     assert one_error(run("job", "retry", other), 1) == f"Job does not exist: {other}"

@@ -13,8 +13,9 @@ from floecat.errors import FileMissingError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.purge.deletions import Deletions, PurgeCounts
+from floecat.purge.deletions import Deletions
 from floecat.purge.live_tables import SharedFiles
+from floecat.purge.progress import PurgeProgress
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
@@ -25,9 +26,8 @@ __all__ = [
     "DeferredPurge",
     "FormatPurge",
     "PurgeIncompleteError",
-    "PurgeReport",
     "PurgeTarget",
-    "Purger",
+    "TablePurge",
 ]
 
 
@@ -45,32 +45,18 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     """Of the purge job. While it is held, commits that add files of this table wait for a batch under way."""
 
 
-class PurgeReport(msgspec.Struct, frozen=True):
-    """The result of a purge."""
-
-    counts: PurgeCounts
-    note: str | None = None
-    """Why less than everything was deleted, if so."""
-
-
 class FormatPurge(Protocol):
     """Purges tables of a format other than Iceberg."""
 
-    def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
-        """Deletes the files that were made for the table here; see `Purger.purge`."""
+    def purge(
+        self, target: PurgeTarget, before_batch: Callable[[], None], progress: PurgeProgress, /
+    ) -> PurgeProgress:
+        """Deletes the files that were made for the table here; see `TablePurge.purge`."""
         ...
 
 
 class PurgeIncompleteError(FloecatError):
-    """Some files are left. They can be found again from the root metadata file, which is left too.
-
-    Attributes:
-        counts: what was done.
-    """
-
-    def __init__(self, message: str, counts: PurgeCounts) -> None:
-        super().__init__(message)
-        self.counts = counts
+    """Some files are left. They can be found again from the root metadata file, which is left too."""
 
 
 class DeferredPurge:
@@ -80,16 +66,19 @@ class DeferredPurge:
         """Opens nothing: `open_purge` makes the purge, and threads may call it at the same time."""
         self._open = open_purge
 
-    def purge(self, target: PurgeTarget, before_batch: Callable[[], None], /) -> PurgeReport:
+    def purge(
+        self, target: PurgeTarget, before_batch: Callable[[], None], progress: PurgeProgress, /
+    ) -> PurgeProgress:
         """See `FormatPurge.purge`."""
-        return self._open().purge(target, before_batch)
+        return self._open().purge(target, before_batch, progress)
 
 
 GC_ENABLED = "gc.enabled"
-"""Table property: `false` says that files may belong to others too, and must not be deleted."""
+"""Table property: `false` says that data files may belong to other tables too. They stay, and metadata
+goes, as with `CatalogUtil.dropTableData` of the reference."""
 
 
-class Purger:
+class TablePurge:
     """Deletes the files of dropped tables. Safe to share between threads."""
 
     def __init__(
@@ -116,7 +105,12 @@ class Purger:
         self._bounds = bounds
         self._others = others
 
-    def purge(self, target: PurgeTarget, before_batch: Callable[[], None] = lambda: None) -> PurgeReport:
+    def purge(
+        self,
+        target: PurgeTarget,
+        before_batch: Callable[[], None] = lambda: None,
+        progress: PurgeProgress | None = None,
+    ) -> PurgeProgress:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
 
         A table of another format is left to its `FormatPurge`.
@@ -127,6 +121,10 @@ class Purger:
         Args:
             target: the table.
             before_batch: called before each call that deletes; raises to stop.
+            progress: where files are counted as they go; it starts empty by default.
+
+        Returns:
+            The progress.
 
         Raises:
             PurgeIncompleteError: some files could not be deleted.
@@ -135,17 +133,17 @@ class Purger:
             InvalidMetadataError: the metadata file is broken, or belongs to another table.
             StorageUnavailableError: storage fails.
         """
+        progress = PurgeProgress() if progress is None else progress
         if target.format != "iceberg":
-            return self._others[target.format].purge(target, before_batch)
+            return self._others[target.format].purge(target, before_batch, progress)
         metadata = self._metadata(target)
         if metadata is None:
-            return PurgeReport(PurgeCounts(), "the metadata file is gone")
-        if metadata.table_uuid.lower() != target.table_uuid.lower():
-            return PurgeReport(PurgeCounts(), "the metadata file belongs to another table")
-        if metadata.properties.get(GC_ENABLED, "true").lower() == "false":
-            # the reference deletes metadata even then, which orphans the data
-            return PurgeReport(PurgeCounts(), f"{GC_ENABLED} is false: all files stay")
-        return self._delete(target, metadata, before_batch)
+            progress.note = "the metadata file is gone"
+        elif metadata.table_uuid.lower() != target.table_uuid.lower():
+            progress.note = "the metadata file belongs to another table"
+        else:
+            self._delete(target, metadata, before_batch, progress)
+        return progress
 
     def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:
@@ -155,8 +153,13 @@ class Purger:
             return None if target.document is None else TableMetadata.parse(decompress(target.document))
 
     def _delete(
-        self, target: PurgeTarget, metadata: TableMetadata, before_batch: Callable[[], None]
-    ) -> PurgeReport:
+        self,
+        target: PurgeTarget,
+        metadata: TableMetadata,
+        before_batch: Callable[[], None],
+        progress: PurgeProgress,
+    ) -> None:
+        keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
         reachable = ReachableFiles(target.storage, target.metadata_location, metadata, self._bounds)
         with self._shared.collect(target.storage, target.metadata_location, metadata, target.lease) as kept:
             deletions = Deletions(
@@ -164,22 +167,27 @@ class Purger:
                 kept,
                 batch_size=self._batch_size,
                 before_batch=before_batch,
+                progress=progress,
+                keeps_data=keeps_data,
             )
             for file in reachable:
                 deletions.add(file)
             deletions.flush()
-        if not deletions.counts.complete:
-            raise PurgeIncompleteError(_reason(deletions, reachable), deletions.counts)
-        return PurgeReport(deletions.counts, _note(reachable))
+        progress.note = _note(reachable, keeps_data=keeps_data)
+        if not progress.complete:
+            raise PurgeIncompleteError(_reason(progress, reachable))
 
 
-def _reason(deletions: Deletions, reachable: ReachableFiles) -> str:
-    counts = deletions.counts
+def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:
     if reachable.unreadable:
         return reachable.unreadable[0].error.message
-    return f"{counts.failed} files could not be deleted, the last time because: {deletions.last_failure}"
+    first = progress.failed_keys[0]
+    return f"{progress.failed} files could not be deleted, the first because: {first.reason}"
 
 
-def _note(reachable: ReachableFiles) -> str | None:
+def _note(reachable: ReachableFiles, *, keeps_data: bool) -> str:
     lost = len(reachable.missing) + len(reachable.unreachable)
-    return f"{lost} manifests or manifest lists were gone before" if lost else None
+    notes = [f"{lost} manifests or manifest lists were gone before"] if lost else []
+    if keeps_data:
+        notes.append(f"{GC_ENABLED} is false: data files stay")
+    return "; ".join(notes)

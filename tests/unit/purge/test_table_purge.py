@@ -14,7 +14,8 @@ from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.values.bounds import Bounds
 from floecat.purge.live_tables import SharedFilesUnknownError
-from floecat.purge.purger import PurgeIncompleteError, Purger, PurgeTarget
+from floecat.purge.progress import PurgeProgress
+from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
 from floecat.store.documents import compress
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry
@@ -47,16 +48,16 @@ def table(files: FileIO, warehouse: str) -> TableFiles:
     return full_table(files, f"{warehouse}/ns/test")
 
 
-def test_everything_reachable_goes(table: TableFiles, purger: Purger, allowed: AllowedLocations) -> None:
+def test_everything_reachable_goes(table: TableFiles, purger: TablePurge, allowed: AllowedLocations) -> None:
     report = purger.purge(target(table, allowed))
     assert table.remaining() == []
-    assert report.note is None
-    assert report.counts.complete
-    assert report.counts.deleted == len(table.written) - 1
+    assert report.note == ""
+    assert report.complete
+    assert report.deleted == len(table.written) - 1
 
 
 def test_data_outside_the_table_location_goes_too(
-    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(table.write(f"{warehouse}/elsewhere/a.parquet"))
@@ -69,7 +70,7 @@ def test_the_neighbour_with_the_longer_name_stays(
     table: TableFiles,
     files: FileIO,
     warehouse: str,
-    purger: Purger,
+    purger: TablePurge,
     live: FakeLiveTables,
     allowed: AllowedLocations,
 ) -> None:
@@ -85,7 +86,7 @@ def test_the_neighbour_with_the_longer_name_stays(
 def test_tables_inside_each_other(
     files: FileIO,
     warehouse: str,
-    purger: Purger,
+    purger: TablePurge,
     live: FakeLiveTables,
     allowed: AllowedLocations,
     dropped: str,
@@ -106,7 +107,7 @@ def test_tables_inside_each_other(
 
 
 def test_what_another_entry_of_the_same_table_reaches_stays(
-    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, live: FakeLiveTables, allowed: AllowedLocations
 ) -> None:
     """An entry registered from an older metadata file keeps just what that file reaches."""
     table = TableFiles(files, f"{warehouse}/t")
@@ -118,12 +119,12 @@ def test_what_another_entry_of_the_same_table_reaches_stays(
     table.commit()
     report = purger.purge(target(table, allowed))
     assert table.remaining() == needed
-    assert report.counts.shared == len(needed)
-    assert report.counts.deleted == len(table.written) - len(needed)
+    assert report.shared == len(needed)
+    assert report.deleted == len(table.written) - len(needed)
 
 
 def test_files_that_two_tables_added_stay_for_the_other(
-    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, live: FakeLiveTables, allowed: AllowedLocations
 ) -> None:
     """Only the manifests of the live table tell that it needs the files."""
     source = TableFiles(files, f"{warehouse}/source")
@@ -140,7 +141,7 @@ def test_files_that_two_tables_added_stay_for_the_other(
 
 
 def test_files_of_a_third_place_stay_for_the_other(
-    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, live: FakeLiveTables, allowed: AllowedLocations
 ) -> None:
     landing = f"{warehouse}/landing/day=1/a.parquet"
     files.write_new(landing, b"x")
@@ -160,7 +161,7 @@ def test_a_table_cannot_name_files_of_another_as_its_own(
     table: TableFiles,
     files: FileIO,
     warehouse: str,
-    purger: Purger,
+    purger: TablePurge,
     live: FakeLiveTables,
     allowed: AllowedLocations,
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_table_cannot_name_files_of_another_as_its_own(
 
 
 def test_local_aliases_of_shared_files_count(
-    files: FileIO, tmp_path: Path, warehouse: str, purger: Purger, live: FakeLiveTables
+    files: FileIO, tmp_path: Path, warehouse: str, purger: TablePurge, live: FakeLiveTables
 ) -> None:
     os.symlink(tmp_path / "warehouse", tmp_path / "link")
     live.roots.append((tmp_path / "link").as_uri())
@@ -192,20 +193,21 @@ def test_local_aliases_of_shared_files_count(
     assert table.remaining() == [shared]
 
 
-def test_gc_enabled_false_keeps_everything(
-    table: TableFiles, purger: Purger, allowed: AllowedLocations
+def test_gc_enabled_false_keeps_data(
+    table: TableFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
+    """As the reference does it: data and delete files stay, what describes them goes."""
     table.properties["gc.enabled"] = "FALSE"
     table.commit()
-    before = table.remaining()
+    data = [location for location in table.remaining() if "/metadata/" not in location]
     report = purger.purge(target(table, allowed))
-    assert table.remaining() == before
-    assert report.counts.deleted == 0
-    assert report.note == "gc.enabled is false: all files stay"
+    assert table.remaining() == data
+    assert report.gc_disabled == len(data)
+    assert report.note == "gc.enabled is false: data files stay"
 
 
 def test_files_outside_the_allowed_locations_stay(
-    files: FileIO, tmp_path: Path, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, tmp_path: Path, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     outside = (tmp_path / "outside.parquet").as_uri()
     files.write_new(outside, b"x")
@@ -219,11 +221,11 @@ def test_files_outside_the_allowed_locations_stay(
     assert files.exists(outside)
     assert (tmp_path / "linked" / "a.parquet").exists()
     assert table.remaining() == []
-    assert report.counts.outside == 4
+    assert report.outside == 4
 
 
 def test_a_root_outside_the_allowed_locations_is_not_read(
-    files: FileIO, tmp_path: Path, purger: Purger, allowed: AllowedLocations
+    files: FileIO, tmp_path: Path, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = TableFiles(files, f"{tmp_path.as_uri()}/elsewhere")
     table.append()
@@ -234,45 +236,43 @@ def test_a_root_outside_the_allowed_locations_is_not_read(
 
 
 def test_a_root_that_is_gone_means_done(
-    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, files: FileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.delete(table.metadata_location)
     assert purger.purge(target(table, allowed)).note == "the metadata file is gone"
 
 
 def test_a_lost_root_is_replaced_by_its_document(
-    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, files: FileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.delete(table.metadata_location)
     lost = msgspec.structs.replace(target(table, allowed), document=compress(table.document()))
-    assert purger.purge(lost).counts.complete
+    assert purger.purge(lost).complete
     assert table.remaining() == []
-    assert purger.purge(lost).counts.complete
+    assert purger.purge(lost).complete
 
 
-@pytest.mark.parametrize("change", [{"gc.enabled": "false"}, {}])
 def test_the_document_is_held_to_the_same_rules(
-    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations, change: dict[str, str]
+    table: TableFiles, files: FileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.delete(table.metadata_location)
     before = table.remaining()
-    table.properties |= change
     document = compress(table.document())
-    table_uuid = table.table_uuid if change else "00000000-0000-0000-0000-000000000000"
+    table_uuid = "00000000-0000-0000-0000-000000000000"
     report = purger.purge(PurgeTarget(table_uuid, table.metadata_location, storage_at(allowed), document))
-    assert report.counts.deleted == 0
+    assert report.deleted == 0
     assert table.remaining() == before
 
 
 def test_a_root_that_is_there_counts_more_than_the_document(
-    table: TableFiles, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     purger.purge(PurgeTarget(table.table_uuid, table.metadata_location, storage_at(allowed), b"broken"))
     assert table.remaining() == []
 
 
 def test_a_purge_without_its_root_can_be_resumed(
-    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     stuck = table.path("data/stuck.parquet")
@@ -282,16 +282,17 @@ def test_a_purge_without_its_root_can_be_resumed(
     table.commit()
     files.delete(table.metadata_location)
     lost = msgspec.structs.replace(target(table, allowed), document=compress(table.document()))
-    with pytest.raises(PurgeIncompleteError) as caught:
-        purger.purge(lost)
-    assert caught.value.counts.deleted == 1
+    progress = PurgeProgress()
+    with pytest.raises(PurgeIncompleteError):
+        purger.purge(lost, progress=progress)
+    assert progress.deleted == 1
     Path(stuck.removeprefix("file://")).rmdir()
     purger.purge(lost)
     assert table.remaining() == []
 
 
 def test_metadata_files_of_views_stay(
-    files: FileIO, warehouse: str, purger: Purger, live: FakeLiveTables, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, live: FakeLiveTables, allowed: AllowedLocations
 ) -> None:
     views = [f"{warehouse}/v{number}/metadata/00000.metadata.json" for number in range(3)]
     for view in views:
@@ -304,7 +305,7 @@ def test_metadata_files_of_views_stay(
     table.commit()
     report = purger.purge(target(table, allowed))
     assert [files.exists(view) for view in views] == [True, True, False]
-    assert report.counts.shared == 2
+    assert report.shared == 2
 
 
 class RecordingFileIO(LocalFileIO):
@@ -371,7 +372,7 @@ def test_locations_that_were_allowed_meanwhile_are_read(
 
 
 def test_metadata_of_another_table_deletes_nothing(
-    table: TableFiles, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     before = table.remaining()
     other = PurgeTarget("00000000-0000-0000-0000-000000000000", table.metadata_location, storage_at(allowed))
@@ -380,7 +381,7 @@ def test_metadata_of_another_table_deletes_nothing(
 
 
 def test_a_broken_root_is_an_error(
-    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     files.write_new(f"{warehouse}/t/root.metadata.json", b"{")
     with pytest.raises(InvalidMetadataError):
@@ -388,7 +389,7 @@ def test_a_broken_root_is_an_error(
 
 
 def test_missing_manifests_do_not_stop_a_purge(
-    table: TableFiles, files: FileIO, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, files: FileIO, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     manifest = next(location for location in table.written if os.path.basename(location).startswith("m"))
     lost = [location for location in table.written if "/data/1-" in location]
@@ -399,7 +400,7 @@ def test_missing_manifests_do_not_stop_a_purge(
 
 
 def test_an_unreadable_manifest_keeps_the_way_to_it(
-    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     broken = table.manifest(data=b"broken")
@@ -407,18 +408,19 @@ def test_an_unreadable_manifest_keeps_the_way_to_it(
     unnamed = [location for location in table.written if location.endswith(".parquet")]
     table.append()
     table.commit()
-    with pytest.raises(PurgeIncompleteError, match="Cannot read manifest") as caught:
-        purger.purge(target(table, allowed))
+    progress = PurgeProgress()
+    with pytest.raises(PurgeIncompleteError, match="Cannot read manifest"):
+        purger.purge(target(table, allowed), progress=progress)
     way = [broken, table.snapshots[0]["manifest-list"], table.metadata_location]
     assert sorted(table.remaining()) == sorted([*way, *unnamed])
-    assert caught.value.counts.waiting == 3
+    assert progress.waiting == 3
 
 
 def test_an_unreadable_neighbour_stops_everything(
     table: TableFiles,
     files: FileIO,
     warehouse: str,
-    purger: Purger,
+    purger: TablePurge,
     live: FakeLiveTables,
     allowed: AllowedLocations,
 ) -> None:
@@ -459,7 +461,7 @@ def test_a_live_table_that_exceeds_a_bound_stops_purges_where_its_catalog_may_ha
     assert table.remaining() == before
     away = FakeLiveTables(f"{warehouse}/other", files=files)
     away.register(hostile)
-    assert new_purger(away, bounds=bounds).purge(target(table, allowed)).counts.complete
+    assert new_purger(away, bounds=bounds).purge(target(table, allowed)).complete
     assert table.remaining() == []
 
 
@@ -473,14 +475,14 @@ def test_a_table_of_more_manifests_than_the_bound_is_unknown(
     live.register(hostile)
     with pytest.raises(SharedFilesUnknownError, match=r"manifests than 4 \(floecat.limits.table-manifests\)"):
         new_purger(live, bounds=Bounds(table_manifests=4)).purge(target(table, allowed))
-    assert new_purger(live, bounds=Bounds(table_manifests=5)).purge(target(table, allowed)).counts.complete
+    assert new_purger(live, bounds=Bounds(table_manifests=5)).purge(target(table, allowed)).complete
 
 
 def test_an_unreadable_table_far_away_stops_nothing(
     table: TableFiles,
     files: FileIO,
     warehouse: str,
-    purger: Purger,
+    purger: TablePurge,
     live: FakeLiveTables,
     allowed: AllowedLocations,
 ) -> None:
@@ -523,7 +525,7 @@ def test_a_second_run_finishes_what_a_crash_left(
 
 
 def test_a_parent_waits_for_its_leaves(
-    files: FileIO, warehouse: str, purger: Purger, allowed: AllowedLocations
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     stuck = table.path("data/stuck.parquet")
@@ -533,11 +535,12 @@ def test_a_parent_waits_for_its_leaves(
     unnamed = [location for location in table.written if location.endswith("-0.parquet")]
     table.append()
     table.commit()
-    with pytest.raises(PurgeIncompleteError, match="1 files could not be deleted") as caught:
-        purger.purge(target(table, allowed))
+    progress = PurgeProgress()
+    with pytest.raises(PurgeIncompleteError, match="1 files could not be deleted"):
+        purger.purge(target(table, allowed), progress=progress)
     way = [manifest, table.snapshots[0]["manifest-list"], table.metadata_location]
     assert sorted(table.remaining()) == sorted([*way, *unnamed])
-    assert (caught.value.counts.failed, caught.value.counts.waiting) == (1, 3)
+    assert (progress.failed, progress.waiting) == (1, 3)
     Path(stuck.removeprefix("file://")).rmdir()
     purger.purge(target(table, allowed))
     assert table.remaining() == unnamed
@@ -567,7 +570,7 @@ def test_batches_are_full(
 
 
 def test_the_lease_is_asked_before_every_batch(
-    table: TableFiles, purger: Purger, allowed: AllowedLocations
+    table: TableFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     asked = 0
 
@@ -587,7 +590,7 @@ def test_a_table_that_was_made_anew_in_place_keeps_what_it_needs_now(
     files: FileIO,
     warehouse: str,
     live: FakeLiveTables,
-    purger: Purger,
+    purger: TablePurge,
     allowed: AllowedLocations,
 ) -> None:
     """Its files have the names of those before, which an earlier purge has looked at."""

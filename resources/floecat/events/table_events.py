@@ -1,0 +1,64 @@
+"""What listeners are called with: the drop of a table, and the stages of its purge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = ["PurgeCompleted", "PurgeFailed", "PurgeStarted", "TableDropped", "TableEvent"]
+
+
+class TableEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What every event says. Times are in ms since the epoch."""
+
+    catalog: str
+    """Name of the catalog; empty where only its id is known."""
+    catalog_id: UUID
+    identifier: TableIdentifier
+    table_uuid: str
+    location: str
+    principal: str
+    """Who dropped the table."""
+    request_id: str | None = None
+    """Of the request that dropped it."""
+    at_ms: int
+
+
+class TableDropped(TableEvent, frozen=True, kw_only=True):
+    """A table was removed from its catalog. Called on the request's thread, after COMMIT."""
+
+    purge_requested: bool
+    metadata_location: str
+
+
+class PurgeStarted(TableEvent, frozen=True, kw_only=True):
+    """An attempt to purge a dropped table begins."""
+
+    job_id: UUID
+    purger: str
+    attempt: int
+    """From 1."""
+
+
+class PurgeCompleted(TableEvent, frozen=True, kw_only=True):
+    """A purge has succeeded."""
+
+    job_id: UUID
+    purger: str
+    elapsed_ms: int
+    """Since the drop."""
+    counts: Mapping[str, int]
+    """Files by what became of them, and bytes: as `floecat.purge.progress.PurgeProgress` names them."""
+
+
+class PurgeFailed(TableEvent, frozen=True, kw_only=True):
+    """A purge has used up its attempts; an operator may retry it."""
+
+    job_id: UUID
+    purger: str
+    attempts: int
+    error: str

@@ -1,0 +1,132 @@
+"""Drops tables, and sees to the purge of their files.
+
+The entry is removed and the job inserted in one SQL transaction: a crash in between can neither lose track of
+the files nor delete files of a table that still exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from floecat.auth.authorizer import Privilege
+from floecat.catalog.tables import TableService
+from floecat.clock import Clock
+from floecat.entries.calls import Call
+from floecat.errors import PurgeFailedError
+from floecat.events.listeners import EventListeners
+from floecat.events.table_events import TableDropped
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.queue import JobQueue
+from floecat.purge.purge_jobs import purge_job_for
+from floecat.purge.purgers import SQL_ASYNC
+from floecat.store import jobs, tables
+from floecat.store.database.engine import Connection
+from floecat.store.jobs import JobRow
+from floecat.store.tables import EntryRow
+
+__all__ = ["DropService"]
+
+
+class DropService:
+    """Drops tables."""
+
+    def __init__(
+        self,
+        services: TableService,
+        clock: Clock,
+        queue: JobQueue,
+        listeners: EventListeners,
+        *,
+        purger: str,
+        wake: Callable[[], None],
+    ) -> None:
+        """Puts the service together.
+
+        Args:
+            services: removes entries.
+            clock: wall-clock time.
+            queue: of purge jobs.
+            listeners: are called after a drop.
+            purger: name of the purger of new jobs.
+            wake: called after a drop that made a job for workers, so that those of this process look for it.
+        """
+        self._tables = services
+        self._clock = clock
+        self._queue = queue
+        self._listeners = listeners
+        self._purger = purger
+        self._wake = wake
+
+    def drop(
+        self, call: Call, identifier: TableIdentifier, *, purge: bool, request_id: str | None = None
+    ) -> None:
+        """Removes the table; with `purge` its files go too, later if the purger is `sql-async`.
+
+        Raises:
+            ForbiddenError: the principal may not drop the table, or not purge it.
+            NoSuchTableError: the table does not exist.
+            PurgeFailedError: the table is dropped, and the purger failed at once; workers try again.
+        """
+        dropped: tuple[EntryRow, JobRow | None] | None = None
+
+        def within(conn: Connection, row: tables.EntryRow) -> None:
+            nonlocal dropped
+            dropped = row, self._insert_job(conn, call, row, identifier, request_id) if purge else None
+
+        privileges = (Privilege.DROP_TABLE, Privilege.PURGE_TABLE) if purge else (Privilege.DROP_TABLE,)
+        self._tables.drop(call, identifier, within, privileges)
+        if dropped is None:
+            return  # the answer to an earlier request was given again
+        row, job = dropped
+        self._listeners.emit(self._event(call, identifier, row, purge=purge, request_id=request_id))
+        if job is not None:
+            self._purge(job)
+
+    def _insert_job(
+        self,
+        conn: Connection,
+        call: Call,
+        row: EntryRow,
+        identifier: TableIdentifier,
+        request_id: str | None,
+    ) -> JobRow:
+        job = purge_job_for(
+            self._queue.kind,
+            call,
+            row,
+            identifier,
+            purger=self._purger,
+            request_id=request_id,
+            now_ms=self._clock.now_ms(),
+        )
+        if self._purger != SQL_ASYNC:
+            job = self._queue.claimed(job)
+        jobs.insert(conn, job, tables.document(conn, row.id))
+        return job
+
+    def _purge(self, job: JobRow) -> None:
+        if self._purger == SQL_ASYNC:
+            self._wake()
+            return
+        worked = self._queue.work_on(job)
+        if worked.outcome != "succeeded":
+            raise PurgeFailedError(
+                f"Table {job.title} is dropped, and the purge of its files failed: {worked.error}."
+                f" Job {job.id} tries again"
+            )
+
+    def _event(
+        self, call: Call, identifier: TableIdentifier, row: EntryRow, *, purge: bool, request_id: str | None
+    ) -> TableDropped:
+        return TableDropped(
+            catalog=call.catalog.name,
+            catalog_id=row.catalog_id,
+            identifier=identifier,
+            table_uuid=row.object_uuid,
+            location=row.location,
+            principal=call.principal.name,
+            request_id=request_id,
+            at_ms=self._clock.now_ms(),
+            purge_requested=purge,
+            metadata_location=row.metadata_location,
+        )

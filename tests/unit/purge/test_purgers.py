@@ -1,0 +1,274 @@
+"""Purgers that are chosen by settings: who calls them, when, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from floecat.auth.principals import Principal
+from floecat.entries.calls import Call, PageRequest, RequestKey
+from floecat.errors import PurgeFailedError, SettingsError, StorageUnavailableError
+from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted, TableDropped, TableEvent
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.queue import Drained
+from floecat.purge.progress import progress_of
+from floecat.purge.spi import PurgerContext, PurgeRequest
+from floecat.runtime import Kernel, open_kernel, prepare_store
+from floecat.settings import PurgeSettings, Settings, StorageSettings
+from floecat.store.jobs import JobRow
+from tests.unit.purge.table_files import TableFiles
+
+NAME = TableIdentifier(("ns",), "t")
+PURGERS_PAGE = Path(__file__).parents[3] / "docs" / "purgers.md"
+
+
+class SetClock:
+    ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class RecordingPurger:
+    """A purger of another package; fails as often as its properties say."""
+
+    def initialize(self, properties: Mapping[str, str], context: PurgerContext) -> None:
+        self.properties, self.context = properties, context
+        self.failures = int(properties.get("failures", 0))
+        self.requests: list[PurgeRequest] = []
+        self.documents: list[bytes | None] = []
+        self.closed = False
+        made.append(self)
+
+    def purge_table(self, request: PurgeRequest) -> None:
+        request.check()
+        self.requests.append(request)
+        self.documents.append(request.metadata())
+        if len(self.requests) <= self.failures:
+            raise RuntimeError("secret-access-key=SECRET")
+        request.progress.deleted += 3
+
+    def name(self) -> str:
+        return "recording"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class NoPurger:
+    """Has no methods of a purger."""
+
+
+class ImpostorPurger(RecordingPurger):
+    def name(self) -> str:
+        return "sql-async"
+
+
+made: list[RecordingPurger] = []
+OWN = f"{__name__}:RecordingPurger"
+ALL = PageRequest()
+
+
+class Drops:
+    """A kernel with a purger, and a table in it."""
+
+    def __init__(self, tmp_path: Path, purge: PurgeSettings) -> None:
+        self.settings = Settings(
+            data_dir=str(tmp_path / "data"), storage=StorageSettings(fsync=False), purge=purge
+        )
+        prepare_store(self.settings)
+        self.clock = SetClock()
+        self.kernel: Kernel = open_kernel(self.settings, clock=self.clock)
+        self.events: list[TableEvent] = []
+        self.kernel.listeners.add(self.events.append)
+        gateway = self.settings.gateway
+        principal = Principal("anna", gateway.default_account_id)
+        self.call: Call = self.kernel.calls.open(principal, gateway.default_prefix)
+        self.kernel.namespaces.create(self.call, NAME.namespace, {})
+        self.table = self.new_table("t")
+
+    def new_table(self, name: str) -> TableFiles:
+        table = TableFiles(self.kernel.files, f"{self.settings.warehouse_location}/ns/{name}")
+        table.append(count=3)
+        table.commit()
+        self.kernel.registration.register_table(self.call, NAME.namespace, name, table.metadata_location)
+        return table
+
+    def job(self) -> JobRow:
+        (row,) = self.kernel.jobs.list(self.call)
+        return row
+
+    def drain(self) -> Drained:
+        self.clock.ms = max(self.clock.ms, self.job().not_before_ms)
+        return self.kernel.purge_queue.drain_once()
+
+
+@pytest.fixture
+def drops(tmp_path: Path) -> Iterator[Callable[..., Drops]]:
+    opened: list[Drops] = []
+    made.clear()
+
+    def open_with(purger: str, **properties: str) -> Drops:
+        opened.append(Drops(tmp_path, PurgeSettings(purger=purger, properties=properties, max_attempts=3)))
+        return opened[-1]
+
+    yield open_with
+    for each in opened:
+        each.kernel.close()
+
+
+def kinds(events: list[TableEvent]) -> list[type[TableEvent]]:
+    return [type(event) for event in events]
+
+
+def test_sql_async_leaves_the_files_to_workers(drops: Callable[..., Drops]) -> None:
+    bench = drops("sql-async")
+    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    assert bench.table.remaining() == bench.table.written
+    assert (bench.job().state, bench.job().request_id) == ("queued", "r1")
+    assert bench.drain() == Drained(succeeded=1)
+    assert bench.table.remaining() == []
+    assert kinds(bench.events) == [TableDropped, PurgeStarted, PurgeCompleted]
+    dropped, started, completed = bench.events
+    assert isinstance(dropped, TableDropped)
+    assert isinstance(started, PurgeStarted)
+    assert isinstance(completed, PurgeCompleted)
+    assert (dropped.purge_requested, dropped.principal, dropped.request_id) == (True, "anna", "r1")
+    assert dropped.metadata_location == bench.table.metadata_location
+    assert (started.job_id, started.purger, started.attempt) == (bench.job().id, "sql-async", 1)
+    assert (completed.identifier, completed.table_uuid) == (NAME, bench.table.table_uuid)
+    assert (completed.counts["deleted"], completed.counts["failed"]) == (6, 0)
+
+
+def test_a_drop_without_purge_is_an_event_too(drops: Callable[..., Drops]) -> None:
+    bench = drops("synchronous")
+    bench.kernel.drops.drop(bench.call, NAME, purge=False)
+    (event,) = bench.events
+    assert isinstance(event, TableDropped)
+    assert not event.purge_requested
+    assert bench.table.remaining() == bench.table.written
+    assert bench.kernel.jobs.list(bench.call) == []
+
+
+def test_an_answer_that_is_replayed_is_no_second_drop(drops: Callable[..., Drops]) -> None:
+    bench = drops("synchronous")
+    call = msgspec.structs.replace(bench.call, request=RequestKey("k" * 36, "drop", "hash"))
+    for _ in range(2):
+        bench.kernel.drops.drop(call, NAME, purge=True)
+    assert kinds(bench.events) == [TableDropped, PurgeStarted, PurgeCompleted]
+
+
+def test_synchronous_deletes_before_the_answer(drops: Callable[..., Drops]) -> None:
+    bench = drops("synchronous")
+    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    assert bench.table.remaining() == []
+    row = bench.job()
+    assert (row.state, row.attempts, progress_of(row).deleted) == ("succeeded", 1, 6)
+
+
+def test_a_purger_of_another_package_is_called_after_the_drop(drops: Callable[..., Drops]) -> None:
+    bench = drops(OWN, colour="red")
+    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    (purger,) = made
+    (request,) = purger.requests
+    assert purger.properties == {"colour": "red"}
+    assert re.fullmatch(r".+:\d+", purger.context.server_identity)
+    assert (request.identifier, request.principal, request.request_id) == (NAME, "anna", "r1")
+    assert (request.attempt, request.metadata_location) == (1, bench.table.metadata_location)
+    assert b'"table-uuid"' in (purger.documents[0] or b"")
+    storage = purger.context.storage(request.catalog_id)
+    assert storage.files(request.location).exists(request.metadata_location)
+    row = bench.job()
+    assert (row.state, progress_of(row).deleted) == ("succeeded", 3)
+    bench.kernel.close()
+    assert purger.closed
+
+
+def test_a_purger_that_fails_is_called_again_by_a_worker(drops: Callable[..., Drops]) -> None:
+    bench = drops(OWN, failures="1")
+    with pytest.raises(PurgeFailedError, match=r"Table ns.t is dropped.* RuntimeError. Job .* tries again"):
+        bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    assert not bench.kernel.tables.list(bench.call, NAME.namespace, ALL).items
+    assert (bench.job().state, bench.job().last_error) == ("waiting", "internal error: RuntimeError")
+    assert bench.drain() == Drained(succeeded=1)
+    assert [request.attempt for request in made[0].requests] == [1, 2]
+    assert kinds(bench.events) == [TableDropped, PurgeStarted, PurgeStarted, PurgeCompleted]
+
+
+def test_a_purger_that_always_fails_ends_as_dead_letter(drops: Callable[..., Drops]) -> None:
+    bench = drops(OWN, failures="9")
+    with pytest.raises(PurgeFailedError):
+        bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    assert [bench.drain(), bench.drain()] == [Drained(waiting=1), Drained(failed=1)]
+    assert bench.kernel.jobs.word(bench.job()) == "DEAD_LETTER"
+    failed = bench.events[-1]
+    assert isinstance(failed, PurgeFailed)
+    assert (failed.attempts, failed.error) == (3, "internal error: RuntimeError")
+
+
+def test_a_process_with_another_purger_leaves_the_files(drops: Callable[..., Drops]) -> None:
+    bench = drops(OWN, failures="1")
+    with pytest.raises(PurgeFailedError):
+        bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    other = open_kernel(
+        msgspec.structs.replace(bench.settings, purge=PurgeSettings(purger="synchronous")), clock=bench.clock
+    )
+    bench.clock.ms = bench.job().not_before_ms
+    assert other.purge_queue.drain_once() == Drained(waiting=1)
+    other.close()
+    assert bench.job().last_error == (
+        "The purger recording is not the one of this process: floecat.purge.purger is synchronous"
+    )
+    assert bench.table.remaining() == bench.table.written
+
+
+def test_the_example_of_the_documentation(
+    drops: Callable[..., Drops], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = PURGERS_PAGE.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "audit_purger.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "audit_purger", raising=False)
+    log = tmp_path / "purges.jsonl"
+    bench = drops("audit_purger:AuditPurger", file=str(log))
+    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    (entry,) = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert (entry["table"], entry["dropped_by"], entry["request"]) == ("ns.t", "anna", "r1")
+    assert entry["metadata_location"] == bench.table.metadata_location
+    assert bench.table.remaining() == bench.table.written
+    assert bench.job().state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("purger", "message"),
+    [
+        ("nothing", "'nothing' is not sql-async, synchronous, a package.module:Class"),
+        ("tests.nowhere:Purger", "cannot be imported"),
+        (f"{__name__}:NoPurger", "is not a purger: it has no initialize()"),
+        (f"{__name__}:ImpostorPurger", "calls itself sql-async"),
+    ],
+)
+def test_a_purger_that_cannot_be_used_stops_the_start(
+    drops: Callable[..., Drops], purger: str, message: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        drops(purger)
+
+
+def test_a_listener_that_fails_is_counted(drops: Callable[..., Drops]) -> None:
+    bench = drops("synchronous")
+
+    def failing(event: TableEvent) -> None:
+        raise StorageUnavailableError(f"away for {event.identifier}")
+
+    bench.kernel.listeners.add(failing)
+    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    assert bench.table.remaining() == []
+    assert bench.kernel.listeners.failures == 3

@@ -1,4 +1,4 @@
-"""`floecat table`: Delta tables that read as Iceberg tables."""
+"""`floecat table`: Delta tables that read as Iceberg tables, and the orphan files of Iceberg tables."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from floecat_rest.commands.options import (
     open_call,
     settings_from,
 )
+from floecat_rest.commands.orphans import orphans
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
@@ -27,9 +28,10 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="table",
-    help="Delta tables in the catalog, which any engine reads as Iceberg tables.",
+    help="Delta tables in the catalog, which any engine reads as Iceberg tables; orphan files.",
     no_args_is_help=True,
 )
+app.command()(orphans)
 
 NameArgument = Annotated[
     str,

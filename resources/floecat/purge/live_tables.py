@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -23,11 +23,12 @@ from uuid import UUID
 
 from floecat.errors import BoundExceededError, FloecatError, InvalidMetadataError
 from floecat.fileio.locations import Location
+from floecat.iceberg.metadata.properties import table_type
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.areas import Area, AreaReader, folder_area, overlaps
 from floecat.purge.kept_files import KeptFiles
-from floecat.purge.location_set import LocationSet
+from floecat.purge.location_set import LocationSet, lies_below
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
@@ -36,7 +37,15 @@ from floecat.store.database.engine import Store
 from floecat.store.documents import decompress, has_metadata
 from floecat.store.job_claims import Lease
 
-__all__ = ["LiveTable", "LiveTables", "SharedFiles", "SharedFilesUnknownError", "StoredTables", "all_folders"]
+__all__ = [
+    "LiveTable",
+    "LiveTables",
+    "SharedFiles",
+    "SharedFilesUnknownError",
+    "StoredTables",
+    "all_folders",
+    "is_foreign",
+]
 
 _PAGE = 50
 _VIEW_PAGE = 1000
@@ -63,6 +72,11 @@ class LiveTable(NamedTuple):
     def state(self) -> tables.EntryState:
         """The state of its entry."""
         return tables.EntryState(self.entry_id, self.version, self.metadata_location)
+
+
+def is_foreign(metadata: TableMetadata) -> bool:
+    """Whether the table is of a format of which the metadata here names no file, as Lance."""
+    return table_type(metadata.properties) not in (None, "iceberg")
 
 
 def all_folders(table: LiveTable) -> Sequence[str]:
@@ -247,6 +261,50 @@ class SharedFiles:
             raise
         return KeptFiles(kept, lease)
 
+    def add_files_below(
+        self,
+        files: LocationSet,
+        storage: CatalogStorage,
+        folder: str,
+        only: Collection[UUID] | None = None,
+    ) -> None:
+        """Adds every file that a live table or view could need below a folder.
+
+        Of tables that live below the folder everything is needed, also what no metadata names.
+
+        Args:
+            files: what to add to.
+            storage: through which the folder is reached.
+            folder: the folder.
+            only: entries to read; all if None. Metadata files of views are always added.
+
+        Raises:
+            SharedFilesUnknownError: a table that may have files there cannot be read.
+            StorageUnavailableError: storage fails.
+        """
+        storages = self._live.storages()
+        areas, area = self._current_areas(storages), folder_area([folder])
+        for catalog_id, location in self._live.view_metadata_locations():
+            if catalog_id not in storages or storage.shares(location, storages[catalog_id]):
+                files.add(location)
+        for table, its_storage in self._neighbours(storage, "", area, areas, storages, only):
+            for owned in self._owned(table):
+                if storage.shares(owned, its_storage):
+                    files.add_folder(owned)
+            if storage.shares(table.location, its_storage) and (
+                lies_below(table.location, folder) or self._is_foreign(table)
+            ):
+                files.add_folder(table.location)
+            if has_metadata(table.metadata_location):
+                self._add_files(files, storage, table, its_storage, complete=True)
+
+    def _is_foreign(self, table: LiveTable) -> bool:
+        """Whether its metadata names none of its files, as that of a Lance table."""
+        document = self._live.document(table)
+        with suppress(InvalidMetadataError):
+            return document is not None and is_foreign(TableMetadata.parse(document))
+        return False
+
     def _owned(self, table: LiveTable) -> Sequence[str]:
         owned = self._owned_folders.get(table.format)
         return () if owned is None else owned(table)
@@ -258,6 +316,7 @@ class SharedFiles:
         area: Area,
         areas: AreaReader,
         storages: Mapping[UUID, CatalogStorage],
+        only: Collection[UUID] | None = None,
     ) -> Iterator[tuple[LiveTable, CatalogStorage]]:
         """Live tables that may share a file with the dropped one, each with the storage of its catalog."""
         common = {
@@ -265,6 +324,8 @@ class SharedFiles:
             for catalog_id, other in storages.items()
         }
         for table in self._live:
+            if only is not None and table.entry_id not in only:
+                continue
             if table.catalog_id not in storages:
                 raise SharedFilesUnknownError(
                     f"The catalog of the live table {table.entry_id} is new: try again"
@@ -304,7 +365,13 @@ class SharedFiles:
         return areas.area(storage, table.location, table.metadata_location, load, table.state)
 
     def _add_files(
-        self, kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
+        self,
+        kept: LocationSet,
+        storage: CatalogStorage,
+        table: LiveTable,
+        its_storage: CatalogStorage,
+        *,
+        complete: bool = False,
     ) -> None:
         document = self._live.document(table)
         if document is None:
@@ -320,6 +387,11 @@ class SharedFiles:
         # a missing manifest leads to no file, so a neighbour that lost one does not stop a purge
         if reachable.unreadable:
             raise _unknown(table, reachable.unreadable[0].error)
+        lost = (*reachable.missing, *reachable.unreachable)
+        if complete and lost:
+            raise SharedFilesUnknownError(
+                f"Cannot tell which files the live table {table.entry_id} needs: {lost[0]} cannot be read"
+            )
         _log.info("files shared with live table %s stay", table.entry_id)
 
 

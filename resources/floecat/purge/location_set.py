@@ -12,7 +12,7 @@ from types import TracebackType
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import Location, normalize_location
 
-__all__ = ["LocationSet", "file_key", "is_plain_name", "same_file_location"]
+__all__ = ["LocationSet", "file_key", "is_plain_name", "lies_below", "same_file_location"]
 
 _CACHE_KIB = 32 * 1024
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
@@ -43,6 +43,15 @@ def file_key(location: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def lies_below(location: str, folder: str) -> bool:
+    """Whether a location lies below a folder, and is not the folder itself."""
+    try:
+        inner, outer = _folder(location), _folder(folder)
+    except BadRequestError:
+        return False
+    return inner != outer and outer.contains(inner)
+
+
 def is_plain_name(name: str) -> bool:
     """Whether the last part of a location is one that no rule about locations changes or refuses."""
     return _PLAIN_NAME.fullmatch(name) is not None
@@ -53,6 +62,12 @@ def _text(location: str) -> str:
         return str(same_file_location(location))
     except BadRequestError:
         return f"\0{location}"
+
+
+def _folder(location: str) -> Location:
+    # links of the folder itself are followed too, as they are for the files in it
+    inside = same_file_location(f"{location.rstrip('/')}/_")
+    return inside._replace(path=inside.path.removesuffix("/_"))
 
 
 @lru_cache(maxsize=4096)
@@ -89,9 +104,7 @@ class LocationSet:
         Raises:
             BadRequestError: the location is malformed.
         """
-        # links of the folder itself are followed too, as they are for the files in it
-        inside = same_file_location(f"{location.rstrip('/')}/_")
-        self._folders.append(inside._replace(path=inside.path.removesuffix("/_")))
+        self._folders.append(_folder(location))
 
     def add(self, location: str) -> bool:
         """Adds a file.

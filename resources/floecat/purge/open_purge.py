@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
 from floecat.errors import LocationNotAllowedError
@@ -14,6 +15,8 @@ from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.drops import DropService
 from floecat.purge.live_tables import SharedFiles, StoredTables, all_folders
+from floecat.purge.orphans.needed_files import NeededFilesReader
+from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import Purgers
 from floecat.purge.spi import PurgerContext
@@ -34,10 +37,12 @@ class PurgeServices:
     queue: JobQueue
     drops: DropService
     purgers: Purgers
+    orphans: OrphanFiles
 
 
 def open_purge(
     parts: EntryParts,
+    namespaces: NamespaceService,
     tables: TableService,
     settings: Settings,
     listeners: EventListeners,
@@ -49,7 +54,8 @@ def open_purge(
 
     Args:
         parts: what they share.
-        tables: remove entries.
+        namespaces: list namespaces.
+        tables: list and remove entries.
         settings: of the process.
         listeners: are called with drops and with the stages of purges.
         others: open the purges of other formats than Iceberg, by name of the format.
@@ -84,4 +90,6 @@ def open_purge(
     kind = purge_kind(PurgeWork(purgers, listeners, parts.clock), settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
     drops = DropService(tables, parts.clock, queue, listeners, purger=purgers.selected, wake=wake)
-    return PurgeServices(queue, drops, purgers)
+    needed = NeededFilesReader(parts.store, parts.storages, shared, parts.clock, settings.limits)
+    orphans = OrphanFiles(parts, namespaces, tables, needed, batch_size=settings.purge.files_per_call)
+    return PurgeServices(queue, drops, purgers, orphans)

@@ -45,6 +45,7 @@ __all__ = [
 _MIB = 1 << 20
 _GIB = 1 << 30
 _MINUTE = Duration(60_000)
+_DAY = Duration(86_400_000)
 
 
 class BackoffSettings(Group, frozen=True, kw_only=True):
@@ -368,6 +369,10 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
 
     large_job_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
     """How long a large job waits for Spark; then the service works on it. `PT0S` offers none."""
+
+    orphan_grace: Annotated[Duration, duration(floor=_DAY)] = Duration(3 * 86_400_000)
+    """Files that were written later than so long ago are never taken for orphans, as the commit that names
+    them may be under way. Less than a day counts as a day."""
 
 
 class EventSettings(Group, frozen=True, kw_only=True):

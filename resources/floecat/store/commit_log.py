@@ -19,10 +19,11 @@ from floecat.store.catalogs import next_commit_versions
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import decode_texts, encode_texts
+from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
 
-__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_transaction", "read_after"]
+__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_transaction", "read_after", "writers_of"]
 
 _INSERT: Final = sa.insert(_commit_log)
 _READ_AFTER: Final = (
@@ -45,6 +46,15 @@ _READ_AFTER: Final = (
     )
     .order_by(_commit_log.c.commit_version)
     .limit(sa.bindparam("limit", type_=sa.BigInteger()))
+)
+
+_WRITERS_OF: Final = (
+    sa.select(_commit_log.c.entry_id, _commit_log.c.metadata_location)
+    .where(
+        _commit_log.c.metadata_location.in_(sa.bindparam("locations", expanding=True)),
+        sa.text(INDEXED_LOCATION.format("commit_log.metadata_location")),
+    )
+    .order_by(_commit_log.c.commit_version)
 )
 
 _RECENT: Final = 10_000
@@ -133,6 +143,20 @@ def read_after(conn: Connection, catalog_id: UUID, version: int, limit: int) -> 
     """The commits that follow number `version`, in order."""
     parameters = {"catalog_id": catalog_id, "version": version, "limit": limit}
     return [_record(row) for row in conn.all(_READ_AFTER, parameters)]
+
+
+def writers_of(conn: Connection, locations: Sequence[str]) -> list[tuple[UUID, str]]:
+    """Entries, live or dropped, that some metadata files were ever current for.
+
+    Args:
+        conn: a connection.
+        locations: the files; those with longer locations than the index holds are left out.
+
+    Returns:
+        Entry and file, in the order of the commits of each catalog.
+    """
+    wanted = [text for text in locations if len(text) <= LONGEST_INDEXED_LOCATION]
+    return [(row[0], row[1]) for row in conn.all(_WRITERS_OF, {"locations": wanted})]
 
 
 def has_transaction(conn: Connection, catalog_id: UUID, transaction_id: UUID) -> bool:

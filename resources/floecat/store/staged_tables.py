@@ -17,7 +17,7 @@ from floecat.store.database.errors import TransactionConflictError
 from floecat.store.database.statements import LIMIT, insert_if_absent
 from floecat.store.schema import staged_tables as _staged
 
-__all__ = ["StagedTableRow", "delete", "delete_expired", "find", "insert"]
+__all__ = ["StagedTableRow", "delete", "delete_expired", "find", "insert", "list_live"]
 
 _SELECT: Final = sa.select(
     _staged.c.id,
@@ -37,6 +37,7 @@ _LIVE: Final = _staged.c.expires_at_ms > sa.bindparam("now_ms")
 _INSERT: Final = insert_if_absent(_staged, *_KEY)
 _GET: Final = _SELECT.where(*_STAGED)
 _FIND: Final = _SELECT.where(*_NAMED, _LIVE).order_by(_staged.c.id)
+_LIST_LIVE: Final = sa.select(_staged.c.body).where(_LIVE)
 _DELETE: Final = sa.delete(_staged).where(*_NAMED)
 _DELETE_STAGED: Final = sa.delete(_staged).where(*_STAGED)
 _DELETE_EXPIRED_ONE: Final = sa.delete(_staged).where(
@@ -95,6 +96,11 @@ def find(conn: Connection, catalog_id: UUID, namespace: str, name: str, now_ms: 
     """All tables that are staged under a name and did not expire, oldest first."""
     parameters = {**_of(catalog_id, namespace, name), "now_ms": now_ms}
     return [StagedTableRow(*row) for row in conn.all(_FIND, parameters)]
+
+
+def list_live(conn: Connection, now_ms: int) -> list[bytes]:
+    """The compressed metadata documents of all staged tables of all catalogs that did not expire."""
+    return [row[0] for row in conn.all(_LIST_LIVE, {"now_ms": now_ms})]
 
 
 def delete(conn: Connection, catalog_id: UUID, namespace: str, name: str, stage_id: str | None = None) -> int:

@@ -182,6 +182,13 @@ def _operations() -> list[Operation]:
             ((P.DROP_TABLE, on("staged")), (P.PURGE_TABLE, on("staged"))),
             keywords={"purge": True},
         ),
+        op("orphans.find", (table("u"),), ((P.READ_TABLE, on("u")),)),
+        op(
+            "orphans.find",
+            (table("u"),),
+            ((P.PURGE_TABLE, on("u")), (P.READ_TABLE, on("u"))),
+            keywords={"delete": True},
+        ),
         op("views.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), ((P.LIST_VIEW, view("v")),)),
         op("views.exists", (v,), ((P.READ_VIEW, view("v")),)),
         op("views.load", (v,), ((P.READ_VIEW, view("v")),)),
@@ -230,6 +237,8 @@ _AS_ANOTHER = {
     "resolver.namespace",
     "resolver.entry",
     "resolver.parent",
+    # listings, and "orphans.find" of each table
+    "orphans.find_all",
     # ask for the key of a call
     "keys.run",
     "keys.claim",

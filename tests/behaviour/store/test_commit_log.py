@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
@@ -51,6 +52,15 @@ def test_what_was_appended_is_read(store: Store, catalog: CatalogRow) -> None:
     for row, entry in zip(rows, entries, strict=True):
         for field in entry.__struct_fields__:
             assert getattr(row, field) == getattr(entry, field)
+
+
+def test_metadata_files_lead_to_their_writers(store: Store, catalog: CatalogRow) -> None:
+    entries = [msgspec.structs.replace(log_entry(name), metadata_location=f"s3://b/{name}") for name in "xyx"]
+    with store.write() as conn:
+        commit_log.append(conn, catalog.id, entries, NOW_MS)
+    with store.read() as conn:
+        found = commit_log.writers_of(conn, ["s3://b/x", "s3://b/none", "x" * 10_000])
+    assert found == [(entries[0].entry_id, "s3://b/x"), (entries[2].entry_id, "s3://b/x")]
 
 
 def test_catalogs_count_for_themselves(store: Store, catalog: CatalogRow) -> None:

@@ -20,9 +20,11 @@ import pytest
 
 import floecat
 from floecat.auth.principals import Principal
+from floecat.commits.commit import CreateTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings
+from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
 
 COMMANDS = (
@@ -37,6 +39,7 @@ COMMANDS = (
     "table",
     "table register-delta",
     "table list",
+    "table orphans",
     "table refresh",
     "connector",
     "connector create",
@@ -322,6 +325,30 @@ def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytes
 )
 def test_mistakes_about_tables_and_connectors(lake: Path, arguments: tuple[str, ...], message: str) -> None:
     assert one_error(run(*arguments), 1) == message
+
+
+def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
+    settings = load_settings()
+    with kernel(settings) as opened:
+        gateway = settings.gateway
+        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+        opened.namespaces.create(call, ("ns",), {})
+        opened.commits.create_table(call, ("ns",), CreateTable(name="t", schema=SCHEMA))
+    folder = next((Path(settings.data_dir) / "warehouse" / "ns").glob("t-*"))
+    stray = folder / "data" / "stray.parquet"
+    stray.write_bytes(b"rows")
+    assert run("table", "orphans", "ns.t").stdout.split()[-8:-2] == ["ns.t", "2", "0", "0", "-", "2"]
+    os.utime(stray, (0, 0))
+    for scope in (["ns.t"], ["--namespace", "ns"], ["--all"]):
+        assert run("table", "orphans", *scope).stdout.splitlines()[0] == stray.absolute().as_uri()
+    run("table", "register-delta", "ns.orders", (lake / "orders").as_uri())
+    lines = run("table", "orphans", "--all", "--delete", "--json").stdout.splitlines()
+    found, delta, iceberg = (msgspec.json.decode(line) for line in lines)
+    assert (found["location"], iceberg["deleted"], iceberg["problem"]) == (stray.absolute().as_uri(), 1, None)
+    assert "it is a delta table" in delta["problem"]
+    assert not stray.exists()
+    assert "at least a day" in one_error(run("table", "orphans", "ns.t", "--older-than", "PT1H"), 1)
+    assert "--namespace or --all" in run("table", "orphans").stderr
 
 
 def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:

@@ -1,0 +1,133 @@
+"""`floecat table orphans`: files below the location of a table that nothing leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from floecat.errors import BadRequestError
+from floecat.settings import Duration
+from floecat_rest.commands.console import err, out, print_plain, print_rows, written_time
+from floecat_rest.commands.names import parse_identifier, parse_namespace
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from floecat.fileio.base import FileEntry
+    from floecat.purge.orphans.orphan_files import OrphanProgress, OrphanReport
+
+__all__ = ["orphans"]
+
+
+def orphans(
+    name: Annotated[
+        str | None, typer.Argument(help="NAMESPACE.NAME of a table.", metavar="[NAME]", show_default=False)
+    ] = None,
+    *,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="All tables of this namespace, in place of one.")
+    ] = None,
+    all_tables: Annotated[bool, typer.Option("--all", help="All tables of the catalog.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            help="ISO-8601 duration, at least P1D: younger files stay. Default: floecat.purge.orphan-grace.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line: orphans, then reports.")
+    ] = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List files below the location of a table that nothing leads to, and delete them with --delete.
+
+    Only Iceberg tables are looked at. Exits with 1 if a table could not be looked at, or a file not deleted.
+    """
+    if sum((name is not None, namespace is not None, all_tables)) != 1:
+        raise typer.BadParameter("give the NAME of a table, --namespace or --all")
+    settings = settings_from(config, data_dir=data_dir)
+    older_than_ms = settings.purge.orphan_grace.ms if older_than is None else _duration_ms(older_than)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with (
+        open_call(settings, catalog, account) as (kernel, call),
+        Progress(*columns, console=err, disable=not err.is_terminal) as progress,
+    ):
+        task = progress.add_task("Reading metadata", total=None)
+
+        def show(step: OrphanProgress) -> None:
+            progress.update(
+                task,
+                description=f"{step.listed} files listed, {step.orphans} orphans, {step.deleted} deleted",
+            )
+
+        def found(entry: FileEntry) -> None:
+            print_plain(_json(entry) if as_json else entry.location)
+
+        options: dict[str, Any] = {
+            "older_than_ms": older_than_ms,
+            "delete": delete,
+            "found": found,
+            "progress": show,
+        }
+        if name is not None:
+            reports = [kernel.orphans.find(call, parse_identifier(name), **options)]
+        else:
+            within = None if namespace is None else parse_namespace(namespace)
+            reports = kernel.orphans.find_all(call, within, **options)
+    _print(reports, as_json=as_json)
+    if any(report.failed or report.problem for report in reports):
+        raise typer.Exit(1)
+
+
+def _print(reports: Sequence[OrphanReport], *, as_json: bool) -> None:
+    if as_json:
+        for report in reports:
+            print_plain(_json(report))
+        return
+    out.print()
+    headings = ("table", "listed", "orphans", "bytes", "oldest", "younger", "deleted", "failed", "problem")
+    print_rows(
+        headings,
+        (
+            (
+                report.table,
+                str(report.listed),
+                str(report.orphans),
+                str(report.orphan_bytes),
+                written_time(report.oldest_modified_at_ms),
+                str(report.young),
+                str(report.deleted),
+                str(report.failed),
+                report.problem or (report.failures[0].reason if report.failures else ""),
+            )
+            for report in reports
+        ),
+    )
+
+
+def _json(row: FileEntry | OrphanReport) -> str:
+    return msgspec.json.encode(row).decode()
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return Duration.parse(text).ms
+    except ValueError:
+        raise BadRequestError(
+            f"Invalid --older-than: {text!r}, expected an ISO-8601 duration such as P7D"
+        ) from None

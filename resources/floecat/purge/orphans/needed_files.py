@@ -1,0 +1,221 @@
+"""What must stay below a folder: everything that live tables, views, open purges and staged tables need.
+
+A commit can make a file needed at any time, so whoever deletes asks again before each batch; the commit log
+says which entries have to be read again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from urllib.parse import unquote
+from uuid import UUID
+
+import msgspec
+
+from floecat.clock import Clock
+from floecat.errors import BadRequestError, InvalidMetadataError
+from floecat.fileio.locations import normalize_location
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import Bounds
+from floecat.purge.areas import folder_area, overlaps
+from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
+from floecat.purge.location_set import LocationSet, is_plain_name, lies_below
+from floecat.purge.purge_jobs import PURGE, PurgePayload
+from floecat.purge.reachable_files import ReachableFiles
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store import catalogs, commit_log, jobs, staged_tables
+from floecat.store.database.engine import Store
+from floecat.store.documents import decompress
+from floecat.store.jobs import JobRow
+
+__all__ = ["FolderNeeds", "NeededFiles", "NeededFilesReader"]
+
+_NOT_PURGED = (*jobs.OPEN_STATES, "failed")
+_SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+_PAGE = 1_000
+
+
+class NeededFiles(LocationSet):
+    """Files that must stay, and the paths of those whose spelling may hide a file below the folder.
+
+    Locations are compared by storage and key: `s3`, `s3a` and `s3n` are one scheme. Another scheme or bucket
+    usually means another file, but it may also be an alias that only the writer knew.
+    """
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._root = normalize_location(folder)
+        self._odd_paths = LocationSet()
+        self._is_odd_folder = lru_cache(maxsize=4096)(self._differs)
+
+    def add(self, location: str) -> bool:
+        """Adds a file; see `LocationSet.add`."""
+        folder, _, name = location.rpartition("/")
+        plain = is_plain_name(name)
+        if self._is_odd_folder(folder) or (not plain and self._differs(location)):
+            self._odd_paths.add(_path_alone(location))
+        return super().add(location)
+
+    def is_in_doubt(self, location: str) -> bool:
+        """Whether a file that is not in the set has the path of one that is, under another spelling."""
+        return len(self._odd_paths) > 0 and _path_alone(location) in self._odd_paths
+
+    def close(self) -> None:
+        """Frees memory and disk."""
+        self._odd_paths.close()
+        super().close()
+
+    def _differs(self, location: str) -> bool:
+        if "%" in location:
+            return True
+        try:
+            found = normalize_location(location)
+        except BadRequestError:
+            return True
+        return (found.scheme, found.authority) != (self._root.scheme, self._root.authority)
+
+
+class FolderNeeds:
+    """What must stay below one folder, brought up to date as commits come. Used by one thread.
+
+    Attributes:
+        files: everything that must stay.
+    """
+
+    def __init__(self, reader: NeededFilesReader, storage: CatalogStorage, folder: str) -> None:
+        self.files = NeededFiles(folder)
+        self._reader = reader
+        self._storage = storage
+        self._folder = folder
+        self._positions: dict[UUID, int] | None = None
+
+    def refresh(self) -> bool:
+        """Adds what became needed since the last call; the first one reads everything.
+
+        Returns:
+            Whether anything was committed in between.
+
+        Raises:
+            SharedFilesUnknownError: a live table that may need files cannot be read.
+            StorageUnavailableError: storage fails.
+        """
+        seen, self._positions = self._positions, self._reader.positions()
+        changed = None if seen is None else self._reader.changed(seen, self._positions)
+        if changed is None or changed:
+            self._reader.add(self.files, self._storage, self._folder, changed)
+        return bool(changed)
+
+    def close(self) -> None:
+        """Frees memory and disk."""
+        self.files.close()
+
+
+class NeededFilesReader:
+    """Reads what must stay. Safe to share between threads."""
+
+    def __init__(
+        self, store: Store, storages: CatalogStorages, shared: SharedFiles, clock: Clock, bounds: Bounds
+    ) -> None:
+        """Puts it together.
+
+        Args:
+            store: holds the catalogs.
+            storages: of the catalogs.
+            shared: finds the files of live tables.
+            clock: the time.
+            bounds: of manifest lists and manifests.
+        """
+        self._store = store
+        self._storages = storages
+        self._shared = shared
+        self._clock = clock
+        self._bounds = bounds
+
+    def positions(self) -> dict[UUID, int]:
+        """The number of the last commit of each catalog."""
+        with self._store.read() as conn:
+            return {row.id: row.commit_version for row in catalogs.list_all_accounts(conn)}
+
+    def changed(self, seen: dict[UUID, int], now: dict[UUID, int]) -> set[UUID]:
+        """Entries with commits in between."""
+        found: set[UUID] = set()
+        for catalog_id, version in now.items():
+            after = seen.get(catalog_id, 0)
+            while after < version:
+                with self._store.read() as conn:
+                    rows = commit_log.read_after(conn, catalog_id, after, _PAGE)
+                found.update(row.entry_id for row in rows)
+                if len(rows) < _PAGE:
+                    break
+                after = rows[-1].commit_version
+        return found
+
+    def add(
+        self, files: NeededFiles, storage: CatalogStorage, folder: str, only: Collection[UUID] | None
+    ) -> None:
+        """Adds what must stay below a folder; of live tables all, or `only` some."""
+        self._shared.add_files_below(files, storage, folder, only)
+        for job in self._unfinished_purges():
+            self._add_purged(files, storage, folder, job)
+        for location in self._staged_locations():
+            if overlaps(folder_area([folder]), folder_area([location])):
+                files.add_folder(location)
+
+    def add_reachable(
+        self, files: NeededFiles, storage: CatalogStorage, location: str, document: bytes
+    ) -> None:
+        """Adds everything that a metadata document leads to.
+
+        Raises:
+            SharedFilesUnknownError: a file that it leads to cannot be read.
+        """
+        try:
+            reachable = ReachableFiles(storage, location, TableMetadata.parse(document), self._bounds)
+            for file in reachable:
+                files.add(file.location)
+        except InvalidMetadataError as error:
+            raise _unreadable(location, error.message) from error
+        if reachable.unreadable:
+            raise _unreadable(location, reachable.unreadable[0].error.message)
+
+    def _unfinished_purges(self) -> Iterator[JobRow]:
+        with self._store.read() as conn:
+            rows = catalogs.list_all_accounts(conn)
+            found = [jobs.list_all(conn, row.id, [PURGE], states=_NOT_PURGED) for row in rows]
+        for of_catalog in found:
+            yield from of_catalog
+
+    def _add_purged(self, files: NeededFiles, storage: CatalogStorage, folder: str, job: JobRow) -> None:
+        """A purge deletes leaves first; if their parents went before, it would lose them."""
+        payload = msgspec.json.decode(job.payload, type=PurgePayload)
+        with self._store.read() as conn:
+            its_storage = self._storages.by_id(conn, job.catalog_id)
+            document = jobs.attachment(conn, job.id)
+        if its_storage is None or not storage.shares(payload.location, its_storage):
+            return
+        if not overlaps(folder_area([folder]), folder_area([payload.location])):
+            return
+        if lies_below(payload.location, folder) or payload.format != "iceberg" or document is None:
+            files.add_folder(payload.location)
+        if document is not None and payload.format == "iceberg":
+            self.add_reachable(files, its_storage, payload.metadata_location, decompress(document))
+
+    def _staged_locations(self) -> Iterator[str]:
+        with self._store.read() as conn:
+            bodies = staged_tables.list_live(conn, self._clock.now_ms())
+        for body in bodies:
+            with suppress(InvalidMetadataError):  # it cannot be committed either
+                yield TableMetadata.parse(decompress(body)).location
+
+
+def _path_alone(location: str) -> str:
+    """What is left when every way to write it is left out."""
+    return re.sub("/{2,}", "/", unquote(_SCHEME_AND_AUTHORITY.sub("", location, count=1))).lstrip("/")
+
+
+def _unreadable(location: str, reason: str) -> SharedFilesUnknownError:
+    return SharedFilesUnknownError(f"Cannot tell which files the table of {location} needs: {reason}")

@@ -26,8 +26,8 @@ from floecat.fileio.opening import open_fileio
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.live_tables import SharedFiles
 from floecat.purge.open_purge import open_purge
+from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import DeferredPurge, FormatPurge
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import object_store_options

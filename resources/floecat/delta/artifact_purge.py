@@ -14,8 +14,9 @@ from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.kept_files import KeptFiles
-from floecat.purge.live_tables import LiveTable, SharedFiles
+from floecat.purge.live_tables import LiveTable
 from floecat.purge.progress import PurgeProgress
+from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress

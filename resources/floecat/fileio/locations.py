@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ __all__ = [
     "check_bounds",
     "location_bounds",
     "normalize_location",
+    "same_file_location",
 ]
 
 _SCHEMES: Final = {
@@ -149,6 +151,26 @@ def normalize_location(location: str) -> Location:
     if any(_leads_elsewhere(segment) for segment in segments):
         raise BadRequestError(_invalid(location, "holds '.' or '..' as a path segment"))
     return Location(scheme, authority, path)
+
+
+def same_file_location(location: str) -> Location:
+    """The canonical location of a file, whatever alias it was written with.
+
+    In addition to `normalize_location`, symbolic links of folders on the local disk are followed.
+
+    Raises:
+        BadRequestError: the location is malformed.
+    """
+    found = normalize_location(location)
+    if found.scheme != "file":
+        return found
+    folder, _, name = found.path.rpartition("/")
+    return found._replace(path=f"{_real_folder(folder)}/{name}")
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder or "/").rstrip("/")
 
 
 def _check_characters(location: str) -> None:

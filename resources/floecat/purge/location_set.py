@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from functools import lru_cache
@@ -10,27 +9,12 @@ from hashlib import blake2b
 from types import TracebackType
 
 from floecat.errors import BadRequestError
-from floecat.fileio.locations import Location, normalize_location
+from floecat.fileio.locations import Location, same_file_location
 
-__all__ = ["LocationSet", "file_key", "is_plain_name", "lies_below", "same_file_location"]
+__all__ = ["LocationSet", "file_key", "is_plain_name", "lies_below"]
 
 _CACHE_KIB = 32 * 1024
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
-
-
-def same_file_location(location: str) -> Location:
-    """The canonical location of a file, whatever alias it was written with.
-
-    In addition to `normalize_location`, symbolic links of folders on the local disk are followed.
-
-    Raises:
-        BadRequestError: the location is malformed.
-    """
-    found = normalize_location(location)
-    if found.scheme != "file":
-        return found
-    folder, _, name = found.path.rpartition("/")
-    return found._replace(path=f"{_real_folder(folder)}/{name}")
 
 
 def file_key(location: str) -> bytes:
@@ -74,11 +58,6 @@ def _folder(location: str) -> Location:
 def _folder_text(folder: str) -> str:
     # millions of files lie in few folders, and a plain name needs no look of its own
     return _text(f"{folder}/_").removesuffix("_")
-
-
-@lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder or "/").rstrip("/")
 
 
 class LocationSet:

@@ -14,11 +14,12 @@ from floecat.errors import LocationNotAllowedError
 from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.drops import DropService
-from floecat.purge.live_tables import SharedFiles, StoredTables, all_folders
+from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import Purgers
+from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
 from floecat.purge.table_purge import FormatPurge, TablePurge
 from floecat.settings import Settings

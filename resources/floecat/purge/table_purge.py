@@ -14,9 +14,9 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions
-from floecat.purge.live_tables import SharedFiles
 from floecat.purge.progress import PurgeProgress
 from floecat.purge.reachable_files import ReachableFiles
+from floecat.purge.shared_files import SharedFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
 from floecat.store.job_claims import Lease

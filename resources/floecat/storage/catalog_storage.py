@@ -86,6 +86,11 @@ class CatalogStorage:
         return found.scheme != "s3" or self._s3_store(found) == other._s3_store(found)
 
     @property
+    def store_key(self) -> str:
+        """Equal for storages in which every location means the same file, in any process."""
+        return repr(self._stores)
+
+    @property
     def access_key(self) -> Hashable:
         """Equal for storages that reach every location in the same way."""
         return self._access, *self._prefixes

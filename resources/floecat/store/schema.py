@@ -24,6 +24,8 @@ __all__ = [
     "connectors",
     "delta_tables",
     "entries",
+    "entry_areas",
+    "entry_folders",
     "idempotency_records",
     "jobs",
     "leases",
@@ -199,6 +201,23 @@ refs: Final = sa.Table(
     _name("name", primary_key=True),
     _text("type"),
     _integer("snapshot_id"),
+)
+
+entry_areas: Final = sa.Table(
+    "entry_areas",
+    metadata,
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
+    _integer("version"),
+    _text("metadata_location"),
+    _text("scope"),
+    _text("problem", nullable=True),
+)
+
+entry_folders: Final = sa.Table(
+    "entry_folders",
+    metadata,
+    _name("folder", primary_key=True),
+    _id("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 commit_log: Final = sa.Table(

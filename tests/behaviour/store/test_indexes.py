@@ -17,6 +17,7 @@ from floecat.store.database.prepared_statements import PerDialect
 
 READS_EVERYTHING = {
     "catalogs._LIST_ALL_ACCOUNTS",  # few rows
+    "entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
     "jobs._COUNT",
 }
 """Statements that are meant to."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from floecat.entries.areas import Area
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.purge.live_tables import LiveTable, SharedFiles
+from floecat.purge.live_tables import LiveTable, NearTable
+from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import TablePurge
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.entry_areas import StoredArea
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 
@@ -149,13 +152,14 @@ class TableFiles:
 
 
 class FakeLiveTables:
-    """Tables that a catalog would hold, and the metadata files of its views."""
+    """Tables that a catalog would hold, none of them in the index, and the metadata files of its views."""
 
     def __init__(self, *roots: str, files: FileIO | None = None) -> None:
         self.catalog_id = uuid.uuid4()
         self.files = files
         self.rows: dict[LiveTable, bytes] = {}
         self.views: list[str] = []
+        self.remembered: list[StoredArea] = []
         self.roots = list(roots)
 
     def register(self, table: TableFiles, *, document: bytes | None = None, **changes: Any) -> LiveTable:
@@ -169,14 +173,17 @@ class FakeLiveTables:
     def drop(self, row: LiveTable) -> None:
         del self.rows[row]
 
-    def __iter__(self) -> Iterator[LiveTable]:
-        return iter(list(self.rows))
+    def near(self, area: Area, table_uuid: str, scopes: Collection[str]) -> Iterator[Sequence[NearTable]]:
+        views = [
+            LiveTable(uuid.uuid4(), self.catalog_id, "", view, view, 0, kind="view") for view in self.views
+        ]
+        yield [NearTable(row) for row in (*self.rows, *views)]
+
+    def remember(self, areas: Sequence[StoredArea]) -> None:
+        self.remembered += areas
 
     def document(self, table: LiveTable) -> bytes | None:
         return self.rows.get(table)
-
-    def view_metadata_locations(self) -> Iterator[tuple[uuid.UUID, str]]:
-        return iter([(self.catalog_id, view) for view in self.views])
 
     def storages(self) -> Mapping[uuid.UUID, CatalogStorage]:
         return {self.catalog_id: storage_at(self.roots, self.files)}

@@ -13,8 +13,8 @@ from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.values.bounds import Bounds
-from floecat.purge.live_tables import SharedFilesUnknownError
 from floecat.purge.progress import PurgeProgress
+from floecat.purge.shared_files import SharedFilesUnknownError
 from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
 from floecat.store.documents import compress
 from tests.storages import storage_at
@@ -446,22 +446,22 @@ def test_a_dropped_table_that_exceeds_a_bound_stays_whole(
     assert table.remaining() == list(dict.fromkeys(table.written))
 
 
-def test_a_live_table_that_exceeds_a_bound_stops_purges_where_its_catalog_may_have_files(
+def test_a_live_table_that_exceeds_a_bound_stops_purges_on_its_store(
     table: TableFiles, files: FileIO, warehouse: str, allowed: AllowedLocations
 ) -> None:
+    """Clients add files from wherever they can read, so the locations of its catalog bound nothing."""
     hostile = TableFiles(files, f"{warehouse}/other/hostile")
     hostile.append(count=5)
     hostile.commit()
     before, bounds = table.remaining(), Bounds(manifest_entries=4)
-    near = FakeLiveTables(warehouse, files=files)
-    row = near.register(hostile)
-    for _ in range(2):
-        with pytest.raises(SharedFilesUnknownError, match=f"{row.entry_id} needs: .*manifest-entries"):
-            new_purger(near, bounds=bounds).purge(target(table, allowed))
-    assert table.remaining() == before
-    away = FakeLiveTables(f"{warehouse}/other", files=files)
-    away.register(hostile)
-    assert new_purger(away, bounds=bounds).purge(target(table, allowed)).complete
+    for root in (warehouse, f"{warehouse}/other"):
+        live = FakeLiveTables(root, files=files)
+        row = live.register(hostile)
+        for _ in range(2):
+            with pytest.raises(SharedFilesUnknownError, match=f"{row.entry_id} needs: .*manifest-entries"):
+                new_purger(live, bounds=bounds).purge(target(table, allowed))
+        assert table.remaining() == before
+    assert new_purger(live).purge(target(table, allowed)).complete
     assert table.remaining() == []
 
 

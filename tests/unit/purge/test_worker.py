@@ -22,10 +22,11 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.live_tables import SharedFiles, StoredTables
+from floecat.purge.live_tables import StoredTables
 from floecat.purge.progress import progress_of
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, Purgers
+from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
 from floecat.purge.table_purge import TablePurge
 from floecat.settings import PurgeSettings
@@ -274,32 +275,6 @@ def test_tables_of_the_store_keep_their_files(
     other.drop(again)
     assert queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
-
-
-def test_every_page_of_tables_is_looked_at(
-    catalog: Catalog, files: FileIO, store: Store, warehouse: str
-) -> None:
-    rows = [catalog.register(new_table(files, f"{warehouse}/t{n}", 1), f"t{n}") for n in range(120)]
-    live = StoredTables(store, storages_at())
-    assert [table.entry_id for table in live] == [row.id for row in rows]
-    first = next(iter(live))
-    catalog.drop(rows[0])
-    assert live.document(first) is None
-
-
-def test_views_of_all_catalogs_are_looked_at(
-    catalog: Catalog, files: FileIO, store: Store, warehouse: str
-) -> None:
-    for number, owner in enumerate((catalog, Catalog(store, warehouse))):
-        owner.register(new_table(files, f"{warehouse}/t{number}", 1), "t")
-        owner.register(new_table(files, f"{warehouse}/v{number}", 1), "v", kind="view")
-    live = StoredTables(store, storages_at())
-    assert [table.location for table in live] == [f"{warehouse}/t0", f"{warehouse}/t1"]
-    found = [location for _, location in live.view_metadata_locations()]
-    assert [location.rpartition("/metadata/")[0] for location in found] == [
-        f"{warehouse}/v0",
-        f"{warehouse}/v1",
-    ]
 
 
 def test_the_locations_of_all_catalogs_are_allowed(store: Store, tmp_path: Path) -> None:

@@ -16,15 +16,15 @@ from uuid import UUID
 import msgspec
 
 from floecat.clock import Clock
+from floecat.entries.areas import folder_area, overlaps
 from floecat.errors import BadRequestError, InvalidMetadataError
 from floecat.fileio.locations import normalize_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds
-from floecat.purge.areas import folder_area, overlaps
-from floecat.purge.live_tables import SharedFiles, SharedFilesUnknownError
 from floecat.purge.location_set import LocationSet, is_plain_name, lies_below
 from floecat.purge.purge_jobs import PURGE, PurgePayload
 from floecat.purge.reachable_files import ReachableFiles
+from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import catalogs, commit_log, jobs, staged_tables

@@ -18,8 +18,8 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError, UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import FileEntry
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.live_tables import SharedFilesUnknownError
 from floecat.purge.orphans.orphan_files import OrphanReport
+from floecat.purge.shared_files import SharedFilesUnknownError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StorageSettings
 from tests.behaviour.catalog.changes import SCHEMA

@@ -50,7 +50,7 @@ test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit 
 test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-postgresql
 	$(BIN)/python -m pytest -m scale $(ARGS)
-	FLOECAT_CONTRACT_STORE=postgresql FLOECAT_CONTRACT_STORAGE=s3 \
+	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 
 bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses)

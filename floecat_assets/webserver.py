@@ -6,6 +6,7 @@ Dagster asks for no login and runs GraphQL mutations from any page, by GET too. 
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -52,7 +53,10 @@ def main() -> None:
     cli: Any = import_module("dagster_webserver.cli")
     create_app = cli.create_app_from_workspace_process_context
     allowed_hosts = load_settings().gateway.allowed_hosts
-    rules = BrowserRules("127.0.0.1", allowed_hosts, setting="floecat.gateway.allowed-hosts")
+    options = ArgumentParser(add_help=False)
+    options.add_argument("-h", "--host", default="127.0.0.1")
+    host: str = options.parse_known_args()[0].host
+    rules = BrowserRules(host, allowed_hosts, setting="floecat.gateway.allowed-hosts")
 
     def create_guarded_app(*args: Any, **options: Any) -> Any:
         return OwnPagesOnly(create_app(*args, **options), rules)

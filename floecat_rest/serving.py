@@ -24,6 +24,7 @@ from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.loading import check_rules
 from floecat_rest.connections import Connections
+from floecat_rest.exit_codes import describe_exit
 from floecat_rest.logs import configure_logging
 from floecat_rest.protocol import CatalogHttpProtocol
 
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _END_AFTER_GRACE_S = 5
 _WORKER_START_S = 60
+_STEADY_S = 30
+_LONGEST_PAUSE_S = 60
 _COLLECT_AFTER = 50_000
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread computes while others want to. With the default, 5 ms, a commit waits in line after each
@@ -85,27 +88,40 @@ def _run_workers(config: uvicorn.Config) -> None:
 
 
 class Supervisor(Multiprocess):
-    """Restarts workers that die or hang. It never waits for one, so it notices each death at once."""
+    """Restarts workers that die or hang, with pauses that double while they die soon after their start.
+
+    It never waits for a worker, so it notices each death at once.
+    """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._asked_at_s: dict[Process, float] = {}
+        self._places = [_Place() for _ in range(config.workers)]
+        self._begun_at_s = time.monotonic()
 
     def keep_subprocess_alive(self) -> None:
         """Look after all workers; called twice a second."""
-        for place, worker in enumerate(self.processes):
-            if self._is_well(worker):
-                continue
-            worker.kill()
-            worker.join()
-            self._asked_at_s.pop(worker, None)
-            if worker.exitcode == STARTUP_FAILURE:
-                _log.error("worker %s could not start; the service stops", worker.pid)
-                self.should_exit.set()
-                return
-            _log.error("worker %s ended (exit code %s); another one starts", worker.pid, worker.exitcode)
-            self.processes[place] = Process(self.config, self.sockets)
-            self.processes[place].start()
+        for index, place in enumerate(self._places):
+            worker = self.processes[index]
+            now_s = time.monotonic()
+            if place.starts_at_s is None:
+                if self._is_well(worker):
+                    continue
+                worker.kill()
+                worker.join()
+                self._asked_at_s.pop(worker, None)
+                how = describe_exit(worker.exitcode)
+                if worker.exitcode == STARTUP_FAILURE and now_s - self._begun_at_s < _STEADY_S:
+                    _log.error("worker %s could not start; the service stops", worker.pid)
+                    self.should_exit.set()
+                    return
+                pause_s = place.pause_s(now_s)
+                _log.error("worker %s ended (%s); another one starts in %d s", worker.pid, how, pause_s)
+                place.starts_at_s = now_s + pause_s
+            if place.starts_at_s <= now_s:
+                self.processes[index] = Process(self.config, self.sockets)
+                self.processes[index].start()
+                place.starts_at_s, place.started_at_s = None, now_s
 
     def join_all(self) -> None:
         """Wait for the workers, and kill those that do not end in time."""
@@ -132,6 +148,22 @@ class Supervisor(Multiprocess):
         return now_s - self._asked_at_s[worker] < self.config.timeout_worker_healthcheck
 
 
+class _Place:
+    """When the worker of a place started, or will start."""
+
+    def __init__(self) -> None:
+        self.started_at_s = time.monotonic()
+        self.starts_at_s: float | None = None
+        self._early_deaths = 0
+
+    def pause_s(self, now_s: float) -> int:
+        """How long to wait after a death: not at all after the first, or after one that lived for a while."""
+        if now_s - self.started_at_s > _STEADY_S:
+            self._early_deaths = 0
+        self._early_deaths += 1
+        return min((1 << (self._early_deaths - 1)) - 1, _LONGEST_PAUSE_S)
+
+
 def _end_in_time(number: int, within_s: int) -> None:
     """Has the system end this process, if it has not ended by itself some time after a signal."""
     handler = signal.getsignal(number)
@@ -153,7 +185,11 @@ def _worker_app(settings: Settings) -> object:
     within_s = math.ceil(settings.limits.shutdown_grace.seconds) + _END_AFTER_GRACE_S
     for number in (signal.SIGINT, signal.SIGTERM):
         _end_in_time(number, within_s)
-    app = create_app(settings)
+    try:
+        app = create_app(settings)
+    except Exception as error:
+        _log.error("the worker cannot start: %s: %s", type(error).__name__, error)
+        raise
     # Routes and modules live as long as the process, so the garbage collector can skip them.
     gc.collect()
     gc.freeze()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
-from floecat_rest.commands.console import err, print_plain, print_rows, written_time
+from floecat_rest.commands.console import err, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import (
     AccountOption,
@@ -129,7 +128,7 @@ def scan(
     settings = settings_from(config, data_dir=data_dir)
     with (
         open_call(settings, catalog, account) as (kernel, call),
-        err.status(f"Scanning {escape(name)}"),
+        working(f"Scanning {name}", err),
     ):
         report = kernel.connector_scans.scan(call, name)
     _print_report(report)

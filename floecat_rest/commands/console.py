@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["err", "out", "print_error", "print_plain", "print_rows", "written_time"]
+__all__ = ["err", "out", "print_done", "print_error", "print_plain", "print_rows", "working", "written_time"]
 
 _WIDEST = 10_000
 
-out = Console(highlight=False)
+out = Console(highlight=False, markup=False)
 """Results, on standard output."""
 
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, markup=False)
 """Problems, on standard error."""
 
 
 def print_plain(text: str, console: Console = out) -> None:
-    """A text that may hold names of others: never wrapped and never taken for markup."""
-    console.print(text, markup=False, soft_wrap=True)
+    """A text that may hold names of others: never wrapped."""
+    console.print(text, soft_wrap=True)
+
+
+def print_done(what: str) -> None:
+    """A step that was completed."""
+    out.print(Text.assemble(("✓", "green"), f" {what}"))
+
+
+@contextmanager
+def working(text: str, console: Console = out) -> Iterator[Callable[[str], None]]:
+    """Show what is being done while the block runs; gives a function that changes the text.
+
+    Rich takes a text of its status for markup, whatever the console says.
+    """
+    with console.status(Text(text)) as status:
+        yield lambda text: status.update(Text(text))
 
 
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -30,14 +46,13 @@ def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(*headings, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(width=_WIDEST, highlight=False).print(table, soft_wrap=True)
+    Console(width=_WIDEST, highlight=False, markup=False).print(table, soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """One line for each line of the message, never wrapped and never taken for markup."""
+    """One line for each line of the message, never wrapped."""
     for line in message.splitlines():
-        err.print("[red]error:[/red]", end=" ", soft_wrap=True)
-        print_plain(line, err)
+        err.print(Text.assemble(("error:", "red"), f" {line}"), soft_wrap=True)
 
 
 def written_time(at_ms: int | None) -> str:

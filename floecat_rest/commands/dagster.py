@@ -1,59 +1,64 @@
-"""The processes of Dagster. They are started, never imported: the REST service works without them."""
+"""`floecat dagster`: Dagster's web server and daemon in the foreground."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import sys
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-import floecat_rest
-from floecat_rest.commands.processes import Service
+import typer
 
-__all__ = ["dagster_is_installed", "dagster_services", "dagster_storage_upgrade"]
+from floecat.errors import SettingsError
+from floecat_rest.commands.console import out, print_plain, working
+from floecat_rest.commands.dagster_processes import (
+    DAGSTER_HOME,
+    LOOPBACK,
+    dagster_is_installed,
+    start_dagster,
+)
+from floecat_rest.commands.folder_lock import lock_folder
+from floecat_rest.commands.options import ConfigOption, DataDirOption, environment_of, settings_from
+from floecat_rest.commands.processes import Processes, StopRequestedError
+from floecat_rest.commands.serve import require_free_port
 
-HOST = "127.0.0.1"
-"""Dagster has no login, so its UI stays on this machine."""
+__all__ = ["dagster"]
 
 
-def dagster_is_installed() -> bool:
-    """Whether the extra `pipeline` is there."""
-    return importlib.util.find_spec("dagster_webserver") is not None
+def dagster(
+    *,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="Address of the UI. Dagster has no login: who reaches it may do everything."
+        ),
+    ] = LOOPBACK,
+    port: Annotated[int, typer.Option("--port", help="Port of the UI.")] = 3000,
+) -> None:
+    """Run Dagster's web server and daemon until Ctrl-C or SIGTERM, with DAGSTER_HOME prepared.
 
-
-def dagster_storage_upgrade(environ: Mapping[str, str], logs: Path) -> Service:
-    """The command that creates or upgrades Dagster's own storage.
-
-    On new storage the webserver and the daemon would both create the tables, and the slower one would fail.
+    DAGSTER_HOME is the folder `dagster` in the data folder, or the one that the environment names: the files
+    dagster.yaml and workspace.yaml that are in that one are used as they are.
     """
-    home = Path(environ["DAGSTER_HOME"])
-    home.mkdir(parents=True, exist_ok=True)
-    instance = _project_file("dagster.yaml")
-    if instance is not None and instance.parent != home:
-        shutil.copyfile(instance, home / instance.name)
-    command = [sys.executable, "-m", "dagster", "instance", "migrate"]
-    return Service("Dagster storage", command, logs / "dagster-storage.log")
+    settings = settings_from(config, data_dir=data_dir)
+    if not dagster_is_installed():
+        raise SettingsError("Dagster is not installed: pip install 'floecat[pipeline]' brings it")
+    require_free_port(host, port, "--port")
+    from floecat.runtime import kernel
 
-
-def dagster_services(port: int, logs: Path) -> list[Service]:
-    """The webserver and the daemon.
-
-    Args:
-        port: of the UI.
-        logs: folder of their logs.
-    """
-    workspace = _project_file("workspace.yaml")
-    code = ["-w", str(workspace)] if workspace else ["-m", "floecat_assets.definitions"]
-    web = [sys.executable, "-m", "floecat_assets.webserver", "-h", HOST, "-p", str(port), *code]
-    daemon = [sys.executable, "-m", "dagster._daemon", "run", *code]
-    return [
-        Service("Dagster UI", web, logs / "dagster-webserver.log", f"http://{HOST}:{port}/server_info"),
-        Service("Dagster daemon", daemon, logs / "dagster-daemon.log"),
-    ]
-
-
-def _project_file(name: str) -> Path | None:
-    """A file at the top of the project: the working folder, else where the code is."""
-    folders = (Path.cwd(), Path(floecat_rest.__file__).parents[1])
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+    with kernel(settings):  # fails early, and says why, if the pipeline could not open the store
+        pass
+    environ = environment_of(settings, config)
+    home = environ[DAGSTER_HOME]
+    try:
+        with (
+            lock_folder(Path(home), "dagster", DAGSTER_HOME),
+            Processes(environ) as processes,
+            working("Starting Dagster") as tell,
+        ):
+            start_dagster(processes, host=host, port=port, log=lambda _: None, tell=tell)
+            print_plain(f"Dagster UI: http://{host}:{port}; DAGSTER_HOME: {home}")
+            tell("Running")
+            processes.wait()
+    except StopRequestedError:
+        out.print("Stopped.")

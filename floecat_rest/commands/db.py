@@ -7,7 +7,7 @@ from collections.abc import Callable
 import typer
 
 from floecat.settings import Settings
-from floecat_rest.commands.console import out
+from floecat_rest.commands.console import err, out, print_plain
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app", "has_no_store_yet", "prepare_store"]
@@ -24,15 +24,31 @@ def _group() -> None:
 def upgrade(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Create the store and the default catalog, or bring it to the schema of this version. Safe to repeat."""
     settings = settings_from(config, data_dir=data_dir)
-    prepare_store(settings, out.print)
+    prepare_store(settings)
     out.print("The store is up to date.")
 
 
-def prepare_store(settings: Settings, report: Callable[[str], None] = print) -> None:
-    """See `floecat.runtime.prepare_store`, which takes a while to import."""
-    from floecat import runtime
+def prepare_store(settings: Settings, report: Callable[[str], None] = print_plain) -> str:
+    """See `floecat.runtime.prepare_store`. Warns of a setting that came too late.
 
-    runtime.prepare_store(settings, report)
+    Returns:
+        Where the default catalog keeps its tables.
+    """
+    # imported late: it takes a while, and help should not
+    from floecat import runtime
+    from floecat.fileio.locations import normalize_location
+
+    catalog = runtime.prepare_store(settings, report)
+    wanted = str(normalize_location(settings.warehouse_location))
+    if wanted != catalog.storage_location:
+        given = settings.gateway.default_warehouse_path is not None
+        key = "floecat.gateway.default-warehouse-path" if given else "floecat.data-dir"
+        print_plain(
+            f"Catalog {catalog.name} keeps its tables at {catalog.storage_location}, where it was created. "
+            f"The location that {key} gives now, {wanted}, counts only for a new catalog.",
+            err,
+        )
+    return catalog.storage_location
 
 
 def has_no_store_yet(settings: Settings) -> bool:

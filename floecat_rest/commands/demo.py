@@ -8,18 +8,16 @@ from typing import Annotated
 
 import typer
 from rich.progress import Progress
-from rich.status import Status
 
 from floecat.errors import SettingsError, UnavailableError
 from floecat.settings import Settings
-from floecat_rest.commands.console import err, out
+from floecat.settings.loading import TOKEN_VARIABLE
+from floecat_rest.commands.console import err, out, print_done, print_plain
 from floecat_rest.commands.options import ConfigOption, settings_from
 
 __all__ = ["demo", "load_once"]
 
-_MISSING = (
-    "demo data is written by PyIceberg, which is not installed: pip install 'floecat[clients]' brings it"
-)
+_MISSING = "demo data is written by PyIceberg, which is not installed: pip install 'floecat[demo]' brings it"
 
 
 def demo(
@@ -29,7 +27,7 @@ def demo(
     warehouse: Annotated[str, typer.Option("--warehouse", help="Name of the catalog.")] = "floecat",
     token: Annotated[
         str | None,
-        typer.Option("--token", envvar="FLOECAT_TOKEN", help="Bearer token, where a login is needed."),
+        typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token, where a login is needed."),
     ] = None,
 ) -> None:
     """Load demo data into a running service: tables with history, a view. Safe to repeat."""
@@ -44,22 +42,20 @@ def demo(
     out.print("Demo data is loaded: namespace demo.")
 
 
-def load_once(settings: Settings, url: str, status: Status, check: Callable[[], None]) -> None:
+def load_once(settings: Settings, url: str, tell: Callable[[str], None], check: Callable[[], None]) -> None:
     """Load demo data into an empty default catalog, or finish a load that was interrupted.
 
     Args:
         settings: those of the service.
         url: the running service.
-        status: shows what is being done.
+        tell: shows what is being done.
         check: called between steps; what it raises ends the loading.
     """
     if not _pyiceberg_is_installed():
-        err.print(f"No demo data: {_MISSING}", soft_wrap=True)
+        print_plain(f"No demo data: {_MISSING}", err)
         return
     if settings.gateway.auth_mode != "dev":
-        err.print(
-            "No demo data: the service requires a login. `floecat demo --token` loads it.", soft_wrap=True
-        )
+        print_plain("No demo data: the service requires a login. `floecat demo --token` loads it.", err)
         return
     from floecat_rest.demo_data import is_wanted, load
 
@@ -67,16 +63,16 @@ def load_once(settings: Settings, url: str, status: Status, check: Callable[[], 
 
     def step(name: str) -> None:
         check()
-        status.update(f"Loading demo data: {name}")
+        tell(f"Loading demo data: {name}")
 
-    status.update("Loading demo data")
+    tell("Loading demo data")
     try:
         if is_wanted(url, warehouse, properties):
             load(url, warehouse, step, properties)
-            out.print("[green]✓[/green] Demo data")
+            print_done("Demo data")
     except UnavailableError as error:
         # The catalog works without it.
-        err.print(f"No demo data: {error.message}", soft_wrap=True, markup=False)
+        print_plain(f"No demo data: {error.message}", err)
 
 
 def _storage_properties(settings: Settings) -> dict[str, str]:

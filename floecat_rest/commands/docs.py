@@ -25,7 +25,8 @@ A value comes from the command line, else from the environment, else from the fi
   without the leading `floecat`.
 - In the environment a key is in capitals, with `_` for `.` and `-`. A list is one text with commas,
   a table of texts a JSON object.
-- An unknown setting or a value of the wrong kind stops the start, with a message that names it.
+- An unknown setting or a value of the wrong kind stops the start, with a message that names it. Variables
+  that Kubernetes sets for Services (`FLOECAT_PORT=tcp://…`, `FLOECAT_SERVICE_HOST`) are ignored.
 - Secrets are never shown, neither in messages nor in logs. Their values belong in the environment.
 """
 

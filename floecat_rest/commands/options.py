@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import UUID
 import typer
 
 from floecat.settings import Settings, load_settings
+from floecat.settings.loading import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -24,6 +26,7 @@ __all__ = [
     "HostOption",
     "RestPortOption",
     "WorkersOption",
+    "environment_of",
     "open_call",
     "settings_from",
 ]
@@ -78,6 +81,21 @@ def settings_from(
     return load_settings(
         config=config, overrides={key: value for key, value in given.items() if value is not None}
     )
+
+
+def environment_of(settings: Settings, config: Path | None, **more: str) -> dict[str, str]:
+    """The environment of child processes, also of those that Dagster starts.
+
+    Args:
+        settings: of this command.
+        config: the option `--config` of this command.
+        more: variables that stand for further options.
+    """
+    given = {"PYTHONUNBUFFERED": "1", "FLOECAT_DATA_DIR": str(settings.data_path), **more}
+    if config is not None:
+        given[CONFIG_VARIABLE] = str(config.absolute())
+    home = os.environ.get("DAGSTER_HOME") or settings.data_path / "dagster"
+    return {**os.environ, "DAGSTER_HOME": str(Path(home).absolute()), **given}
 
 
 @contextmanager

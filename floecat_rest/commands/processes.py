@@ -9,26 +9,27 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from contextlib import nullcontext, suppress
 from threading import Event
 from types import FrameType, TracebackType
 from typing import Self
 
 from floecat.errors import FloecatError
+from floecat_rest.commands.log_files import LogFile, cause
+from floecat_rest.exit_codes import describe_exit
 
-__all__ = ["ChildEndedError", "Processes", "Service", "StopRequestedError"]
+__all__ = ["DIRECT", "ChildEndedError", "Processes", "Service", "StopRequestedError"]
 
 _POLL_S = 0.1
 _STOP_S = 40.0
-"""How long a service may take to end after SIGTERM; the REST service finishes requests for up to 30 s."""
+"""How long a service may take to end after SIGTERM, if nothing else is said of it."""
 
 _LEFTOVER_S = 3.0
 """How long what a service left behind may take after it, before it is killed."""
 
 _TAIL_LINES = 20
 
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Services of this machine are not asked through a proxy."""
 
 
@@ -41,33 +42,42 @@ class StopRequestedError(FloecatError):
 
 
 class Service:
-    """One child process in a process group of its own, its output in a file."""
+    """One child process in a process group of its own."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, ready_url: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: LogFile | None = None,
+        ready_url: str | None = None,
+        *,
+        stop_s: float = _STOP_S,
+    ) -> None:
         """Describe a service.
 
         Args:
             name: of the service, for messages.
             command: program and arguments.
-            log: file for its output; overwritten at each start.
+            log: for its output. None: it writes where we do.
             ready_url: answers 200 as soon as the service is ready. None: ready once started.
+            stop_s: how long it may take to end after SIGTERM.
         """
         self.name = name
         self.command = list(command)
         self.log = log
         self.ready_url = ready_url
+        self.stop_s = stop_s
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, environ: Mapping[str, str]) -> None:
         """Start it in its own session, so that a Ctrl-C of the terminal reaches only us."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as output:
+        with self.log.open() if self.log else nullcontext() as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own programs
                 self.command,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if output else None,
                 start_new_session=True,
             )
 
@@ -80,7 +90,7 @@ class Service:
         if self.ready_url is None:
             return True
         try:
-            with _DIRECT.open(self.ready_url, timeout=2) as answer:
+            with DIRECT.open(self.ready_url, timeout=2) as answer:
                 return bool(answer.status == 200)
         except (OSError, http.client.HTTPException):
             return False
@@ -119,11 +129,18 @@ class Service:
         return False
 
     def ending(self) -> str:
-        """How it ended, and the last lines that it wrote."""
-        code = self.exit_code()
-        reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([f"{self.name} ended ({reason}); its log is {self.log}:", *lines[-_TAIL_LINES:]])
+        """Why it ended, then how, and the last lines that it wrote."""
+        how = describe_exit(self.exit_code())
+        lines = self.log.lines() if self.log else []
+        why = cause(lines)
+        if self.log is None or why is None:
+            return f"{self.name} ended ({how})"
+        tail = f"{how}; the end of {self.log.path}:"
+        return "\n".join([f"{self.name} ended: {why}", tail, *lines[-_TAIL_LINES:]])
+
+    def silence(self, problem: str) -> str:
+        """That it takes too long, and where to look."""
+        return f"{self.name} {problem}" + (f"; see {self.log.path}" if self.log else "")
 
 
 class Processes:
@@ -173,9 +190,7 @@ class Processes:
         self._start(service)
         while service.exit_code() is None:
             if time.monotonic() > deadline:
-                raise ChildEndedError(
-                    f"{service.name} did not finish within {timeout_s:.0f} s; see {service.log}"
-                )
+                raise ChildEndedError(service.silence(f"did not finish within {timeout_s:.0f} s"))
             self._stop.wait(_POLL_S)
             self.check()
         if service.exit_code() != 0:
@@ -201,12 +216,14 @@ class Processes:
             ChildEndedError: a service ended meanwhile, or this one did not answer in time.
             StopRequestedError: a signal came.
         """
+        self.wait_until(service.is_ready, service, timeout_s)
+
+    def wait_until(self, done: Callable[[], bool], service: Service, timeout_s: float) -> None:
+        """Wait until a condition holds that depends on a service; raises what `wait_ready` raises."""
         deadline = time.monotonic() + timeout_s
-        while not service.is_ready():
+        while not done():
             if time.monotonic() > deadline:
-                raise ChildEndedError(
-                    f"{service.name} did not answer within {timeout_s:.0f} s; see {service.log}"
-                )
+                raise ChildEndedError(service.silence(f"did not answer within {timeout_s:.0f} s"))
             self._stop.wait(_POLL_S)
             self.check()
 
@@ -220,6 +237,9 @@ class Processes:
         while True:
             self._stop.wait(0.5)
             self.check()
+            for service in self._watched:
+                if service.log is not None:
+                    service.log.rotate()
 
     def _start(self, service: Service) -> None:
         self.check()
@@ -230,6 +250,6 @@ class Processes:
         self._tell("Stopping")
         for service in self._started:
             service.terminate()
-        deadline = time.monotonic() + _STOP_S
+        asked_at = time.monotonic()
         for service in self._started:
-            service.end(deadline)
+            service.end(asked_at + service.stop_s)

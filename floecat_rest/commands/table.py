@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from floecat.errors import NoSuchNamespaceError
@@ -131,12 +130,13 @@ def refresh(
     """
     identifier = parse_identifier(name)
     settings = settings_from(config, data_dir=data_dir)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    name_column = TextColumn("{task.description}", markup=False)
+    columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         open_call(settings, catalog, account) as (kernel, call),
         Progress(*columns, console=err, disable=not err.is_terminal) as progress,
     ):
-        task = progress.add_task(f"Versions of {escape(written(identifier))}", total=None)
+        task = progress.add_task(f"Versions of {written(identifier)}", total=None)
         row = kernel.delta_tables.materialise(
             call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
         )

@@ -14,6 +14,7 @@ from floecat.clock import Clock, SystemClock
 from floecat.commits.open_commits import open_commits
 from floecat.connectors.open_connectors import open_connectors
 from floecat.connectors.registrations import TableRegistrations
+from floecat.entries.calls import Catalog
 from floecat.entries.formats import TableFormats, TurnedOffFormat
 from floecat.entries.open_entries import EntryParts, open_entries
 from floecat.errors import BadRequestError, SettingsError
@@ -200,10 +201,16 @@ def open_kernel(
 
     Raises:
         SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.
-            Or a location or a kind of connector that is set is malformed.
+            Or there is none, or a location or a kind of connector that is set is malformed.
         StoreUnavailableError: the store does not answer.
     """
     check_locations(settings)
+    embedded = settings.embedded_store
+    if embedded is not None and not embedded.exists():
+        raise SettingsError(
+            f"There is no store at {embedded}: `floecat db upgrade` creates one, "
+            "floecat.data-dir and floecat.store.url name another"
+        )
     store = Store.open(
         settings.store_url,
         # the threads of requests may take all of the pool; those behind them and the event loop read too
@@ -262,7 +269,7 @@ def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
     return DeferredPurge(open_purge)
 
 
-def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> None:
+def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> Catalog:
     """Brings the store to the schema and documents of this version, and makes the default catalog if missing.
 
     Safe when several processes do it at once.
@@ -270,6 +277,9 @@ def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info)
     Args:
         settings: name the store.
         report: takes a line now and then while documents are brought up to date.
+
+    Returns:
+        The default catalog. One that was there keeps its location, whatever the settings say.
 
     Raises:
         SettingsError: the URL of the store or a location is malformed, or a newer version has upgraded the
@@ -286,7 +296,7 @@ def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info)
         store.close()
     gateway = settings.gateway
     with kernel(settings) as opened:
-        opened.catalogs.ensure(
+        return opened.catalogs.ensure(
             gateway.default_account_id, gateway.default_prefix, settings.warehouse_location
         )
 

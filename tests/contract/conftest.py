@@ -20,11 +20,11 @@ from tests.services.catalog import (
 from tests.services.postgres import PostgresServer
 from tests.services.s3 import S3Server
 
-STORE = os.environ.get("FLOECAT_CONTRACT_STORE", "sqlite")
-STORAGE = os.environ.get("FLOECAT_CONTRACT_STORAGE", "local")
-FOREIGN_URL = os.environ.get("FLOECAT_CONTRACT_URL")
+STORE = os.environ.get("CONTRACT_STORE", "sqlite")
+STORAGE = os.environ.get("CONTRACT_STORAGE", "local")
+FOREIGN_URL = os.environ.get("CONTRACT_URL")
 
-_CHOICES = {"FLOECAT_CONTRACT_STORE": ("sqlite", "postgresql"), "FLOECAT_CONTRACT_STORAGE": ("local", "s3")}
+_CHOICES = {"CONTRACT_STORE": ("sqlite", "postgresql"), "CONTRACT_STORAGE": ("local", "s3")}
 _OWN_SERVICE = {"lake", "local_lake", "start_catalog"}
 
 
@@ -70,17 +70,17 @@ def deploy(
 @pytest.fixture(scope="session")
 def local_lake(deploy: Callable[[str, str], Any]) -> Iterator[FolderLake]:
     """Our own service on local disk, for tests that look into its files."""
-    with deploy(_chosen("FLOECAT_CONTRACT_STORE", STORE), "local") as lake:
+    with deploy(_chosen("CONTRACT_STORE", STORE), "local") as lake:
         yield lake
 
 
 @pytest.fixture(scope="session")
 def lake(request: pytest.FixtureRequest, deploy: Callable[[str, str], Any]) -> Iterator[Lake]:
     """Our own service on the store and storage that the environment names, with a look at its files."""
-    if _chosen("FLOECAT_CONTRACT_STORAGE", STORAGE) == "local":
+    if _chosen("CONTRACT_STORAGE", STORAGE) == "local":
         yield request.getfixturevalue("local_lake")
         return
-    with deploy(_chosen("FLOECAT_CONTRACT_STORE", STORE), STORAGE) as lake:
+    with deploy(_chosen("CONTRACT_STORE", STORE), STORAGE) as lake:
         yield lake
 
 
@@ -91,8 +91,8 @@ def catalog(request: pytest.FixtureRequest) -> Iterator[Catalog]:
         server = request.getfixturevalue("lake").server
         client = Catalog(server.base_url, server.warehouse)
     else:
-        token = os.environ.get("FLOECAT_CONTRACT_TOKEN")
-        client = Catalog(FOREIGN_URL, os.environ.get("FLOECAT_CONTRACT_WAREHOUSE"), token)
+        token = os.environ.get("CONTRACT_TOKEN")
+        client = Catalog(FOREIGN_URL, os.environ.get("CONTRACT_WAREHOUSE"), token)
     yield client
     client.close()
 

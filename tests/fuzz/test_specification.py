@@ -17,7 +17,7 @@ from floecat.settings import Settings, StorageSettings
 from floecat_rest.app import create_app
 from tests.fuzz.service import ApplicationRunner, read_answer
 
-PINNED = Path(__file__).parents[2] / "resources" / "openapi" / "rest-catalog-open-api.yaml"
+PINNED = Path(__file__).parents[2] / "floecat_rest" / "openapi" / "rest-catalog-open-api.yaml"
 
 # Later parts of the product serve these.
 NOT_SERVED = (

@@ -196,15 +196,33 @@ def test_floors_raise_what_is_below_them() -> None:
         ("FLOECAT_GATEWAY_PLAN_TASK_TLL", "; did you mean FLOECAT_GATEWAY_PLAN_TASK_TTL?"),
         ("FLOECAT_GATWAY_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
         ("FLOECAT_LOG_ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", ""),
+        ("FLOECAT_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
+        ("FLOECAT_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
+        ("FLOECAT_XYZ", ""),
     ],
 )
 def test_unknown_variable_is_refused(name: str, near: str) -> None:
     assert refusal(environ={name: "secret-value"}) == f"{name}: no such setting{near}"
 
 
-def test_variables_of_others_are_left_alone() -> None:
-    others = {"FLOECAT_PORT": "tcp://10.0.0.1:9200", "FLOECAT_SERVICE_HOST": "10.0.0.1", "FLOECATX": "1"}
-    assert load_settings(environ=others) == Settings()
+@pytest.mark.parametrize("service", ["FLOECAT", "FLOECAT_GATEWAY", "FLOECAT_GATEWAY_REST", "FLOECAT_STORE"])
+def test_variables_that_kubernetes_sets_for_a_service_are_ignored(service: str) -> None:
+    links = {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "9200",
+        "SERVICE_PORT_HTTP": "9200",
+        "PORT": "tcp://10.0.0.1:9200",
+        "PORT_9200_TCP": "tcp://10.0.0.1:9200",
+        "PORT_9200_TCP_PROTO": "tcp",
+        "PORT_9200_TCP_PORT": "9200",
+        "PORT_9200_TCP_ADDR": "10.0.0.1",
+    }
+    environ = {f"{service}_{name}": value for name, value in links.items()}
+    assert load_settings(environ=environ) == Settings()
+
+
+def test_variables_without_the_prefix_are_ignored() -> None:
+    assert load_settings(environ={"FLOECATX": "1", "FLOECAT_TOKEN": "t"}) == Settings()
 
 
 def test_unknown_key_of_a_file_is_refused(tmp_path: Path) -> None:
@@ -213,6 +231,20 @@ def test_unknown_key_of_a_file_is_refused(tmp_path: Path) -> None:
         f"floecat.gateway.rest_port ({file}): no such setting; did you mean floecat.gateway.rest-port?",
         f"floecat.gateway.host.name ({file}): no such setting; did you mean floecat.gateway.host?",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "auth-mode = 'oidc'",
+        "[floecat.gatway]",
+        "[floecat.gateway.commits]",
+        "[storage.catalogs.lake]\nendpoint = 'http://s3'",
+        "[storage.catalogs.lake.s3.extra]",
+    ],
+)
+def test_unknown_keys_are_refused_at_every_depth(tmp_path: Path, text: str) -> None:
+    assert "no such setting" in refusal(config=write_config(tmp_path, text))
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,8 @@ def _read_group(group: type[T], name: str, value: object) -> T:
     built: dict[str, Any] = {}
     for key, given in _flat(value, ()):
         field = known.get(key)
+        if given == {} and any(name.startswith(f"{key}.") for name in known):
+            continue
         if field is None:
             raise SettingsError(f"{name}.{key}: no such setting (known: {', '.join(known)})")
         inner: dict[str, Any] = built
@@ -128,7 +130,7 @@ def _keys(group: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _flat(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     for name, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _flat(value, (*path, name))
         else:
             yield ".".join((*path, name)), value

@@ -412,6 +412,12 @@ class LogSettings(Group, frozen=True, kw_only=True):
     json: Annotated[bool, boolean()] = False
     """One JSON object a line instead of text."""
 
+    file_bytes: Annotated[int, size()] = 16 * _MIB
+    """A file in the folder `log` of `floecat up` that is larger becomes `NAME.1`, and a new one begins."""
+
+    kept_files: Annotated[int, integer(minimum=1, maximum=100)] = 3
+    """Older files that are kept beside each log, `NAME.1` being the newest."""
+
 
 class Settings(Group, frozen=True, kw_only=True):
     """All settings of a process."""

@@ -19,7 +19,7 @@ from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
 from floecat.settings.former_names import FORMER_NAMES, warn_of_former_name
 from floecat.settings.groups import Settings
 
-__all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "check_rules", "load_settings"]
+__all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "TOKEN_VARIABLE", "check_rules", "load_settings"]
 
 CONFIG_VARIABLE = "FLOECAT_CONFIG"
 """Environment variable that names the file."""
@@ -27,6 +27,13 @@ CONFIG_VARIABLE = "FLOECAT_CONFIG"
 DEFAULT_FILE = "floecat.toml"
 """File that is read from the working folder if it is there and no other is named."""
 
+TOKEN_VARIABLE = "FLOECAT_TOKEN"  # noqa: S105 - a name
+"""Environment variable with the token of commands that are clients of a service."""
+
+_OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, TOKEN_VARIABLE})
+_SERVICE_LINK = re.compile(
+    r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$"
+)
 _LONGEST_SHOWN = 80
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 
@@ -155,7 +162,7 @@ def _flatten(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[
         key = ".".join(inner if inner[0] == ROOT else (ROOT, *inner))
         if isinstance(value, dict) and value and key not in _table_keys():
             yield from _flatten(value, inner)
-        elif value != {}:
+        elif value != {} or key not in _group_keys():
             yield key, value
 
 
@@ -164,22 +171,32 @@ def _table_keys() -> frozenset[str]:
     return frozenset(field.key for field in leaf_fields(Settings) if field.kind.takes_table)
 
 
+@cache
+def _group_keys() -> frozenset[str]:
+    paths = (field.key.split(".") for field in leaf_fields(Settings))
+    return frozenset(".".join(path[:length]) for path in paths for length in range(1, len(path)))
+
+
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:
     keys = {_variable(key): field.key for field in leaf_fields(Settings) for key in field.keys}
     keys |= {_variable(former): former for former in FORMER_NAMES}
-    groups = tuple(f"{ROOT}_{name}_".upper() for name in Settings.__struct_fields__ if _is_group(name))
     found: dict[str, _Given] = {}
     for name, value in environ.items():
+        if (
+            not name.startswith(f"{ROOT.upper()}_")
+            or name in _OTHER_VARIABLES
+            or _is_service_link(name, value)
+        ):
+            continue
         if name in keys:
             found[keys[name]] = _Given(value, name, is_text=True)
-        elif name.startswith(f"{ROOT.upper()}_") and name != CONFIG_VARIABLE:
-            # Others use the prefix too (Kubernetes does): beyond our groups only a near miss counts.
-            near = difflib.get_close_matches(name, keys, n=1, cutoff=0.6 if name.startswith(groups) else 0.9)
-            if near or name.startswith(groups):
-                problems.append(f"{name}: no such setting{_suggestion(near)}")
+        else:
+            near = difflib.get_close_matches(name, keys, n=1)
+            problems.append(f"{name}: no such setting{_suggestion(near)}")
     return found
 
 
+<<<<<<< HEAD
 def _variable(key: str) -> str:
     return key.replace(".", "_").replace("-", "_").upper()
 
@@ -201,6 +218,14 @@ def _under_present_names(given: Mapping[str, _Given], problems: list[str]) -> di
 
 def _is_group(name: str) -> bool:
     return isinstance(getattr(Settings(), name), Group)
+=======
+def _is_service_link(name: str, value: str) -> bool:
+    """Whether Kubernetes set the variable, as it does in every container for each Service of the namespace.
+
+    A Service named `floecat-gateway-rest` would otherwise set the port of the gateway to `tcp://10.0.0.1:80`.
+    """
+    return _SERVICE_LINK.search(name) is not None or (name.endswith("_PORT") and "://" in value)
+>>>>>>> 3277006 (The wheel carries its whole pipeline, floecat dagster runs it, and commands name what stopped them)
 
 
 def _build(given: Mapping[str, _Given], problems: list[str]) -> Settings:

@@ -31,6 +31,7 @@ COMMANDS = (
     "",
     "up",
     "serve",
+    "dagster",
     "db",
     "db upgrade",
     "catalog",
@@ -161,7 +162,7 @@ def test_unknown_option_is_a_usage_error() -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("name", ["up", "serve", "db upgrade", "catalog list", "demo"])
+@pytest.mark.parametrize("name", ["up", "serve", "dagster", "db upgrade", "catalog list", "demo"])
 def test_unknown_setting_stops_every_command(name: str) -> None:
     result = run(*name.split(), FLOECAT_GATEWAY_REST_PROT="1")
     assert one_error(result, 2) == (
@@ -204,6 +205,13 @@ def test_host_that_is_not_of_this_machine() -> None:
     assert one_error(result, 2).startswith("cannot listen on port 9200 of 192.0.2.1: ")
 
 
+@pytest.mark.parametrize("name", ["catalog list", "table list", "job list", "dagster"])
+def test_a_folder_without_a_store(name: str, tmp_path: Path) -> None:
+    message = one_error(run(*name.split()), 2)
+    assert message.startswith(f"There is no store at {tmp_path}/.floecat/floecat.db: `floecat db upgrade`")
+    assert not Path(".floecat").exists()
+
+
 @pytest.mark.parametrize("name", ["serve", "catalog list"])
 def test_store_without_schema(name: str, tmp_path: Path) -> None:
     result = run(*name.split(), FLOECAT_STORE_URL=f"sqlite:///{tmp_path / 'other.db'}")
@@ -211,9 +219,45 @@ def test_store_without_schema(name: str, tmp_path: Path) -> None:
 
 
 def test_store_that_is_away() -> None:
-    url = f"postgresql+psycopg://me:hunter2@127.0.0.1:{free_port()}/floecat"
-    message = one_error(run("db", "upgrade", FLOECAT_STORE_URL=url), 1)
-    assert "hunter2" not in message
+    port = free_port()
+    url = f"postgresql+psycopg://me:hunter2@127.0.0.1:{port}/lake"
+    for command in (("db", "upgrade"), ("catalog", "list")):
+        message = one_error(run(*command, FLOECAT_STORE_URL=url), 1)
+        assert message.startswith(f"The store is not available: database lake at 127.0.0.1, port {port}: ")
+        assert message.endswith("Connection refused")
+        assert "hunter2" not in message
+
+
+def test_a_file_of_the_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    Path("file").touch()
+    message = one_error(run("db", "upgrade", FLOECAT_STORE_URL=f"sqlite:///{tmp_path}/file/x.db"), 1)
+    assert message.startswith(f"The store cannot open its file: {tmp_path}/file: ")
+    Path("folder").mkdir()
+    message = one_error(run("db", "upgrade", FLOECAT_STORE_URL=f"sqlite:///{tmp_path}/folder"), 1)
+    assert message.startswith(f"The store cannot open its file: {tmp_path}/folder: ")
+
+
+def test_brackets_are_printed_as_they_are() -> None:
+    assert run("db", "upgrade").returncode == 0
+    location = "s3://bucket/[red]lake"
+    created = run("catalog", "create", "lake", "--location", location)
+    assert created.stdout == f"Created catalog lake at {location}\n"
+    assert location in run("catalog", "list").stdout
+    assert "[red]" in one_error(run("table", "refresh", "[red].orders"), 1)
+    assert "[bold]" in one_error(run("serve", "--config", "[bold].toml"), 2)
+
+
+def test_a_location_that_is_set_after_the_first_start_is_reported(tmp_path: Path) -> None:
+    assert run("db", "upgrade").stderr == ""
+    kept = f"Catalog floecat keeps its tables at {(tmp_path / '.floecat' / 'warehouse').as_uri()}, where it"
+    later = run("db", "upgrade", FLOECAT_GATEWAY_DEFAULT_WAREHOUSE_PATH="s3://lake/tables/")
+    assert later.returncode == 0
+    assert later.stderr.startswith(kept)
+    assert "default-warehouse-path gives now, s3://lake/tables, counts only for a new catalog" in later.stderr
+    Path(".floecat").rename("moved")
+    moved = run("db", "upgrade", "--data-dir", "moved")
+    assert moved.stderr.startswith(kept)
+    assert "floecat.data-dir gives now" in moved.stderr
 
 
 def test_data_folder_that_cannot_be_made() -> None:

@@ -27,19 +27,22 @@ def test_a_store_without_schema_stops_the_start(tmp_path: Path) -> None:
         run(Settings(data_dir=str(tmp_path)))
 
 
-DIES_ONCE = """
+DIES = """
 import os, pathlib, sys
 import uvicorn
 from floecat_rest.serving import Supervisor
 
 MARK = pathlib.Path(sys.argv[1])
+DEATHS = int(sys.argv[2])
 
 def make():
-    try:
-        MARK.touch(exist_ok=False)
-    except FileExistsError:
-        return app
-    os._exit(7)
+    for number in range(DEATHS):
+        try:
+            (MARK / str(number)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        os._exit(7)
+    return app
 
 async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -53,16 +56,22 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_that_dies_while_it_starts_is_replaced_at_once(tmp_path: Path) -> None:
-    script = tmp_path / "dies_once.py"
-    script.write_text(DIES_ONCE)
-    command = [sys.executable, str(script), str(tmp_path / "mark")]
+@pytest.mark.parametrize("deaths", [1, 4])
+def test_a_worker_that_dies_while_it_starts_is_replaced_at_once_and_then_later(
+    tmp_path: Path, deaths: int
+) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(DIES)
+    command = [sys.executable, str(script), str(tmp_path), str(deaths)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         begun = time.monotonic()
-        line = process.stderr.readline()
+        lines = [process.stderr.readline() for _ in range(deaths)]
         took_s = time.monotonic() - begun
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-    assert "(exit code 7); another one starts" in line
+    pauses = sorted(int(line.rpartition(" in ")[2].split()[0]) for line in lines)
+    assert all("ended (exit code 7); another one starts in" in line for line in lines)
+    # two workers share the deaths: each starts again at once, then after 1 s, then after 3 s
+    assert pauses in ([0], [0, 0, 1, 1], [0, 0, 1, 3], [0, 1, 3, 7])
     assert took_s < 30
     assert process.returncode == 0

@@ -13,7 +13,7 @@ from floecat_rest.app import CONTROLLERS
 from floecat_rest.iceberg.config import served_endpoints
 from floecat_rest.requests import CatalogRequest
 
-PINNED = Path(__file__).parents[3] / "resources" / "openapi" / "rest-catalog-open-api.yaml"
+PINNED = Path(__file__).parents[3] / "floecat_rest" / "openapi" / "rest-catalog-open-api.yaml"
 
 # The operations of later parts of the product. They move out of here when they are served.
 NOT_SERVED = {

@@ -39,7 +39,7 @@ from floecat.store.database.errors import (
     StoreUnavailableError,
     TransactionConflictError,
 )
-from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault
+from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, raise_fault, raise_named_fault
 from floecat.store.database.group_commit import GroupCommit
 from floecat.store.database.prepared_statements import PreparedStatements
 from floecat.store.database.read_connections import AtOnceConnection, ReadConnection
@@ -181,7 +181,7 @@ class Store:
             with engine.connect() as connection:
                 upgrades.upgrade(connection)
         except DATABASE_ERRORS as error:
-            raise_fault(error)
+            raise_named_fault(error, self._url)
         finally:
             engine.dispose()
 
@@ -217,16 +217,16 @@ class Store:
 
     def _revision(self) -> str | None:
         try:
-            with self._checkout() as connection:
+            with self._engine.connect() as connection:
                 return upgrades.current_revision(connection)
         except DATABASE_ERRORS as error:
             if not connection_lost(error):
-                raise_fault(error)
+                raise_named_fault(error, self._url)
         try:  # the pool has forgotten the dead connections
-            with self._checkout() as connection:
+            with self._engine.connect() as connection:
                 return upgrades.current_revision(connection)
         except DATABASE_ERRORS as error:
-            raise_fault(error)
+            raise_named_fault(error, self._url)
 
     def _create_engine(self, pool: dict[str, Any], *, upgrading: bool = False) -> sa.Engine:
         if self._sqlite:

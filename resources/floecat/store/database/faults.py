@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NoReturn
 
+import sqlalchemy as sa
 import sqlalchemy.exc as sa_exc
 
 from floecat.errors import BadRequestError
@@ -23,7 +24,7 @@ from floecat.store.database.errors import (
 )
 from floecat.store.schema import WRONG_SCHEMA
 
-__all__ = ["DATABASE_ERRORS", "commit_fault", "connection_lost", "fault", "raise_fault"]
+__all__ = ["DATABASE_ERRORS", "commit_fault", "connection_lost", "fault", "raise_fault", "raise_named_fault"]
 
 DATABASE_ERRORS: Final = (
     sa_exc.SQLAlchemyError,
@@ -109,6 +110,28 @@ def raise_fault(error: Exception, *, committing: bool = False) -> NoReturn:
     if isinstance(meaning, DuplicateKeyError | ForeignKeyError | BadRequestError):
         raise meaning from None
     raise meaning from (error.orig if isinstance(error, sa_exc.StatementError) else error)
+
+
+def raise_named_fault(error: Exception, url: sa.URL) -> NoReturn:
+    """As `raise_fault`, with the place of the store and the driver's reason in the message.
+
+    For commands and the start of a service, whose messages an operator reads; never for an answer.
+    """
+    meaning = fault(error)
+    driver = error.orig if isinstance(error, sa_exc.StatementError) else error
+    if not isinstance(meaning, StoreUnavailableError | StoreFaultError):
+        raise_fault(error)
+    reason = (str(driver).strip() or type(driver).__name__).splitlines()[0]
+    if url.password:
+        reason = reason.replace(str(url.password), "***")
+    raise type(meaning)(f"{meaning.message}: {_place(url)}: {reason}") from driver
+
+
+def _place(url: sa.URL) -> str:
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    host = url.host or url.query.get("host") or "the local socket"
+    return f"database {url.database or url.username} at {host}, port {url.port or 5432}"
 
 
 def _sqlite_fault(error: sqlite3.Error) -> Exception:

@@ -111,7 +111,9 @@ def create_file(url: sa.URL) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             _create_exclusively(path)
         except OSError as error:
-            raise StoreUnavailableError("The store cannot open its file") from error
+            raise StoreUnavailableError(
+                f"The store cannot open its file: {error.filename or path}: {error.strerror}"
+            ) from error
 
 
 def is_open(url: sa.URL) -> bool:

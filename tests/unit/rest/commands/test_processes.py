@@ -11,13 +11,15 @@ from threading import Timer
 
 import pytest
 
+from floecat_rest.commands.log_files import LogFile
 from floecat_rest.commands.processes import ChildEndedError, Processes, Service, StopRequestedError
 
 FOREVER = "import time; time.sleep(600)"
 
 
 def service(folder: Path, name: str, code: str, ready_url: str | None = None) -> Service:
-    return Service(name, [sys.executable, "-c", code], folder / "log" / f"{name}.log", ready_url)
+    log = LogFile(folder / "log" / f"{name}.log", max_bytes=1 << 20, kept=1)
+    return Service(name, [sys.executable, "-c", code], log, ready_url)
 
 
 def start_and_wait(*services: Service, ready_within_s: float | None = None) -> None:
@@ -45,21 +47,48 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_end_of_one_is_told_with_its_log_and_ends_the_others(tmp_path: Path) -> None:
+def test_end_of_one_is_told_with_its_cause_first_and_ends_the_others(tmp_path: Path) -> None:
     good = service(tmp_path, "good", FOREVER)
-    bad = service(tmp_path, "bad", "import sys; print('out of cheese'); sys.exit(3)")
+    bad = service(tmp_path, "bad", "print('error: out of cheese'); print('bye'); raise SystemExit(3)")
     with pytest.raises(ChildEndedError) as caught:
         start_and_wait(good, bad)
-    assert caught.value.message.startswith("bad ended (exit code 3)")
-    assert caught.value.message.endswith("out of cheese")
+    assert caught.value.message.splitlines() == [
+        "bad ended: out of cheese",
+        f"exit code 3; the end of {tmp_path}/log/bad.log:",
+        "error: out of cheese",
+        "bye",
+    ]
     assert good.exit_code() == -signal.SIGTERM
+
+
+def test_a_service_without_a_log_writes_where_we_do(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ChildEndedError, match=r"bad ended \(signal 9, SIGKILL, as the system sends it"):
+        start_and_wait(
+            Service("bad", [sys.executable, "-c", "import os; print('hi', flush=1); os.kill(os.getpid(), 9)"])
+        )
+    assert capfd.readouterr().out == "hi\n"
+
+
+def test_a_service_has_its_own_time_to_end(tmp_path: Path) -> None:
+    """One that never ends by itself holds the others up no longer than it may take."""
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); "
+    log = LogFile(tmp_path / "deaf.log", max_bytes=1 << 20, kept=1)
+    stubborn = Service("deaf", [sys.executable, "-c", deaf + FOREVER], log, stop_s=0.5)
+    with Processes(os.environ) as processes:
+        processes.start(stubborn)
+        wait_for(tmp_path / "deaf.log")
+        begun = time.monotonic()
+    assert stubborn.exit_code() == -signal.SIGKILL
+    assert time.monotonic() - begun < 10
 
 
 def test_only_the_end_of_a_long_log_is_shown(tmp_path: Path) -> None:
     talker = service(tmp_path, "talker", "[print('line', n) for n in range(1000)]")
     with pytest.raises(ChildEndedError) as caught:
         start_and_wait(talker)
-    shown = caught.value.message.splitlines()[1:]
+    shown = caught.value.message.splitlines()[2:]
     assert shown == [f"line {n}" for n in range(980, 1000)]
 
 
@@ -129,5 +158,5 @@ def test_service_that_never_answers(tmp_path: Path) -> None:
 
 def test_service_that_ends_before_it_answers(tmp_path: Path) -> None:
     short = service(tmp_path, "short", "print('no')", "http://127.0.0.1:9/")
-    with pytest.raises(ChildEndedError, match=r"short ended \(exit code 0\)"):
+    with pytest.raises(ChildEndedError, match=r"short ended: no\nexit code 0;"):
         start_and_wait(short, ready_within_s=30)

@@ -196,7 +196,6 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[s
     return found
 
 
-<<<<<<< HEAD
 def _variable(key: str) -> str:
     return key.replace(".", "_").replace("-", "_").upper()
 
@@ -216,16 +215,12 @@ def _under_present_names(given: Mapping[str, _Given], problems: list[str]) -> di
     return found
 
 
-def _is_group(name: str) -> bool:
-    return isinstance(getattr(Settings(), name), Group)
-=======
 def _is_service_link(name: str, value: str) -> bool:
     """Whether Kubernetes set the variable, as it does in every container for each Service of the namespace.
 
     A Service named `floecat-gateway-rest` would otherwise set the port of the gateway to `tcp://10.0.0.1:80`.
     """
     return _SERVICE_LINK.search(name) is not None or (name.endswith("_PORT") and "://" in value)
->>>>>>> 3277006 (The wheel carries its whole pipeline, floecat dagster runs it, and commands name what stopped them)
 
 
 def _build(given: Mapping[str, _Given], problems: list[str]) -> Settings:

@@ -54,6 +54,13 @@ from floecat_rest.management.connectors import (
     ConnectorsController,
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
+from floecat_rest.management.purge_metrics import count_purge
+from floecat_rest.management.purges import (
+    CancelPurgeController,
+    PurgeController,
+    PurgesController,
+    RetryPurgeController,
+)
 from floecat_rest.management.tables import ManagedTablesController
 from floecat_rest.paths import EmptyNames, RawPaths
 from floecat_rest.readiness import Readiness
@@ -89,6 +96,10 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,
+    PurgesController,
+    PurgeController,
+    RetryPurgeController,
+    CancelPurgeController,
     HealthController,
     MetricsPageController,
 ]
@@ -143,6 +154,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         # those of the routes too, which did not exist when the kernel was opened
         prepare_struct_types()
         if opened is not None:
+            opened.listeners.add(count_purge)
             opened.start_workers()
         try:
             yield

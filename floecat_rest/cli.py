@@ -8,7 +8,7 @@ import typer
 
 import floecat
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import catalog, connector, dagster, db, demo, docs, job, serve, table, up
+from floecat_rest.commands import catalog, connector, dagster, db, demo, docs, job, purge, serve, table, up
 from floecat_rest.commands.console import out, print_error
 
 __all__ = ["app", "main"]
@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 for command in (up.up, serve.serve, dagster.dagster, demo.demo):
     app.command()(command)
-for group in (db.app, catalog.app, table.app, connector.app, job.app, docs.app):
+for group in (db.app, catalog.app, table.app, connector.app, job.app, purge.app, docs.app):
     app.add_typer(group)
 
 

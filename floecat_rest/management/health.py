@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 import msgspec
-from litestar import Controller, get
+from litestar import Controller, Response, get
+from litestar.concurrency import sync_to_thread
 from litestar.plugins.prometheus import PrometheusController
+from prometheus_client import generate_latest
 
+from floecat.errors import UnavailableError
 from floecat_rest.authentication import PUBLIC
+from floecat_rest.management.purge_metrics import PurgeGauges
 from floecat_rest.readiness import Readiness
 from floecat_rest.requests import CatalogRequest
 
@@ -45,3 +49,14 @@ class MetricsPageController(PrometheusController):
 
     tags = ["Health"]
     opt = {PUBLIC: True}
+
+    @get()
+    async def get(self, request: CatalogRequest) -> Response[bytes]:
+        """Counters of all worker processes, and gauges of purges unless the store is away."""
+        answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
+        try:
+            totals = await sync_to_thread(request.kernel.purges.totals)
+        except UnavailableError:
+            return answer
+        answer.content += generate_latest(PurgeGauges(totals))
+        return answer

@@ -28,6 +28,7 @@ from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
 from floecat.purge.open_purge import open_purge
+from floecat.purge.purge_operations import PurgeOperations
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import DeferredPurge, FormatPurge
 from floecat.settings import Settings
@@ -76,6 +77,7 @@ class Kernel:
         registrations: register tables of any format by their location.
         events, lost_files: services of `floecat.events`.
         jobs: jobs of all kinds, as operators see them.
+        purges: purges, as operators see them.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class Kernel:
         self.events = CatalogEvents(store, self.metadata_files, self.storages)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         self.jobs = JobOperations(store, clock, [self.purge_queue.kind, self.connector_scans.kind])
+        self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
 
     @property
     def compat(self) -> DeltaRefreshService | None:

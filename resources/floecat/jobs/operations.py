@@ -32,6 +32,7 @@ class JobOperations:
         *,
         kinds: Sequence[str] | None = None,
         states: Sequence[str] = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES),
+        title: str | None = None,
         after: UUID | None = None,
         limit: int | None = None,
     ) -> list[JobRow]:
@@ -41,6 +42,7 @@ class JobOperations:
             call: who asks, about which catalog.
             kinds: names of kinds; None for all.
             states: the states that are wanted.
+            title: what they are called; None for all.
             after: id of the last job of the page before.
             limit: most jobs; None for all.
 
@@ -50,7 +52,13 @@ class JobOperations:
         call.check((Privilege.READ_JOBS, call.on_catalog()))
         with self._store.read() as conn:
             return jobs.list_all(
-                conn, call.catalog.id, kinds or list(self.kinds), states=states, after=after, limit=limit
+                conn,
+                call.catalog.id,
+                kinds or list(self.kinds),
+                states=states,
+                title=title,
+                after=after,
+                limit=limit,
             )
 
     def get(self, call: Call, job_id: UUID, privilege: Privilege = Privilege.READ_JOBS) -> JobRow:
@@ -71,6 +79,12 @@ class JobOperations:
         """How many jobs there are, by kind and state."""
         with self._store.read() as conn:
             return jobs.count_by_state(conn)
+
+    def oldest_open_age_ms(self, kind: str) -> int:
+        """How long ago the oldest open job of a kind was made; 0 if none is open."""
+        with self._store.read() as conn:
+            made_at_ms = jobs.oldest_open(conn, kind)
+        return 0 if made_at_ms is None else max(0, self._clock.now_ms() - made_at_ms)
 
     def word(self, row: JobRow) -> str:
         """The state of a job in the words of its kind."""
@@ -111,6 +125,19 @@ class JobOperations:
         if not self._store.run(lambda conn: jobs.cancel(conn, job_id, self._clock.now_ms())):
             raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self.word(row)}")
         return self.get(call, job_id, Privilege.MANAGE_JOBS)
+
+    def cancel_unstarted(self, call: Call, job_id: UUID) -> bool:
+        """Cancels a job that no worker ever had.
+
+        Returns:
+            False if one had it, or the job is finished.
+
+        Raises:
+            ForbiddenError: the principal may not manage jobs.
+            NotFoundError: there is no such job.
+        """
+        self.get(call, job_id, Privilege.MANAGE_JOBS)
+        return self._store.run(lambda conn: jobs.cancel_unstarted(conn, job_id, self._clock.now_ms()))
 
     def sweep(self, limit: int) -> int:
         """Ends cancellations whose worker died, and deletes jobs past their retention.

@@ -25,12 +25,14 @@ __all__ = [
     "JobRow",
     "attachment",
     "cancel",
+    "cancel_unstarted",
     "catalogs_with_open_job",
     "count_by_state",
     "get",
     "insert",
     "job_row",
     "list_all",
+    "oldest_open",
     "retry",
 ]
 
@@ -121,6 +123,7 @@ def list_all(
     kinds: Sequence[str],
     *,
     states: Sequence[str] = (*OPEN_STATES, *FINISHED_STATES),
+    title: str | None = None,
     after: UUID | None = None,
     limit: int | None = None,
 ) -> list[JobRow]:
@@ -131,6 +134,7 @@ def list_all(
         catalog_id: the catalog.
         kinds: the kinds that are wanted.
         states: the states that are wanted.
+        title: what they are called; `None` for all.
         after: id of the last job of the page before.
         limit: most jobs; `None` for all.
     """
@@ -138,6 +142,7 @@ def list_all(
         "catalog_id": catalog_id,
         "kinds": list(kinds),
         "states": list(states),
+        "title": title or "",
         "after": after or _FIRST_ID,
         "limit": NO_LIMIT if limit is None else limit,
     }
@@ -147,6 +152,12 @@ def list_all(
 def count_by_state(conn: Connection) -> dict[tuple[str, str], int]:
     """How many jobs of each kind are in each state, by kind and state; those without jobs are left out."""
     return {(row[0], row[1]): row[2] for row in conn.all(_COUNT)}
+
+
+def oldest_open(conn: Connection, kind: str) -> int | None:
+    """When the oldest open job of a kind was made; `None` if none is open."""
+    row = conn.first(_OLDEST_OPEN, {"kind": kind})
+    return None if row is None else row[0]
 
 
 def retry(conn: Connection, job_id: UUID, now_ms: int) -> bool:
@@ -166,6 +177,11 @@ def cancel(conn: Connection, job_id: UUID, now_ms: int) -> bool:
     """
     parameters = {"job_id": job_id, "now_ms": now_ms}
     return conn.change(_CANCEL_IDLE, parameters) == 1 or conn.change(_CANCEL_RUNNING, parameters) == 1
+
+
+def cancel_unstarted(conn: Connection, job_id: UUID, now_ms: int) -> bool:
+    """Cancels a job that was never claimed; returns False if it was, or is finished."""
+    return conn.change(_CANCEL_UNSTARTED, {"job_id": job_id, "now_ms": now_ms}) == 1
 
 
 def job_row(row: Sequence[object]) -> JobRow:
@@ -212,18 +228,23 @@ _CANCEL_IDLE: Final = (
         finished_at_ms=sa.bindparam("now_ms"),
     )
 )
+_CANCEL_UNSTARTED: Final = _CANCEL_IDLE.where(IS_OPEN, _jobs.c.started_at_ms.is_(None))
 _CANCEL_RUNNING: Final = (
     sa.update(_jobs)
     .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state == "running")
     .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
 )
 _COUNT: Final = sa.select(_jobs.c.kind, _jobs.c.state, sa.func.count()).group_by(_jobs.c.kind, _jobs.c.state)
+_OLDEST_OPEN: Final = sa.select(sa.func.min(_jobs.c.created_at_ms)).where(
+    IS_OPEN, _jobs.c.kind == sa.bindparam("kind")
+)
 _LIST: Final = (
     sa.select(*JOB_COLUMNS)
     .where(
         _jobs.c.catalog_id == sa.bindparam("catalog_id"),
         _jobs.c.kind.in_(sa.bindparam("kinds", expanding=True)),
         _jobs.c.state.in_(sa.bindparam("states", expanding=True)),
+        sa.or_(sa.bindparam("title", type_=sa.Text()) == "", _jobs.c.title == sa.bindparam("title")),
         _jobs.c.id > sa.bindparam("after"),
     )
     .order_by(_jobs.c.id)

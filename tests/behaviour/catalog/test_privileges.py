@@ -213,6 +213,11 @@ def _operations() -> list[Operation]:
         op("jobs.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
         op("jobs.cancel", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
         op("jobs.retry", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
+        op("jobs.cancel_unstarted", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
+        op("purges.list", (), ((P.READ_JOBS, CATALOG),)),
+        op("purges.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
+        op("purges.retry", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("purges.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
     ]
 
 

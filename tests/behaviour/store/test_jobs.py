@@ -244,7 +244,24 @@ def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
         rest = jobs.list_all(conn, catalog.id, [KIND], states=["queued"], after=page[-1].id)
         assert (len(page), len(rest)) == (2, 1)
         assert jobs.list_all(conn, uuids.uuid7(), [KIND]) == []
+        assert jobs.list_all(conn, catalog.id, [KIND], title="nothing") == []
+        assert jobs.list_all(conn, catalog.id, [KIND], title=made[0].title)[0].id == made[0].id
+        assert jobs.oldest_open(conn, KIND) == min(job.created_at_ms for job in made[1:])
+        assert jobs.oldest_open(conn, "nothing") is None
         assert jobs.get(conn, uuids.uuid7()) is None
+
+
+def test_only_a_job_that_no_worker_had_is_cancelled_unstarted(store: Store, catalog: CatalogRow) -> None:
+    first, second = add_jobs(store, catalog, 2)
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        job_claims.put_back(conn, lease(row), "{}", NOW_MS, error="x", retry_at_ms=NOW_MS, counts=False)
+        other = second if row.id == first.id else first
+        assert not jobs.cancel_unstarted(conn, row.id, NOW_MS)
+        assert jobs.cancel_unstarted(conn, other.id, NOW_MS)
+        assert not jobs.cancel_unstarted(conn, other.id, NOW_MS)
+        left = [jobs.get(conn, each) for each in (row.id, other.id)]
+    assert [each.state for each in left if each] == ["waiting", "cancelled"]
 
 
 def test_finished_jobs_are_deleted_in_batches_and_failed_ones_stay(store: Store, catalog: CatalogRow) -> None:

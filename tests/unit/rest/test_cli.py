@@ -51,6 +51,12 @@ COMMANDS = (
     "job list",
     "job retry",
     "job cancel",
+    "purge",
+    "purge list",
+    "purge show",
+    "purge retry",
+    "purge cancel",
+    "purge watch",
     "demo",
     "docs",
     "docs settings",
@@ -534,6 +540,33 @@ def test_demo_data_is_written_once() -> None:
         views = msgspec.json.decode(get(port, "/v1/floecat/namespaces/demo/views"))["identifiers"]
         assert {view["name"] for view in views} == {"trips_by_city"}
         assert get(port, "/v1/floecat/namespaces/demo%1Farchive/tables/months")
+
+
+def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
+    run("table", "register-delta", "ns.orders", (lake / "orders").as_uri())
+    settings = load_settings()
+    with kernel(settings) as opened:
+        gateway = settings.gateway
+        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+        opened.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
+        (made,) = opened.purges.list(call)
+    purge_id = str(made.id)
+    (line,) = run("purge", "list", "--table", "ns.orders", "--state", "pending").stdout.splitlines()[1:]
+    assert line.split()[:6] == [purge_id, "ns.orders", "PENDING", "0/5", "0", "0"]
+    assert run("purge", "list", "--state", "DEAD_LETTER", "--json").stdout == ""
+    assert "not one of PENDING, RUNNING" in one_error(run("purge", "list", "--state", "gone"), 1)
+    assert "is CANCELLED" in run("purge", "cancel", purge_id).stdout
+    assert "it is CANCELLED" in one_error(run("purge", "cancel", purge_id), 1)
+    assert "is due now" in run("purge", "retry", purge_id).stdout
+    with kernel(settings) as opened:
+        opened.purge_queue.drain_once()
+    lines = run("purge", "watch", purge_id, "--json").stdout.splitlines()
+    assert msgspec.json.decode(lines[-1])["state"] == "SUCCEEDED"
+    shown = run("purge", "show", purge_id).stdout
+    assert made.metadata_location in shown
+    assert "SUCCEEDED" in shown
+    other = str(uuid.uuid4())
+    assert one_error(run("purge", "show", other), 1) == f"Job does not exist: {other}"
 
 
 def test_demo_data_needs_a_service() -> None:

@@ -1,0 +1,245 @@
+"""`floecat purge`: the deletion of the files of dropped tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import msgspec
+import typer
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from floecat_rest.commands.console import out, print_plain, print_rows, written_time
+from floecat_rest.commands.names import written
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
+from floecat_rest.management.purge_wire import purge_response
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.purge.purge_operations import PurgeInfo
+    from floecat.runtime import Kernel
+
+__all__ = ["app"]
+
+app = typer.Typer(name="purge", help="Purges: deletion of the files of dropped tables.", no_args_is_help=True)
+
+IdArgument = Annotated[UUID, typer.Argument(help="Id of the purge, as `floecat purge list` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, as the REST route has it.")]
+
+_HEADINGS = ("id", "table", "state", "attempts", "found", "deleted", "kept", "failed", "MiB", "files/s")
+_REASONS = {
+    "shared": "needed by live tables",
+    "outside": "outside the allowed locations",
+    "gc-disabled": "data files, because gc.enabled is false",
+    "waiting": "lead to files that could not be deleted",
+}
+
+
+@app.command(name="list")
+def list_purges(
+    *,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="Only purges in this state, as this list shows it; repeatable."),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="Only purges of tables that had this name.")
+    ] = None,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the purges of a catalog, oldest first. Those in DEAD_LETTER stay until they are retried."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.purges.list(call, states=[each.upper() for each in state or ()], table=table)
+    if as_json:
+        _print_json(found)
+        return
+    headings = (*_HEADINGS, "created", "due", "worker", "problem")
+    print_rows(
+        headings,
+        (
+            (
+                *_numbers(purge),
+                written_time(purge.created_at_ms),
+                written_time(purge.due_at_ms),
+                purge.worker or "-",
+                purge.last_error or "",
+            )
+            for purge in found
+        ),
+    )
+
+
+@app.command()
+def show(
+    purge: IdArgument,
+    *,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show a purge: how far it is, what it kept and why, and the files that could not be deleted."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.purges.get(call, purge)
+    if as_json:
+        _print_json([found])
+        return
+    progress = found.progress
+    print_rows(
+        ("purge", str(found.id)),
+        (
+            ("table", written(found.identifier)),
+            ("state", found.state + (", to be cancelled" if found.cancel_requested else "")),
+            ("location", found.location),
+            ("metadata file", found.metadata_location),
+            ("purger", found.purger),
+            ("attempts", f"{found.attempts} of {found.max_attempts}"),
+            ("worker", found.worker or "-"),
+            ("dropped", f"{written_time(found.created_at_ms)} by {found.created_by}"),
+            ("request", found.request_id or "-"),
+            ("due", written_time(found.due_at_ms)),
+            ("started", written_time(found.started_at_ms)),
+            ("finished", written_time(found.finished_at_ms)),
+            ("files found", str(progress.found)),
+            ("files deleted", f"{progress.deleted} ({progress.files_per_s:.0f} a second)"),
+            ("bytes deleted", str(progress.bytes)),
+            *((f"kept: {_REASONS[reason]}", str(count)) for reason, count in progress.kept.items() if count),
+            ("files failed", str(progress.failed)),
+            *((key.location, key.reason) for key in progress.failed_keys),
+            ("note", progress.note or "-"),
+            ("problem", found.last_error or "-"),
+        ),
+    )
+
+
+@app.command()
+def retry(
+    purge: IdArgument,
+    *,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Retry a purge that failed for good or was cancelled."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.purges.retry(call, purge)
+    print_plain(f"Purge {found.id} of {written(found.identifier)} is due now")
+
+
+@app.command()
+def cancel(
+    purge: IdArgument,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if it has begun; it stops before its next batch.")
+    ] = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Cancel a purge that has not begun: all files stay, and the table can be registered again."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.purges.cancel(call, purge, force=force)
+    print_plain(f"Purge {found.id} of {written(found.identifier)} is {found.state}")
+    if found.progress.deleted == 0:
+        print_plain(f"Its metadata file is {found.metadata_location}")
+
+
+@app.command()
+def watch(
+    purge: Annotated[
+        list[UUID] | None, typer.Argument(help="Ids of purges. Default: all that are open.")
+    ] = None,
+    *,
+    interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")] = 1.0,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
+        ended = _follow(kernel, call, wanted, interval_s=interval_s, as_json=as_json)
+    if any(each.state == "DEAD_LETTER" for each in ended):
+        raise typer.Exit(1)
+
+
+def _follow(
+    kernel: Kernel, call: Call, wanted: Sequence[UUID], *, interval_s: float, as_json: bool
+) -> list[PurgeInfo]:
+    """Shows purges until all have ended; without a terminal, a line for each change."""
+    seen: dict[UUID, PurgeInfo] = {}
+    with ExitStack() as shown:
+        live = shown.enter_context(Live(console=out)) if out.is_terminal and not as_json else None
+        while True:
+            found = [kernel.purges.get(call, each) for each in wanted]
+            changed = [each for each in found if seen.get(each.id) != each]
+            seen.update((each.id, each) for each in changed)
+            if live is not None:
+                live.update(_rendered(found))
+            elif as_json:
+                _print_json(changed)
+            else:
+                _print_lines(changed)
+            if not any(each.is_open for each in found):
+                return found
+            time.sleep(interval_s)
+
+
+def _rendered(purges: Sequence[PurgeInfo]) -> Table:
+    table = Table(*_HEADINGS, "problem", box=None, pad_edge=False)
+    for purge in purges:
+        table.add_row(*map(Text, (*_numbers(purge), purge.last_error or "")))
+    return table
+
+
+def _print_lines(purges: Sequence[PurgeInfo]) -> None:
+    for purge in purges:
+        progress = purge.progress
+        print_plain(
+            f"{purge.id} {written(purge.identifier)} {purge.state}: {progress.found} found,"
+            f" {progress.deleted} deleted, {sum(progress.kept.values())} kept, {progress.failed} failed"
+            + (f"; {purge.last_error}" if purge.last_error else "")
+        )
+
+
+def _numbers(purge: PurgeInfo) -> tuple[str, ...]:
+    progress = purge.progress
+    return (
+        str(purge.id),
+        written(purge.identifier),
+        purge.state,
+        f"{purge.attempts}/{purge.max_attempts}",
+        str(progress.found),
+        str(progress.deleted),
+        str(sum(progress.kept.values())),
+        str(progress.failed),
+        f"{progress.bytes / (1 << 20):.1f}",
+        f"{progress.files_per_s:.0f}",
+    )
+
+
+def _print_json(purges: Sequence[PurgeInfo]) -> None:
+    for purge in purges:
+        print_plain(msgspec.json.encode(purge_response(purge)).decode())

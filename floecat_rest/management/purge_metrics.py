@@ -1,0 +1,51 @@
+"""Purges in the metrics of Prometheus: totals of what this service did, and what waits in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from floecat.events.table_events import PurgeCompleted, PurgeFailed, TableEvent
+from floecat.purge.purge_operations import PurgeTotals
+
+__all__ = ["PurgeGauges", "count_purge"]
+
+_FILES = ("deleted", "shared", "outside", "gc_disabled")
+
+_jobs = Counter("floecat_purges", "Purges that ended", ("outcome",))
+_files = Counter("floecat_purge_files", "Files of purges that ended, by what became of them", ("outcome",))
+_bytes = Counter("floecat_purge_bytes", "Bytes of deleted files, as far as metadata tells their size")
+
+
+def count_purge(event: TableEvent) -> None:
+    """Counts a purge that ended. A listener of the kernel's events."""
+    if isinstance(event, PurgeCompleted):
+        _jobs.labels("succeeded").inc()
+        for name in _FILES:
+            _files.labels(name).inc(event.counts.get(name, 0))
+        _bytes.inc(event.counts.get("bytes", 0))
+    elif isinstance(event, PurgeFailed):
+        _jobs.labels("dead_letter").inc()
+
+
+class PurgeGauges(Collector):
+    """Purges in the store, whoever works on them."""
+
+    def __init__(self, totals: PurgeTotals) -> None:
+        self._totals = totals
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the gauges."""
+        jobs = GaugeMetricFamily("floecat_purge_jobs", "Purges in the store", labels=("state",))
+        for state, count in self._totals.jobs.items():
+            jobs.add_metric([state.lower()], count)
+        yield jobs
+        yield GaugeMetricFamily(
+            "floecat_purge_oldest_age_seconds",
+            "Time since the drop of the open purge that waits longest",
+            value=self._totals.oldest_open_age_ms / 1000,
+        )

@@ -1,0 +1,111 @@
+"""Purges: the deletion of the files of dropped tables."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from litestar import Controller, get, post
+from litestar.params import FromQuery, QueryParameter
+
+from floecat.errors import BadRequestError, NotFoundError
+from floecat_rest.management.purge_wire import (
+    ListPurgesResponse,
+    PurgeResponse,
+    list_response,
+    purge_response,
+)
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+
+__all__ = ["CancelPurgeController", "PurgeController", "PurgesController", "RetryPurgeController"]
+
+_PURGES = "/management/v1/catalogs/{catalog:str}/purges"
+_PURGE = f"{_PURGES}/{{purge:str}}"
+
+
+class PurgesController(Controller):
+    """The purges of a catalog."""
+
+    path = _PURGES
+    tags = ["Management"]
+
+    @get(operation_id="listPurges", sync_to_thread=True)
+    def list_purges(
+        self,
+        request: CatalogRequest,
+        states: Annotated[
+            list[str] | None,
+            QueryParameter(
+                name="state",
+                description="PENDING, RUNNING, SUCCEEDED, DEAD_LETTER or CANCELLED; repeatable.",
+            ),
+        ] = None,
+        table: Annotated[
+            str | None, QueryParameter(description="Name that the table had, as `outer.inner.name`.")
+        ] = None,
+        page_token: PageToken = None,
+        page_size: PageSize = None,
+    ) -> ListPurgesResponse:
+        """Purges, oldest first; those that failed for good are in the state `DEAD_LETTER`."""
+        found = request.kernel.purges.list(
+            request.call(),
+            states=states or (),
+            table=table,
+            after=_after(page_token),
+            limit=page_size,
+        )
+        return list_response(found, more=page_size is not None and len(found) == page_size)
+
+
+class PurgeController(Controller):
+    """One purge."""
+
+    path = _PURGE
+    tags = ["Management"]
+
+    @get(operation_id="loadPurge", sync_to_thread=True)
+    def load_purge(self, request: CatalogRequest) -> PurgeResponse:
+        """The purge, how far it is, and the files that could not be deleted."""
+        return purge_response(request.kernel.purges.get(request.call(), _purge_id(request)))
+
+
+class RetryPurgeController(Controller):
+    """Purges that are worked on again."""
+
+    path = f"{_PURGE}/retry"
+    tags = ["Management"]
+
+    @post(operation_id="retryPurge", status_code=200, sync_to_thread=True)
+    def retry_purge(self, request: CatalogRequest) -> PurgeResponse:
+        """Makes a purge due now that failed for good or was cancelled."""
+        return purge_response(request.kernel.purges.retry(request.call(), _purge_id(request)))
+
+
+class CancelPurgeController(Controller):
+    """Purges that are not wanted after all."""
+
+    path = f"{_PURGE}/cancel"
+    tags = ["Management"]
+
+    @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True)
+    def cancel_purge(self, request: CatalogRequest, force: FromQuery[bool] = False) -> PurgeResponse:
+        """Cancels a purge that has not begun; with `force` one that has, which then stops halfway."""
+        purges = request.kernel.purges
+        return purge_response(purges.cancel(request.call(), _purge_id(request), force=force))
+
+
+def _purge_id(request: CatalogRequest) -> UUID:
+    text = request.path_params["purge"]
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFoundError(f"Job does not exist: {text[:80]}") from None
+
+
+def _after(token: str | None) -> UUID | None:
+    if not token:
+        return None
+    try:
+        return UUID(token)
+    except ValueError:
+        raise BadRequestError("Invalid pageToken: not one of this listing") from None

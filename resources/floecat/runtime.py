@@ -70,7 +70,7 @@ class Kernel:
             `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
-        drops, purge_queue, purgers, orphans: services of `floecat.purge`.
+        drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
         connectors, connector_scans: services of `floecat.connectors`.
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
@@ -130,7 +130,7 @@ class Kernel:
             wake=self._wake_purge_workers,
         )
         self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
-        self.orphans = purge.orphans
+        self.large_purges, self.orphans = purge.large_jobs, purge.orphans
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
         self.connectors, self.connector_scans = connectors.connectors, connectors.scans

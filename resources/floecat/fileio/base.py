@@ -42,6 +42,9 @@ class DeleteFailure(msgspec.Struct, frozen=True):
     reason: str
     """One sentence, without credentials."""
 
+    passing: bool = False
+    """Storage failed or did not answer, so that the reason need not be the file."""
+
 
 class DeleteOutcome(msgspec.Struct, frozen=True):
     """What a bulk delete achieved."""

@@ -133,7 +133,8 @@ class LocalFileIO:
             try:
                 self.delete(location)
             except FloecatError as error:
-                failures.append(DeleteFailure(location, error.message))
+                passing = isinstance(error, StorageUnavailableError)
+                failures.append(DeleteFailure(location, error.message, passing))
             else:
                 deleted += 1
         return DeleteOutcome(deleted, tuple(failures))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import obstore
 
-from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError
+from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError, StorageUnavailableError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, read_merged
 from floecat.fileio.buckets import Bucket, Buckets, ObjectStoreOptions
 from floecat.fileio.locations import Location, normalize_location
@@ -261,9 +261,10 @@ class _BulkDeletion:
         elif kind is FailureKind.MISSING:
             self._deleted += 1
         else:
-            self._failures += [
-                DeleteFailure(location, object_failure(error, found).message) for location, found in batch
-            ]
+            for location, found in batch:
+                failure = object_failure(error, found)
+                passing = isinstance(failure, StorageUnavailableError)
+                self._failures.append(DeleteFailure(location, failure.message, passing))
 
 
 def _next_page(pages: Iterator[Sequence[ObjectMeta]], folder: Location) -> Sequence[ObjectMeta]:

@@ -14,10 +14,10 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind
-from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob, WorkerStoppedError
 from floecat.store import job_claims
 from floecat.store.database.engine import Store
-from floecat.store.jobs import JobRow
+from floecat.store.jobs import DEFAULT_LANE, JobRow
 from floecat.store.leases import LeaseLostError
 
 __all__ = ["Drained", "JobQueue", "Worked", "server_identity"]
@@ -88,8 +88,12 @@ class JobQueue:
             drained = drained._replace(**{outcome: getattr(drained, outcome) + 1})
         return drained
 
-    def claim(self, limit: int = 1) -> Sequence[JobRow]:
+    def claim(self, limit: int = 1, *, lane: str | None = None) -> Sequence[JobRow]:
         """Claims jobs that are due, each to be given to `work_on` at once.
+
+        Args:
+            limit: most jobs.
+            lane: claim jobs that are offered in this lane, instead of those that are due.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -105,6 +109,7 @@ class JobQueue:
                 base_ms=kind.backoff.base_ms,
                 longest_ms=kind.backoff.max_ms,
                 limit=limit,
+                lane=lane,
             )
         )
 
@@ -149,6 +154,10 @@ class JobQueue:
                 return self._finish(job, "cancelled")
             except WorkerStoppedError:
                 return self._put_back(job, "the worker was stopped", self._clock.now_ms(), counts=False)
+            except JobPostponedError as postponed:
+                return self._put_back(
+                    job, postponed.reason, postponed.until_ms, counts=False, lane=postponed.lane
+                )
             except FloecatError as error:
                 return self._fail(job, error.message, final=row.attempts >= row.max_attempts)
             except Exception as error:  # noqa: BLE001 - a fault of one job must not end the worker
@@ -193,7 +202,15 @@ class JobQueue:
         delay_ms = self.kind.backoff.delay_ms(job.row.attempts)
         return self._put_back(job, error, self._clock.now_ms() + delay_ms)
 
-    def _put_back(self, job: RunningJob, error: str, retry_at_ms: int, *, counts: bool = True) -> Worked:
+    def _put_back(
+        self,
+        job: RunningJob,
+        error: str,
+        retry_at_ms: int,
+        *,
+        counts: bool = True,
+        lane: str = DEFAULT_LANE,
+    ) -> Worked:
         held = self._store.run(
             lambda conn: job_claims.put_back(
                 conn,
@@ -203,6 +220,7 @@ class JobQueue:
                 error=error,
                 retry_at_ms=retry_at_ms,
                 counts=counts,
+                lane=lane,
             )
         )
         _log.warning("%s of %s will be tried again: %s", job.row.kind, job.row.title, error)

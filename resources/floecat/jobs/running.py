@@ -18,13 +18,28 @@ from floecat.store.job_claims import Lease
 from floecat.store.jobs import JobRow
 from floecat.store.leases import HeldLease, LeaseLostError
 
-__all__ = ["JobCancelledError", "RunningJob", "WorkerStoppedError"]
+__all__ = ["JobCancelledError", "JobPostponedError", "RunningJob", "WorkerStoppedError"]
 
 _PROGRESS_INTERVAL_S = 1.0
 
 
 class JobCancelledError(Exception):
     """An operator cancelled the job."""
+
+
+class JobPostponedError(Exception):
+    """The job is given back without an attempt: workers of another lane may take it at once.
+
+    Attributes:
+        reason: why, for operators.
+        until_ms: when it is due for all workers.
+        lane: of those who may take it before.
+    """
+
+    def __init__(self, reason: str, until_ms: int, lane: str) -> None:
+        self.reason = reason
+        self.until_ms = until_ms
+        self.lane = lane
 
 
 class WorkerStoppedError(Exception):

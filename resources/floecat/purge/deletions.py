@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final, Protocol
 
-from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.purge.kept_files import KeptFiles
-from floecat.purge.location_set import is_plain_name
+from floecat.errors import BadRequestError, LocationNotAllowedError, StorageUnavailableError
+from floecat.fileio.base import DeleteFailure
+from floecat.purge.location_set import LocationSet, is_plain_name
+from floecat.purge.manifest_files import FileKind, ReachableFile
 from floecat.purge.progress import PurgeProgress
-from floecat.purge.reachable_files import FileKind, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["Deletions"]
+__all__ = ["Deletions", "Kept"]
+
+_PAUSES_S: Final = (0.1, 0.5)
+"""Before the second and the third call for files that the one before left."""
+
+
+class Kept(Protocol):
+    """Files that must stay, as `floecat.purge.kept_files.KeptFiles` has them."""
+
+    def batch(self) -> AbstractContextManager[bool]:
+        """A block in which files are deleted; yields whether the set has grown."""
+        ...
+
+    def __contains__(self, location: str, /) -> bool: ...
 
 
 class Deletions:
-    """Collects files, leaves first, and deletes them in that order, many in one call to storage."""
+    """Collects files, leaves first, and deletes them in that order, many in one call to storage.
+
+    A context that ends its threads.
+    """
 
     def __init__(
         self,
         storage: CatalogStorage,
-        kept: KeptFiles,
+        kept: Kept,
         *,
         batch_size: int,
         before_batch: Callable[[], None],
         progress: PurgeProgress,
+        threads: int = 1,
         keeps_data: bool = False,
+        renew: Callable[[], CatalogStorage] | None = None,
     ) -> None:
         """Starts with nothing to delete.
 
@@ -33,9 +57,11 @@ class Deletions:
             storage: of the catalog; nothing outside its allowed locations is ever deleted.
             kept: files that live tables need; each batch asks again.
             batch_size: files in one call to storage.
-            before_batch: called before each one; raises if the deletion must stop.
+            before_batch: called before calls that delete; raises if the deletion must stop.
             progress: where files are counted.
+            threads: calls to storage at a time.
             keeps_data: whether data and delete files stay.
+            renew: finds the storage again, with the keys of this moment, before files are tried again.
         """
         self._storage = storage
         self._kept = kept
@@ -43,10 +69,23 @@ class Deletions:
         self._before_batch = before_batch
         self._pending: dict[FileKind, list[ReachableFile]] = {kind: [] for kind in FileKind}
         self._pending_count = 0
-        self._blocked: set[str] = set()
+        self._blocked = LocationSet()
         self._allowed_folder: str | None = None
         self._progress = progress
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
         self._keeps_data = keeps_data
+        self._renew = renew
+        self._worked_until = time.monotonic()
+
+    def __enter__(self) -> Deletions:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._blocked.close()
 
     def add(self, file: ReachableFile) -> None:
         """Adds the next file, after every file that it leads to."""
@@ -56,36 +95,76 @@ class Deletions:
         if self._may_go(file):
             self._pending[file.kind].append(file)
             self._pending_count += 1
-            if self._pending_count >= self._batch_size:
+            if self._pending_count >= self._batch_size * self._threads:
                 self.flush()
 
     def flush(self) -> None:
-        """Deletes the files added so far, kind by kind, leaves first."""
+        """Deletes the files added so far, kind by kind, leaves first.
+
+        Raises:
+            StorageUnavailableError: storage does not answer at all.
+        """
         if self._pending_count == 0:
             return
         with self._kept.batch() as has_grown:
             for kind, pending in self._pending.items():
                 doomed = [file for file in pending if not (has_grown and self._is_kept(file.location))]
-                ready = [file for file in doomed if file.location not in self._blocked]
-                for file in doomed:
-                    if file.location in self._blocked:
-                        self._progress.waiting += 1
-                        self._block(file.parent)
                 self._pending[kind] = []
-                for start in range(0, len(ready), self._batch_size):
-                    self._delete(ready[start : start + self._batch_size])
+                self._delete([file for file in doomed if self._has_no_leaves(file)])
         self._pending_count = 0
+        now = time.monotonic()
+        self._progress.working_ms += int((now - self._worked_until) * 1000)
+        self._worked_until = now
 
-    def _delete(self, batch: list[ReachableFile]) -> None:
-        self._before_batch()
-        outcome = self._storage.delete_many([file.location for file in batch])
-        failed = {failure.location for failure in outcome.failures}
-        self._progress.deleted += len(batch) - len(failed)
-        for failure in outcome.failures:
+    def is_blocked(self, location: str) -> bool:
+        """Whether something that a file leads to is still there."""
+        return len(self._blocked) > 0 and location in self._blocked
+
+    def _has_no_leaves(self, file: ReachableFile) -> bool:
+        if not self.is_blocked(file.location):
+            return True
+        self._progress.waiting += 1
+        self._block(file.parent)
+        return False
+
+    def _delete(self, files: Sequence[ReachableFile]) -> None:
+        if not files:
+            return
+        left = self._call([file.location for file in files])
+        for pause_s in _PAUSES_S:
+            if not left:
+                break
+            passing = any(failure.passing for failure in left)
+            if passing:
+                time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+            if self._renew is not None:
+                self._storage = self._renew()
+            left = self._call([failure.location for failure in left])
+            if not passing:
+                break
+        if len(left) == len(files) > 1 and all(failure.passing for failure in left):
+            raise StorageUnavailableError(left[0].reason)
+        for failure in left:
             self._progress.fail(failure.location, failure.reason)
-        for file in batch:
+        failed = {failure.location for failure in left}
+        for file in files:
             if file.location in failed:
                 self._block(file.parent)
+            else:
+                self._progress.deleted += 1
+                self._progress.bytes += file.size_bytes
+
+    def _call(self, locations: Sequence[str]) -> list[DeleteFailure]:
+        """Deletes files in calls of at most a batch each; returns what is left."""
+        self._before_batch()
+        if len(locations) <= self._batch_size:
+            return list(self._storage.delete_many(locations).failures)
+        calls = [
+            self._pool.submit(self._storage.delete_many, locations[start : start + self._batch_size])
+            for start in range(0, len(locations), self._batch_size)
+        ]
+        wait(calls)  # none may go on behind the batch
+        return [failure for call in calls for failure in call.result().failures]
 
     def _block(self, location: str | None) -> None:
         if location is not None:

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 
-from floecat.purge.location_set import LocationSet
+from floecat.fileio.locations import Location, same_file_location
+from floecat.purge.location_set import LocationSet, file_key
 from floecat.store.job_claims import Lease
 
-__all__ = ["KeptFiles"]
+__all__ = ["KeptFiles", "KeptKeys"]
+
+
+@dataclass(frozen=True)
+class KeptKeys:
+    """Files that must stay, for other processes."""
+
+    keys: frozenset[bytes] = frozenset()
+    """Of `floecat.purge.location_set.file_key`."""
+    folders: tuple[Location, ...] = ()
+
+    @contextmanager
+    def batch(self) -> Iterator[bool]:
+        """See `Kept.batch`: the worker asks again between rounds."""
+        yield False
+
+    def __contains__(self, location: str) -> bool:
+        if self.keys and file_key(location) in self.keys:
+            return True
+        return bool(self.folders) and any(
+            folder.contains(same_file_location(location)) for folder in self.folders
+        )
 
 
 class KeptFiles:
@@ -31,6 +54,11 @@ class KeptFiles:
             Whether the set has grown since the block before.
         """
         yield False
+
+    def keys(self, limit: int) -> KeptKeys | None:
+        """The set for other processes; `None` if it has more than `limit` files."""
+        keys = self._files.keys(limit + 1)
+        return None if len(keys) > limit else KeptKeys(keys, self._files.folders)
 
     def __contains__(self, location: str) -> bool:
         return location in self._files

@@ -106,6 +106,16 @@ class LocationSet:
             return False
         return any(folder.contains(found) for folder in self._folders)
 
+    @property
+    def folders(self) -> tuple[Location, ...]:
+        """The folders, without a trailing slash."""
+        return tuple(self._folders)
+
+    def keys(self, limit: int) -> frozenset[bytes]:
+        """The `file_key` of at most so many of the files."""
+        found = self._database.execute("SELECT key FROM files LIMIT ?", (limit,))
+        return frozenset(key for (key,) in found)
+
     def __len__(self) -> int:
         return self._size
 

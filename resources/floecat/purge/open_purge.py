@@ -14,11 +14,12 @@ from floecat.errors import LocationNotAllowedError
 from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.drops import DropService
+from floecat.purge.large_jobs import LargeJobs
 from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
-from floecat.purge.purgers import Purgers
+from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
 from floecat.purge.table_purge import FormatPurge, TablePurge
@@ -38,6 +39,7 @@ class PurgeServices:
     queue: JobQueue
     drops: DropService
     purgers: Purgers
+    large_jobs: LargeJobs
     orphans: OrphanFiles
 
 
@@ -75,6 +77,9 @@ def open_purge(
         parts.files,
         shared,
         batch_size=settings.purge.files_per_call,
+        threads=settings.purge.delete_threads_per_job,
+        large_from=settings.purge.large_job_files,
+        range_s=settings.purge.lease_timeout_ms / 2000,
         bounds=settings.limits,
         others={name: open_purge_of(shared) for name, open_purge_of in others.items()},
     )
@@ -87,10 +92,16 @@ def open_purge(
         return found
 
     context = PurgerContext(server_identity=server_identity(), storage=storage, emit=listeners.emit)
-    purgers = Purgers(settings.purge.purger, settings.purge.properties, context, purge)
-    kind = purge_kind(PurgeWork(purgers, listeners, parts.clock), settings.purge)
+    built_in = (
+        ReachableFilesPurger(SQL_ASYNC, purge, parts.clock, settings.purge.large_job_offer.ms),
+        ReachableFilesPurger(SYNCHRONOUS, purge, parts.clock),
+    )
+    purgers = Purgers(settings.purge.purger, settings.purge.properties, context, built_in)
+    work = PurgeWork(purgers, listeners, parts.clock)
+    kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
     drops = DropService(tables, parts.clock, queue, listeners, purger=purgers.selected, wake=wake)
+    large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
     needed = NeededFilesReader(parts.store, parts.storages, shared, parts.clock, settings.limits)
     orphans = OrphanFiles(parts, namespaces, tables, needed, batch_size=settings.purge.files_per_call)
-    return PurgeServices(queue, drops, purgers, orphans)
+    return PurgeServices(queue, drops, purgers, large_jobs, orphans)

@@ -17,6 +17,9 @@ PROGRESS = "purge"
 """Its name in the progress of a job."""
 
 
+_NUMBERS = ("found", "deleted", "bytes", "shared", "outside", "gc_disabled", "failed", "waiting")
+
+
 class FailedKey(msgspec.Struct, frozen=True):
     """A file that could not be deleted."""
 
@@ -49,6 +52,10 @@ class PurgeProgress(msgspec.Struct):
     waiting: int = 0
     """Kept, because something they lead to is still there."""
     working_ms: int = 0
+    expected: int = 0
+    """Files by the counts of the manifest lists, some of them several times; 0 before they are read."""
+    offered_until_ms: int | None = None
+    """A large table waits until then for Spark, or has waited; `None` for other tables."""
     note: str = ""
     """Why less than everything was deleted, if so."""
     failed_keys: list[FailedKey] = []
@@ -76,8 +83,8 @@ class PurgeProgress(msgspec.Struct):
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """Everything that is a number, by name."""
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if isinstance(value, int)}
+        """Files by what became of them, and bytes, by name."""
+        return {name: getattr(self, name) for name in _NUMBERS}
 
     def fail(self, location: str, reason: str) -> None:
         """Counts a file that could not be deleted."""
@@ -88,8 +95,21 @@ class PurgeProgress(msgspec.Struct):
     def resumed(self) -> PurgeProgress:
         """Where another attempt starts."""
         return PurgeProgress(
-            found=self.deleted, deleted=self.deleted, bytes=self.bytes, working_ms=self.working_ms
+            found=self.deleted,
+            deleted=self.deleted,
+            bytes=self.bytes,
+            working_ms=self.working_ms,
+            expected=self.expected,
+            offered_until_ms=self.offered_until_ms,
         )
+
+    def add(self, other: PurgeProgress) -> None:
+        """Counts what was done elsewhere."""
+        self.found += other.found
+        self.deleted += other.deleted
+        self.bytes += other.bytes
+        self.shared += other.shared
+        self.outside += other.outside
 
 
 def progress_of(row: JobRow) -> PurgeProgress:

@@ -15,7 +15,8 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.running import RunningJob
 from floecat.purge.progress import PROGRESS, progress_of
-from floecat.purge.purgers import SQL_ASYNC, Purgers
+from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
+from floecat.purge.ranges import RangeRunner
 from floecat.purge.spi import PurgeRequest
 from floecat.settings import PurgeSettings
 from floecat.store.jobs import JobRow
@@ -80,8 +81,12 @@ class PurgeWork:
         self._listeners = listeners
         self._clock = clock
 
-    def __call__(self, job: RunningJob) -> str | None:
+    def __call__(self, job: RunningJob, *, runner: RangeRunner | None = None) -> str | None:
         """Calls the purger.
+
+        Args:
+            job: the job.
+            runner: deletes data files in other processes; only built-in purgers use it.
 
         Raises:
             SettingsError: it is not a purger of this process.
@@ -96,7 +101,10 @@ class PurgeWork:
                 **self._common(job.row), job_id=job.row.id, purger=payload.purger, attempt=job.row.attempts
             )
         )
-        purger.purge_table(request)
+        if isinstance(purger, ReachableFilesPurger):
+            purger.purge_table(request, runner)
+        else:
+            purger.purge_table(request)
         counted = {"deleted": request.progress.deleted, **request.progress.kept}
         return ", ".join(f"{number} {name}" for name, number in counted.items() if number) or None
 

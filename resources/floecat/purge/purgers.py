@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Final, cast
 
+from floecat.clock import Clock
 from floecat.errors import SettingsError
+from floecat.jobs.running import JobPostponedError
+from floecat.purge.ranges import RangeRunner
 from floecat.purge.spi import Purger, PurgerContext, PurgeRequest
-from floecat.purge.table_purge import PurgeTarget, TablePurge
+from floecat.purge.table_purge import LargeTableError, PurgeTarget, TablePurge
 from floecat.settings.imports import imported
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
 
-__all__ = ["ENTRY_POINTS", "SQL_ASYNC", "SYNCHRONOUS", "Purgers", "ReachableFilesPurger"]
+__all__ = ["ENTRY_POINTS", "LARGE_LANE", "SQL_ASYNC", "SYNCHRONOUS", "Purgers", "ReachableFilesPurger"]
 
 SQL_ASYNC: Final = "sql-async"
 """Workers delete what is reachable."""
 
 SYNCHRONOUS: Final = "synchronous"
 """The request that drops a table deletes what is reachable."""
+
+LARGE_LANE: Final = "large-purge"
+"""Lane of jobs that are offered to runs with many executors."""
 
 ENTRY_POINTS: Final = "floecat.purgers"
 """Group of the entry points of purgers."""
@@ -30,26 +37,54 @@ _SETTING: Final = "floecat.purge.purger"
 class ReachableFilesPurger:
     """Deletes everything that is reachable from the metadata of a table, and that no live table needs."""
 
-    def __init__(self, name: str, purge: TablePurge) -> None:
+    def __init__(self, name: str, purge: TablePurge, clock: Clock, offer_ms: int = 0) -> None:
+        """Puts it together.
+
+        Args:
+            name: what rows call it.
+            purge: deletes the files.
+            clock: wall-clock time.
+            offer_ms: how long the purge of a large table waits for others; 0 for not at all.
+        """
         self._name = name
         self._purge = purge
+        self._clock = clock
+        self._offer_ms = offer_ms
 
     def initialize(self, properties: Mapping[str, str], context: PurgerContext) -> None:  # noqa: ARG002
         """See `Purger.initialize`; takes no properties."""
         self._context = context
 
-    def purge_table(self, request: PurgeRequest) -> None:
-        """See `TablePurge.purge`."""
-        storage, catalog_id = self._context.storage, request.catalog_id
-        target = PurgeTarget(
+    def purge_table(self, request: PurgeRequest, runner: RangeRunner | None = None) -> None:
+        """See `TablePurge.purge`.
+
+        Raises:
+            JobPostponedError: the table is large, and others may delete its files faster.
+        """
+        progress = request.progress
+        offers = self._offer_ms > 0 and runner is None and progress.offered_until_ms is None
+        try:
+            self._purge.purge(
+                self._target(request), request.check, progress, runner=runner, refuse_large=offers
+            )
+        except LargeTableError as error:
+            progress.offered_until_ms = self._clock.now_ms() + self._offer_ms
+            reason = f"{error.files} files: waits for a run on Spark before the service deletes them"
+            raise JobPostponedError(reason, progress.offered_until_ms, LARGE_LANE) from None
+
+    def _target(self, request: PurgeRequest) -> PurgeTarget:
+        def storage() -> CatalogStorage:
+            return self._context.storage(request.catalog_id)
+
+        return PurgeTarget(
             request.table_uuid,
             request.metadata_location,
-            storage(catalog_id),
+            storage(),
             request.attachment(),
             request.format,
             request.lease,
+            storage,
         )
-        self._purge.purge(target, request.check, request.progress)
 
     def name(self) -> str:
         """`sql-async` or `synchronous`."""
@@ -67,7 +102,11 @@ class Purgers:
     """
 
     def __init__(
-        self, selected: str, properties: Mapping[str, str], context: PurgerContext, purge: TablePurge
+        self,
+        selected: str,
+        properties: Mapping[str, str],
+        context: PurgerContext,
+        built_in: Sequence[ReachableFilesPurger],
     ) -> None:
         """Imports the purger that is selected; it is initialized with its first use.
 
@@ -75,7 +114,7 @@ class Purgers:
             selected: `sql-async`, `synchronous`, `package.module:Class`, or the name of an entry point.
             properties: of the selected purger; the built-in ones take none.
             context: what purgers may use.
-            purge: deletes what is reachable.
+            built_in: the built-in ones.
 
         Raises:
             SettingsError: there is no such purger, or it cannot be imported.
@@ -84,9 +123,7 @@ class Purgers:
         self._context = context
         self._lock = threading.Lock()
         self._initialized: set[str] = set()
-        self._purgers: dict[str, Purger] = {
-            name: ReachableFilesPurger(name, purge) for name in (SQL_ASYNC, SYNCHRONOUS)
-        }
+        self._purgers: dict[str, Purger] = {purger.name(): purger for purger in built_in}
         if selected not in self._purgers:
             found = _of_another_package(selected)
             selected = found.name()

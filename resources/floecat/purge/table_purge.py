@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.errors import FileMissingError, FloecatError
+from floecat.errors import FileMissingError, FloecatError, ForbiddenError, LocationNotAllowedError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions
+from floecat.purge.kept_files import KeptFiles
+from floecat.purge.location_set import LocationSet
 from floecat.purge.progress import PurgeProgress
+from floecat.purge.ranges import RangeRunner, Ranges
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.purge.shared_files import SharedFiles
 from floecat.storage.catalog_storage import CatalogStorage
@@ -25,6 +29,7 @@ __all__ = [
     "GC_ENABLED",
     "DeferredPurge",
     "FormatPurge",
+    "LargeTableError",
     "PurgeIncompleteError",
     "PurgeTarget",
     "TablePurge",
@@ -43,6 +48,8 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     """Of the table; decides which of its files are deleted."""
     lease: Lease | None = None
     """Of the purge job. While it is held, commits that add files of this table wait for a batch under way."""
+    renew: Callable[[], CatalogStorage] | None = None
+    """Finds the storage again, with the keys of this moment; called when it refuses access."""
 
 
 class FormatPurge(Protocol):
@@ -57,6 +64,21 @@ class FormatPurge(Protocol):
 
 class PurgeIncompleteError(FloecatError):
     """Some files are left. They can be found again from the root metadata file, which is left too."""
+
+
+class LargeTableError(Exception):
+    """The table has so many files that others may delete them faster. Nothing was deleted.
+
+    Attributes:
+        files: their number, by the counts of the manifest lists.
+    """
+
+    def __init__(self, files: int) -> None:
+        self.files = files
+
+
+Sidecars: TypeAlias = Callable[[PurgeTarget], Iterable[str]]
+"""Locations of files of a table that its metadata does not name, as indexes beside data files."""
 
 
 class DeferredPurge:
@@ -87,7 +109,11 @@ class TablePurge:
         shared: SharedFiles,
         *,
         batch_size: int,
+        threads: int = 1,
+        large_from: int | None = None,
+        range_s: float = 60.0,
         bounds: Bounds = DEFAULT_BOUNDS,
+        sidecars: Sequence[Sidecars] = (),
         others: Mapping[str, FormatPurge] = MappingProxyType({}),
     ) -> None:
         """Puts a purger together.
@@ -96,13 +122,21 @@ class TablePurge:
             metadata_files: reads metadata files.
             shared: finds what live tables need.
             batch_size: files in one call to storage.
+            threads: calls to storage at a time.
+            large_from: number of files from which on a table is large; `None` if none is.
+            range_s: how long a range of manifests may take that other processes delete.
             bounds: of manifest lists and manifests.
+            sidecars: find further files of a table.
             others: purge tables of other formats than Iceberg, by name of the format.
         """
         self._metadata_files = metadata_files
         self._shared = shared
         self._batch_size = batch_size
+        self._threads = threads
+        self._large_from = large_from
+        self._range_s = range_s
         self._bounds = bounds
+        self._sidecars = sidecars
         self._others = others
 
     def purge(
@@ -110,6 +144,9 @@ class TablePurge:
         target: PurgeTarget,
         before_batch: Callable[[], None] = lambda: None,
         progress: PurgeProgress | None = None,
+        *,
+        runner: RangeRunner | None = None,
+        refuse_large: bool = False,
     ) -> PurgeProgress:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
 
@@ -122,11 +159,14 @@ class TablePurge:
             target: the table.
             before_batch: called before each call that deletes; raises to stop.
             progress: where files are counted as they go; it starts empty by default.
+            runner: deletes data files in other processes.
+            refuse_large: raise if the table is large.
 
         Returns:
             The progress.
 
         Raises:
+            LargeTableError: the table is large, and that is to be refused.
             PurgeIncompleteError: some files could not be deleted.
             SharedFilesUnknownError: a live table that may need files cannot be read; nothing was deleted.
             LocationNotAllowedError: the metadata file is outside the allowed locations.
@@ -136,46 +176,86 @@ class TablePurge:
         progress = PurgeProgress() if progress is None else progress
         if target.format != "iceberg":
             return self._others[target.format].purge(target, before_batch, progress)
-        metadata = self._metadata(target)
+        target, metadata = self._metadata(target)
         if metadata is None:
             progress.note = "the metadata file is gone"
         elif metadata.table_uuid.lower() != target.table_uuid.lower():
             progress.note = "the metadata file belongs to another table"
         else:
-            self._delete(target, metadata, before_batch, progress)
+            reachable = ReachableFiles(
+                target.storage,
+                target.metadata_location,
+                metadata,
+                self._bounds,
+                renew=target.renew,
+                sidecars=chain.from_iterable(find(target) for find in self._sidecars),
+            )
+            keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
+            if not keeps_data and refuse_large and self._large_from is not None:
+                progress.expected = sum(files for _, files in reachable.manifests())
+                if progress.expected >= self._large_from:
+                    raise LargeTableError(progress.expected)
+            with self._shared.collect(
+                target.storage, target.metadata_location, metadata, target.lease
+            ) as kept:
+                way = _Way(kept, before_batch, progress, None if keeps_data else runner, keeps_data)
+                self._delete(target, reachable, way)
+            progress.note = _note(reachable, keeps_data=keeps_data)
+            if not progress.complete:
+                raise PurgeIncompleteError(_reason(progress, reachable))
         return progress
 
-    def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
+    def _metadata(self, target: PurgeTarget) -> tuple[PurgeTarget, TableMetadata | None]:
+        """The metadata, and the target with keys that could read it."""
+        location = target.metadata_location
         try:
-            return read_metadata_file(self._metadata_files.read(target.storage, target.metadata_location))
+            try:
+                document = self._metadata_files.read(target.storage, location)
+            except LocationNotAllowedError:
+                raise
+            except ForbiddenError:
+                if target.renew is None:
+                    raise
+                target = msgspec.structs.replace(target, storage=target.renew())
+                document = self._metadata_files.read(target.storage, location)
+            return target, read_metadata_file(document)
         except FileMissingError:
             # lost, or deleted by a run that died before it reported; that run left no other file
-            return None if target.document is None else TableMetadata.parse(decompress(target.document))
+            if target.document is None:
+                return target, None
+            return target, TableMetadata.parse(decompress(target.document))
 
-    def _delete(
-        self,
-        target: PurgeTarget,
-        metadata: TableMetadata,
-        before_batch: Callable[[], None],
-        progress: PurgeProgress,
-    ) -> None:
-        keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
-        reachable = ReachableFiles(target.storage, target.metadata_location, metadata, self._bounds)
-        with self._shared.collect(target.storage, target.metadata_location, metadata, target.lease) as kept:
-            deletions = Deletions(
+    def _delete(self, target: PurgeTarget, reachable: ReachableFiles, way: _Way) -> None:
+        with (
+            LocationSet() as emptied,
+            Deletions(
                 target.storage,
-                kept,
+                way.kept,
                 batch_size=self._batch_size,
-                before_batch=before_batch,
-                progress=progress,
-                keeps_data=keeps_data,
-            )
+                before_batch=way.before_batch,
+                progress=way.progress,
+                threads=self._threads,
+                keeps_data=way.keeps_data,
+                renew=target.renew,
+            ) as deletions,
+        ):
+            if way.runner is not None:
+                ranges = Ranges(target.storage, way.runner, self._batch_size, self._range_s, self._bounds)
+                ranges.empty(reachable.manifests(), way.kept, way.before_batch, way.progress, emptied)
+                reachable.emptied = emptied
             for file in reachable:
                 deletions.add(file)
             deletions.flush()
-        progress.note = _note(reachable, keeps_data=keeps_data)
-        if not progress.complete:
-            raise PurgeIncompleteError(_reason(progress, reachable))
+
+
+class _Way(NamedTuple):
+    """How files are deleted."""
+
+    kept: KeptFiles
+    before_batch: Callable[[], None]
+    progress: PurgeProgress
+    runner: RangeRunner | None
+    keeps_data: bool
 
 
 def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:

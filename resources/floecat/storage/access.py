@@ -54,6 +54,10 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
         files = files or open_fileio(options, fsync=fsync, counters=counters)
         return cls(files, options, fsync, s3_store(options), s3_client_config(options))
 
+    def __reduce__(self) -> tuple[Callable[[ObjectStoreOptions], StorageAccess], tuple[ObjectStoreOptions]]:
+        """Another process opens the same storage. What is pickled holds the keys."""
+        return partial(StorageAccess.of, fsync=self.fsync), (self.options,)
+
     @property
     def opener(self) -> Callable[[], FileIO]:
         """Opens the same storage in another process. It can be pickled, and then holds the keys."""

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT
-from floecat.store.jobs import IS_OPEN, JOB_COLUMNS, NO_LEASE, JobRow, job_row
+from floecat.store.jobs import DEFAULT_LANE, IS_OPEN, JOB_COLUMNS, NO_LEASE, JobRow, job_row
 from floecat.store.schema import jobs as _jobs
 
 __all__ = [
@@ -52,6 +52,7 @@ def claim(
     base_ms: int,
     longest_ms: int,
     limit: int = 1,
+    lane: str | None = None,
 ) -> list[JobRow]:
     """Claims the jobs that have been due for longest. No job goes to two owners.
 
@@ -64,6 +65,7 @@ def claim(
         base_ms: back-off after the first attempt, if the lease ends unreleased; doubles with each.
         longest_ms: no back-off is longer.
         limit: most jobs.
+        lane: claim jobs that wait in this lane until they are due, instead of those that are due.
 
     Returns:
         The jobs as they are now, in no particular order.
@@ -77,7 +79,9 @@ def claim(
         "longest_ms": longest_ms,
         "limit": limit,
     }
-    return [job_row(row) for row in conn.all(_CLAIM, parameters)]
+    if lane is None:
+        return [job_row(row) for row in conn.all(_CLAIM, parameters)]
+    return [job_row(row) for row in conn.all(_CLAIM_IN_LANE, parameters | {"wanted_lane": lane})]
 
 
 def renew(conn: Connection, lease: Lease, progress: str, now_ms: int, lease_ms: int) -> bool | None:
@@ -120,6 +124,7 @@ def put_back(
     error: str,
     retry_at_ms: int,
     counts: bool = True,
+    lane: str = DEFAULT_LANE,
 ) -> bool:
     """Gives a job back, to be claimed again.
 
@@ -131,6 +136,7 @@ def put_back(
         error: why, without credentials.
         retry_at_ms: when it is due.
         counts: whether this was an attempt; false for one that the worker's own end cut short.
+        lane: whose workers may claim it before it is due.
 
     Returns:
         False if the job is another worker's.
@@ -140,6 +146,7 @@ def put_back(
         "error": error,
         "retry_at_ms": retry_at_ms,
         "uncounted": 0 if counts else 1,
+        "new_lane": lane,
         "now_ms": now_ms,
     }
     return conn.change(_PUT_BACK, lease.parameters | parameters) == 1
@@ -162,21 +169,21 @@ def delete_finished(conn: Connection, kind: str, before_ms: int, limit: int) -> 
 
 
 _MOST_DOUBLINGS: Final = 20
+
+
 # SQLite leaves SKIP LOCKED out, and does not need it: its transactions take turns. A subquery in place of the
 # common table expression might run once for every row, and lock more jobs than it should.
-_due: Final = (
-    sa.select(_jobs.c.id)
-    .where(
-        IS_OPEN,
-        _jobs.c.kind == sa.bindparam("wanted_kind"),
-        _jobs.c.not_before_ms <= sa.bindparam("now_ms"),
-        _jobs.c.state != "cancelling",
+def _due(*conditions: sa.ColumnElement[bool]) -> sa.CTE:
+    return (
+        sa.select(_jobs.c.id)
+        .where(IS_OPEN, _jobs.c.kind == sa.bindparam("wanted_kind"), *conditions)
+        .order_by(_jobs.c.not_before_ms)
+        .limit(LIMIT)
+        .with_for_update(skip_locked=True)
+        .cte("due")
     )
-    .order_by(_jobs.c.not_before_ms)
-    .limit(LIMIT)
-    .with_for_update(skip_locked=True)
-    .cte("due")
-)
+
+
 # What a claim waits after its lease ended unreleased, from the attempts before it: base, 2 base, 4 base, …
 _doubled: Final = sa.bindparam("base_ms", type_=sa.BigInteger()) * sa.cast(
     sa.literal(1).op("<<")(sa.cast(_jobs.c.attempts, sa.Integer())), sa.BigInteger()
@@ -186,20 +193,36 @@ _back_off: Final = sa.case(
     (_doubled > sa.bindparam("longest_ms", type_=sa.BigInteger()), sa.bindparam("longest_ms")),
     else_=_doubled,
 )
-_CLAIM: Final = (
-    sa.update(_jobs)
-    .where(_jobs.c.id.in_(sa.select(_due.c.id)))
-    .values(
-        state="running",
-        attempts=_jobs.c.attempts + 1,
-        lease_owner=sa.bindparam("owner"),
-        lease_epoch=_jobs.c.lease_epoch + 1,
-        lease_expires_at_ms=sa.bindparam("lease_ends_at_ms"),
-        not_before_ms=sa.bindparam("lease_ends_at_ms") + _back_off,
-        started_at_ms=sa.func.coalesce(_jobs.c.started_at_ms, sa.bindparam("now_ms")),
-        updated_at_ms=sa.bindparam("now_ms"),
+
+
+def _claiming(due: sa.CTE) -> sa.Executable:
+    return (
+        sa.update(_jobs)
+        .where(_jobs.c.id.in_(sa.select(due.c.id)))
+        .values(
+            state="running",
+            lane=DEFAULT_LANE,
+            attempts=_jobs.c.attempts + 1,
+            lease_owner=sa.bindparam("owner"),
+            lease_epoch=_jobs.c.lease_epoch + 1,
+            lease_expires_at_ms=sa.bindparam("lease_ends_at_ms"),
+            not_before_ms=sa.bindparam("lease_ends_at_ms") + _back_off,
+            started_at_ms=sa.func.coalesce(_jobs.c.started_at_ms, sa.bindparam("now_ms")),
+            updated_at_ms=sa.bindparam("now_ms"),
+        )
+        .returning(*JOB_COLUMNS)
     )
-    .returning(*JOB_COLUMNS)
+
+
+_CLAIM: Final = _claiming(
+    _due(_jobs.c.not_before_ms <= sa.bindparam("now_ms"), _jobs.c.state != "cancelling")
+)
+_CLAIM_IN_LANE: Final = _claiming(
+    _due(
+        _jobs.c.not_before_ms > sa.bindparam("now_ms"),
+        _jobs.c.state == "waiting",
+        _jobs.c.lane == sa.bindparam("wanted_lane"),
+    )
 )
 _HELD: Final = (
     _jobs.c.id == sa.bindparam("job_id"),
@@ -237,6 +260,7 @@ _PUT_BACK: Final = (
     .where(*_HELD)
     .values(
         state="waiting",
+        lane=sa.bindparam("new_lane"),
         attempts=_jobs.c.attempts - sa.bindparam("uncounted"),
         progress=sa.bindparam("new_progress"),
         last_error=sa.bindparam("error"),

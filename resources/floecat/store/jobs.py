@@ -17,6 +17,7 @@ from floecat.store.database.statements import LIMIT, NO_LIMIT
 from floecat.store.schema import jobs as _jobs
 
 __all__ = [
+    "DEFAULT_LANE",
     "FINISHED_STATES",
     "IS_OPEN",
     "JOB_COLUMNS",
@@ -32,6 +33,7 @@ __all__ = [
     "insert",
     "job_row",
     "list_all",
+    "list_in_lane",
     "oldest_open",
     "retry",
 ]
@@ -41,6 +43,9 @@ OPEN_STATES: Final = ("queued", "waiting", "running", "cancelling")
 FINISHED_STATES: Final = ("succeeded", "failed", "cancelled")
 """`failed` is the dead letter: attempts are used up, and an operator may `retry` it."""
 
+DEFAULT_LANE: Final = "default"
+"""The lane of jobs that all workers take."""
+
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job, and how far it has come. Times in ms since the epoch."""
@@ -49,8 +54,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     account_id: UUID
     catalog_id: UUID
     kind: str
-    lane: str = "default"
-    """Jobs of one lane share workers."""
+    lane: str = DEFAULT_LANE
+    """In another lane than the default one, the job waits for certain workers until it is due for all."""
     title: str
     """What a person calls it."""
     subject: str
@@ -147,6 +152,12 @@ def list_all(
         "limit": NO_LIMIT if limit is None else limit,
     }
     return [job_row(row) for row in conn.all(_LIST, parameters)]
+
+
+def list_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> list[JobRow]:
+    """Jobs of a kind that wait in a lane, of all catalogs, oldest first."""
+    parameters = {"wanted_kind": kind, "wanted_lane": lane, "now_ms": now_ms}
+    return [job_row(row) for row in conn.all(_LIST_IN_LANE, parameters)]
 
 
 def count_by_state(conn: Connection) -> dict[tuple[str, str], int]:
@@ -249,5 +260,16 @@ _LIST: Final = (
     )
     .order_by(_jobs.c.id)
     .limit(LIMIT)
+)
+_LIST_IN_LANE: Final = (
+    sa.select(*JOB_COLUMNS)
+    .where(
+        IS_OPEN,
+        _jobs.c.kind == sa.bindparam("wanted_kind"),
+        _jobs.c.lane == sa.bindparam("wanted_lane"),
+        _jobs.c.not_before_ms > sa.bindparam("now_ms"),
+        _jobs.c.state == "waiting",
+    )
+    .order_by(_jobs.c.id)
 )
 _FIRST_ID: Final = UUID(int=0)

@@ -31,6 +31,7 @@ class TableFiles:
     """A table that grows; every method writes files at once, except that `commit` publishes them.
 
     Attributes:
+        manifests: of the current snapshot.
         written: every file of the table, in the order of writing.
         metadata_location: the current metadata file.
     """
@@ -46,7 +47,7 @@ class TableFiles:
         self.statistics: list[dict[str, Any]] = []
         self.partition_statistics: list[dict[str, Any]] = []
         self.metadata_log: list[dict[str, Any]] = []
-        self._manifests: list[str] = []
+        self.manifests: list[str] = []
         self._numbers = itertools.count(1)
 
     def path(self, name: str) -> str:
@@ -67,9 +68,9 @@ class TableFiles:
         """A snapshot with new data files, or with files that others wrote, and all earlier manifests."""
         number = next(self._numbers)
         data = list(paths) or [self.write(self.path(f"data/{number}-{i}.parquet")) for i in range(count)]
-        self._manifests.append(manifest or self.manifest(*data))
+        self.manifests.append(manifest or self.manifest(*data))
         location = self.path(f"metadata/snap-{number}.avro")
-        self.write(location, manifest_list_bytes({"manifest_path": path} for path in self._manifests))
+        self.write(location, manifest_list_bytes({"manifest_path": path} for path in self.manifests))
         if expire:
             self.snapshots.clear()
         self.snapshots.append(

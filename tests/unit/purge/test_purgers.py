@@ -11,28 +11,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from floecat.auth.principals import Principal
-from floecat.entries.calls import Call, PageRequest, RequestKey
+from floecat.entries.calls import PageRequest, RequestKey
 from floecat.errors import PurgeFailedError, SettingsError, StorageUnavailableError
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted, TableDropped, TableEvent
-from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.purge.progress import progress_of
 from floecat.purge.spi import PurgerContext, PurgeRequest
-from floecat.runtime import Kernel, open_kernel, prepare_store
-from floecat.settings import PurgeSettings, Settings, StorageSettings
-from floecat.store.jobs import JobRow
-from tests.unit.purge.table_files import TableFiles
+from floecat.runtime import open_kernel
+from floecat.settings import PurgeSettings
+from tests.unit.purge.kernels import NAME, PurgeBench
 
-NAME = TableIdentifier(("ns",), "t")
 PURGERS_PAGE = Path(__file__).parents[3] / "docs" / "purgers.md"
-
-
-class SetClock:
-    ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class RecordingPurger:
@@ -75,34 +64,12 @@ OWN = f"{__name__}:RecordingPurger"
 ALL = PageRequest()
 
 
-class Drops:
+class Drops(PurgeBench):
     """A kernel with a purger, and a table in it."""
 
     def __init__(self, tmp_path: Path, purge: PurgeSettings) -> None:
-        self.settings = Settings(
-            data_dir=str(tmp_path / "data"), storage=StorageSettings(fsync=False), purge=purge
-        )
-        prepare_store(self.settings)
-        self.clock = SetClock()
-        self.kernel: Kernel = open_kernel(self.settings, clock=self.clock)
-        self.events: list[TableEvent] = []
-        self.kernel.listeners.add(self.events.append)
-        gateway = self.settings.gateway
-        principal = Principal("anna", gateway.default_account_id)
-        self.call: Call = self.kernel.calls.open(principal, gateway.default_prefix)
-        self.kernel.namespaces.create(self.call, NAME.namespace, {})
+        super().__init__(tmp_path, purge)
         self.table = self.new_table("t")
-
-    def new_table(self, name: str) -> TableFiles:
-        table = TableFiles(self.kernel.files, f"{self.settings.warehouse_location}/ns/{name}")
-        table.append(count=3)
-        table.commit()
-        self.kernel.registration.register_table(self.call, NAME.namespace, name, table.metadata_location)
-        return table
-
-    def job(self) -> JobRow:
-        (row,) = self.kernel.jobs.list(self.call)
-        return row
 
     def drain(self) -> Drained:
         self.clock.ms = max(self.clock.ms, self.job().not_before_ms)

@@ -8,7 +8,8 @@ import pytest
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.reachable_files import FileKind, ReachableFile, ReachableFiles
+from floecat.purge.manifest_files import FileKind, ReachableFile
+from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry

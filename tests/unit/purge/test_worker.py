@@ -25,7 +25,7 @@ from floecat.jobs.workers import JobWorkers
 from floecat.purge.live_tables import StoredTables
 from floecat.purge.progress import progress_of
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
-from floecat.purge.purgers import SQL_ASYNC, Purgers
+from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
 from floecat.purge.table_purge import TablePurge
@@ -165,7 +165,9 @@ def new_kind(
 
     listeners = EventListeners()
     context = PurgerContext(server_identity="here:1", storage=storage, emit=listeners.emit)
-    work = PurgeWork(Purgers(SQL_ASYNC, {}, context, purge), listeners, clock or SetClock())
+    clock = clock or SetClock()
+    purgers = Purgers(SQL_ASYNC, {}, context, [ReachableFilesPurger(SQL_ASYNC, purge, clock)])
+    work = PurgeWork(purgers, listeners, clock)
     settings = PurgeSettings(lease_timeout_ms=lease_ms, max_attempts=max_attempts)
     backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
     return msgspec.structs.replace(purge_kind(work, settings), backoff=backoff)
@@ -490,11 +492,11 @@ def test_a_store_that_is_away_does_not_end_the_worker(
     class Flaky(JobQueue):
         failures = 3
 
-        def claim(self, limit: int = 1) -> Sequence[JobRow]:
+        def claim(self, limit: int = 1, *, lane: str | None = None) -> Sequence[JobRow]:
             self.failures -= 1
             if self.failures >= 0:
                 raise (StorageUnavailableError("away") if self.failures else RuntimeError("odd"))
-            return super().claim(limit)
+            return super().claim(limit, lane=lane)
 
     worker = JobWorkers(Flaky(store, clock, new_kind(store, files)), poll_interval_ms=10)
     job = catalog.dropped(new_table(files, f"{warehouse}/t"))

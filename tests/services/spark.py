@@ -22,7 +22,15 @@ import snowpark_connect_deps_iceberg
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from pyspark.sql import SparkSession
 
-__all__ = ["add_rest_catalog", "aws_sdk", "iceberg_java", "iceberg_runtime", "java_home", "spark"]
+__all__ = [
+    "add_rest_catalog",
+    "aws_sdk",
+    "iceberg_java",
+    "iceberg_runtime",
+    "java_home",
+    "spark",
+    "start_java",
+]
 
 _AWS_SDK_VERSION = "2.29.26"
 _NOT_FOR_S3 = ("glue-", "dynamodb-", "s3tables-")
@@ -40,6 +48,9 @@ _LIBRARIES = (
     "httpclient-",
     "httpcore-",
     "commons-codec-",
+    # Compiles what tests run in it.
+    "janino-",
+    "commons-compiler-",
 )
 
 
@@ -144,17 +155,22 @@ def add_rest_catalog(session: SparkSession, name: str, properties: Mapping[str, 
 @pytest.fixture(scope="session")
 def iceberg_java() -> Iterator[JavaGateway]:
     """A JVM with Iceberg's library and no Spark."""
+    gateway = start_java("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    yield gateway
+    gateway.shutdown()
+
+
+def start_java(*options: str) -> JavaGateway:
+    """Starts a JVM with Iceberg's library and no Spark; it ends with this process, or with `shutdown`."""
     jars = Path(pyspark.__file__).parent / "jars"
     libraries = [jar for jar in jars.glob("*.jar") if jar.name.startswith(_LIBRARIES)]
     port, token = launch_gateway(
         classpath=":".join(map(str, [iceberg_runtime(), *aws_sdk(), *libraries])),
         jarpath=str(next(jars.glob("py4j-*.jar"))),
         java_path=str(java_home() / "bin" / "java"),
-        javaopts=["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+        javaopts=list(options),
         die_on_exit=True,
         enable_auth=True,
     )
     parameters: Any = GatewayParameters(port=port, auth_token=token, auto_convert=True)
-    gateway = JavaGateway(gateway_parameters=parameters)
-    yield gateway
-    gateway.shutdown()
+    return JavaGateway(gateway_parameters=parameters)

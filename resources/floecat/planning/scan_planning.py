@@ -1,0 +1,374 @@
+"""Makes the plan of a scan: manifest list, then deletes, then one data manifest after the other."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from floecat.errors import InvalidMetadataError, PlanStoppedError
+from floecat.iceberg.avro.container import read_header
+from floecat.iceberg.avro.string_columns import Bools, Int64s
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.reader import ManifestEntryStatus
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.bounds import Bounds
+from floecat.memory_budget import LruCache
+from floecat.planning.binding import Test, tests_of
+from floecat.planning.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
+from floecat.planning.evidence import Evidence
+from floecat.planning.expressions import TRUE
+from floecat.planning.judging import by_metrics, by_partition, by_summaries, needs_metrics
+from floecat.planning.manifest_files import ManifestCache, ManifestFiles, SpecTypes, read_bounded
+from floecat.planning.scans import FileTasks, ScanCounters, ScanPlan, Stop
+from floecat.planning.targets import ScanTarget
+from floecat.planning.verdicts import Residuals, Verdict, combine
+from floecat.storage.catalog_storage import CatalogStorage
+
+__all__ = ["ManifestLists", "ScanPlanner"]
+
+_AHEAD: Final = 4
+"""Manifests that are decoded before they are needed, by thread."""
+
+
+class ManifestLists:
+    """Manifest lists in memory, within a budget. Thread-safe."""
+
+    def __init__(self, cache: LruCache[tuple[ManifestFile, ...]], bounds: Bounds) -> None:
+        self._cache = cache
+        self._bounds = bounds
+
+    def load(self, storage: CatalogStorage, snapshot: SnapshotSummary) -> tuple[ManifestFile, ...]:
+        """The manifests of a snapshot, those that hold no live files included.
+
+        Raises:
+            FileMissingError: the list, or a manifest that an old table names itself, is gone.
+            InvalidMetadataError: one of these is damaged or exceeds a bound.
+            LocationNotAllowedError: it is outside the allowed locations.
+        """
+        location = snapshot.manifest_list
+        if not location:
+            return tuple(self._embedded(storage, path) for path in snapshot.manifests or ())
+        storage.allowed.check(location)
+
+        def read() -> tuple[ManifestFile, ...]:
+            data = read_bounded(storage, location, "manifest list", self._bounds)
+            return tuple(read_manifest_list(data, location=location, bounds=self._bounds))
+
+        key = (storage.access_key, location)
+        return self._cache.get_or_make(key, read, lambda manifests: 1024 * (1 + len(manifests)))
+
+    def _embedded(self, storage: CatalogStorage, path: str) -> ManifestFile:
+        """A manifest that the metadata of a v1 table names: only its header tells its spec."""
+        data = read_bounded(storage, path, "manifest", self._bounds)
+        header = read_header(data, location=path, what="manifest")
+        try:
+            spec_id = int(header.metadata.get("partition-spec-id", b"0"))
+        except ValueError:
+            raise InvalidMetadataError(f"Cannot read manifest {path}: it has no partition spec id") from None
+        return ManifestFile(path, len(data), spec_id)
+
+
+class ScanPlanner:
+    """Plans scans in this process. Thread-safe.
+
+    Attributes:
+        manifests: decoded manifests in memory.
+        lists: manifest lists in memory.
+    """
+
+    def __init__(self, manifests: ManifestCache, lists: ManifestLists, threads: int) -> None:
+        """Takes caches.
+
+        Args:
+            manifests: of decoded manifests.
+            lists: of manifest lists.
+            threads: how many decode manifests.
+        """
+        self.manifests = manifests
+        self.lists = lists
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="plan")
+
+    def plan(self, storage: CatalogStorage, target: ScanTarget, stop: Stop | None = None) -> ScanPlan:
+        """Begins a plan: reads the manifest list and delete manifests.
+
+        Raises:
+            FileMissingError, InvalidMetadataError, UnavailableError: as reading files does.
+            PlanStoppedError: `stop` returned True.
+        """
+        return _Scan(self, self._pool, self._threads * _AHEAD, storage, target, stop).plan()
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Scan:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        planner: ScanPlanner,
+        pool: ThreadPoolExecutor,
+        ahead: int,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        stop: Stop | None,
+    ) -> None:
+        self._planner = planner
+        self._pool = pool
+        self._ahead = ahead
+        self._storage = storage
+        self._target = target
+        self._stop = stop
+        self._tests = tuple(tests_of(target.filter))
+        self._residuals = Residuals(target.filter)
+        self._counters = ScanCounters()
+        self._started = time.perf_counter()
+        self._snapshot_ids = np.array([each.snapshot_id for each in target.snapshots], np.int64)
+        self._types = {
+            id: found.type
+            for id, found in target.schema.fields_by_id.items()
+            if isinstance(found.type, PrimitiveType)
+        }
+        self._deletes = DeleteIndex((), self._types)
+        self._equality_ids: frozenset[int] = frozenset()
+
+    def plan(self) -> ScanPlan:
+        data, deletes = self._manifests()
+        found = self._find_deletes(deletes)
+        self._deletes = DeleteIndex(found, self._types)
+        target = self._target
+        return ScanPlan(
+            snapshot_id=target.snapshot_id,
+            schema=target.schema,
+            batches=self._batches(data),
+            deletes=[each.files.content_files(each.rows, target.stats_ids) for each in found],
+            residuals=self._residuals.found,
+            counters=self._counters,
+        )
+
+    # -- manifests ------------------------------------------------------------------------------------------
+
+    def _manifests(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
+        """Data and delete manifests that may have matching files."""
+        target, counters = self._target, self._counters
+        listed: dict[str, ManifestFile] = {}
+        ids = set(self._snapshot_ids.tolist())
+        for snapshot in target.snapshots:
+            for manifest in self._planner.lists.load(self._storage, snapshot):
+                if target.is_incremental and manifest.added_snapshot_id not in (None, *ids):
+                    continue
+                listed.setdefault(manifest.manifest_path, manifest)
+        data = [each for each in listed.values() if each.content != DELETE_MANIFEST]
+        deletes = [each for each in listed.values() if each.content == DELETE_MANIFEST]
+        if target.is_incremental:
+            deletes = []
+        counters.data_manifests, counters.delete_manifests = len(data), len(deletes)
+        data, deletes = self._matched(data), self._matched(deletes)
+        counters.data_manifests_matched, counters.delete_manifests_matched = len(data), len(deletes)
+        counters.manifest_bytes = sum(each.manifest_length for each in (*data, *deletes))
+        return data, deletes
+
+    def _matched(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Those that are not empty and that summaries do not rule out, in the same order."""
+        ruled_out: set[int] = set()
+        by_spec: dict[int, list[int]] = {}
+        for place, manifest in enumerate(manifests):
+            if manifest.added_files_count == 0 and manifest.existing_files_count == 0:
+                ruled_out.add(place)
+            else:
+                by_spec.setdefault(manifest.partition_spec_id, []).append(place)
+        for spec_id, places in by_spec.items():
+            spec = self._spec(spec_id, manifests[places[0]])
+            if spec.is_unpartitioned or not self._tests:
+                continue
+            summaries = [manifests[place].partitions for place in places]
+            nothing = np.zeros(len(places), np.bool_)
+            verdicts = [Verdict(by_summaries(test, spec, summaries), nothing) for test in self._tests]
+            cannot = combine(self._target.filter, verdicts, len(places)).cannot
+            ruled_out.update(np.array(places)[cannot].tolist())
+        if self._is_never():
+            return []
+        return [manifest for place, manifest in enumerate(manifests) if place not in ruled_out]
+
+    def _is_never(self) -> bool:
+        return not self._tests and bool(combine(self._target.filter, (), 1).cannot[0])
+
+    def _spec(self, spec_id: int, manifest: ManifestFile) -> SpecTypes:
+        spec = self._target.specs.get(spec_id)
+        if spec is None:
+            raise InvalidMetadataError(
+                f"Cannot read manifest {manifest.manifest_path}: the table has no partition spec {spec_id}"
+            )
+        return spec
+
+    def _load(self, manifest: ManifestFile, column_ids: frozenset[int]) -> ManifestFiles:
+        self._check_stopped()
+        spec = self._spec(manifest.partition_spec_id, manifest)
+        return self._planner.manifests.load(self._storage, manifest, spec, column_ids)
+
+    def _loaded(
+        self, manifests: Sequence[ManifestFile], column_ids: frozenset[int]
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+        """Yields manifests in order, while threads decode the next ones."""
+        waiting: deque[tuple[ManifestFile, SpecTypes, ManifestFiles | Future[ManifestFiles]]] = deque()
+        left = iter(manifests)
+        try:
+            while True:
+                for manifest in left:
+                    spec = self._spec(manifest.partition_spec_id, manifest)
+                    ids = column_ids | self._metric_ids(spec)
+                    held = self._planner.manifests.held(self._storage, manifest, spec, ids)
+                    waiting.append((manifest, spec, held or self._pool.submit(self._load, manifest, ids)))
+                    if len(waiting) >= self._ahead:
+                        break
+                if not waiting:
+                    return
+                manifest, spec, files = waiting.popleft()
+                self._check_stopped()
+                yield manifest, spec, files.result() if isinstance(files, Future) else files
+        finally:
+            for _, _, files in waiting:
+                if isinstance(files, Future):
+                    files.cancel()
+
+    def _check_stopped(self) -> None:
+        if self._stop is not None and self._stop():
+            raise PlanStoppedError("The plan was stopped")
+
+    def _metric_ids(self, spec: SpecTypes) -> frozenset[int]:
+        return frozenset(test.field_id for test in self._tests if needs_metrics(test, spec))
+
+    # -- deletes --------------------------------------------------------------------------------------------
+
+    def _find_deletes(self, manifests: Sequence[ManifestFile]) -> list[FoundDeletes]:
+        ids = frozenset({PATH_COLUMN_ID}) | self._target.stats_ids
+        found: list[FoundDeletes] = []
+        listed: list[ManifestFile] = []
+        for manifest, spec, files in self._loaded(manifests, ids):
+            rows = np.arange(len(files))
+            if not spec.is_unpartitioned:
+                verdicts = [by_partition(test, spec, files, None) for test in self._tests]
+                rows = np.flatnonzero(~combine(self._target.filter, verdicts, len(files)).cannot)
+            if len(rows):
+                found.append(FoundDeletes(spec, files, rows))
+                listed.append(manifest)
+        self._counters.delete_files = sum(len(each.rows) for each in found)
+        self._equality_ids = equality_ids(found)
+        if not self._equality_ids:
+            return found
+        ids |= self._equality_ids | frozenset(test.field_id for test in self._tests)
+        return [
+            self._compared(each._replace(files=self._load(manifest, ids)))
+            for manifest, each in zip(listed, found, strict=True)
+        ]
+
+    def _compared(self, found: FoundDeletes) -> FoundDeletes:
+        """Without equality deletes of values that the filter rules out."""
+        files, rows = found.files, found.rows
+        deleted = [frozenset(ids or ()) for ids in files.column("equality_ids", rows).to_pylist()]
+        verdicts = []
+        for test in self._tests:
+            # other columns of a delete file say nothing of the rows that it deletes
+            compared = np.array([test.field_id in ids for ids in deleted])
+            cannot = by_metrics(test, files.metrics.get(test.field_id), rows, {}) & compared
+            verdicts.append(Verdict(cannot, np.zeros(len(rows), np.bool_)))
+        return found._replace(rows=rows[~combine(self._target.filter, verdicts, len(rows)).cannot])
+
+    # -- data files -----------------------------------------------------------------------------------------
+
+    def _batches(self, manifests: Sequence[ManifestFile]) -> Iterator[FileTasks]:
+        counters, decoded = self._counters, self._planner.manifests.decoded
+        sure_rows = 0
+        ids = self._target.stats_ids | self._equality_ids
+        for _, spec, files in self._loaded(manifests, ids):
+            counters.files += len(files)
+            tasks = self._tasks(spec, files)
+            if not len(tasks):
+                continue
+            if counters.first_task_ms is None:
+                counters.first_task_ms = self._elapsed_ms()
+            counters.elapsed_ms = self._elapsed_ms()
+            counters.manifests_decoded = self._planner.manifests.decoded - decoded
+            yield tasks
+            sure_rows += self._sure_rows(tasks)
+            if self._target.min_rows is not None and sure_rows >= self._target.min_rows:
+                break
+        counters.elapsed_ms = self._elapsed_ms()
+        counters.manifests_decoded = self._planner.manifests.decoded - decoded
+
+    def _elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000
+
+    def _tasks(self, spec: SpecTypes, files: ManifestFiles) -> FileTasks:
+        target, counters = self._target, self._counters
+        rows = self._appended(files)
+        verdicts = [by_partition(test, spec, files, rows) for test in self._tests]
+        size = len(files) if rows is None else len(rows)
+        chosen = ~combine(target.filter, verdicts, size).cannot
+        counters.files_by_partition += int(np.count_nonzero(chosen))
+        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        size = len(files) if rows is None else len(rows)
+        chosen = self._by_metrics(files, rows, verdicts, size)
+        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        size = len(files) if rows is None else len(rows)
+        content = files.content_files(rows, target.stats_ids)
+        counters.files_matched += size
+        counters.rows += int(np.maximum(content.table["record_count"].to_numpy(), 0).sum())
+        counters.size_bytes += int(content.table["file_size_in_bytes"].to_numpy().sum())
+        everything = np.arange(len(files)) if rows is None else rows
+        residuals = pa.array(self._residuals.of(verdicts, size), pa.int32())
+        return FileTasks(content, self._deletes.match(files, everything), residuals)
+
+    def _appended(self, files: ManifestFiles) -> Int64s | None:
+        """Of an incremental scan: which files its snapshots added."""
+        if not self._target.is_incremental:
+            return None
+        added = files.numbers("status") == ManifestEntryStatus.ADDED
+        return np.flatnonzero(added & np.isin(files.numbers("snapshot_id"), self._snapshot_ids))
+
+    def _by_metrics(
+        self, files: ManifestFiles, rows: Int64s | None, verdicts: Sequence[Verdict], size: int
+    ) -> Bools:
+        if not size or all(_is_decided(verdict) for verdict in verdicts):
+            return np.ones(size, np.bool_)
+        everything = np.arange(len(files)) if rows is None else rows
+        memo: dict[Any, Evidence] = {}
+        judged = [
+            verdict._replace(cannot=verdict.cannot | self._cannot(test, files, everything, memo))
+            for test, verdict in zip(self._tests, verdicts, strict=True)
+        ]
+        return ~combine(self._target.filter, judged, size).cannot
+
+    def _cannot(self, test: Test, files: ManifestFiles, rows: Int64s, memo: dict[Any, Evidence]) -> Bools:
+        return by_metrics(test, files.metrics.get(test.field_id), rows, memo)
+
+    def _sure_rows(self, tasks: FileTasks) -> int:
+        """Rows that surely match: of files without deletes and residual."""
+        counts = np.maximum(tasks.files.table["record_count"].to_numpy(), 0)
+        sure = np.array([residual == TRUE for residual in self._residuals.found])[tasks.residuals.to_numpy()]
+        if tasks.deletes is not None:
+            sure &= tasks.deletes.value_lengths().to_numpy() == 0
+        return int(counts[sure].sum())
+
+
+def _is_decided(verdict: Verdict) -> bool:
+    return bool((verdict.cannot | verdict.must).all())
+
+
+def _narrowed(
+    rows: Int64s | None, verdicts: Sequence[Verdict], chosen: Bools, size: int
+) -> tuple[Int64s | None, list[Verdict]]:
+    if int(np.count_nonzero(chosen)) == size:
+        return rows, list(verdicts)
+    places = np.flatnonzero(chosen)
+    narrowed = [Verdict(verdict.cannot[places], verdict.must[places]) for verdict in verdicts]
+    return places if rows is None else rows[places], narrowed

@@ -1,0 +1,544 @@
+"""Random tables for scan planning: metadata, manifest lists and manifests on disk, and the rows behind them.
+
+No data file is written. Rows are Python values: `int` for days and times since the epoch, `Decimal`, `bytes`,
+`UUID`.
+Partition values and bounds are those of PyIceberg, which shares no code with the planner.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import msgspec
+from pyiceberg.conversions import to_bytes
+from pyiceberg.schema import Schema as PySchema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import PrimitiveType as PyType
+
+from floecat.iceberg.manifests.avro_schemas import manifest_list_schema, manifest_schema
+from floecat.iceberg.manifests.lists import ManifestFile
+from floecat.iceberg.manifests.partition_tuples import PartitionSummary
+from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
+from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
+from floecat.planning.transforms import result_type
+
+__all__ = ["Column", "DataFile", "RandomTable", "json_value", "random_table"]
+
+_POOLS: dict[str, Sequence[Any]] = {
+    "boolean": [False, True],
+    "int": [-(2**31), -17, -1, 0, 1, 5, 9, 10, 100, 2**31 - 1],
+    "long": [-(2**63), -17, -1, 0, 1, 5, 9, 10, 100, 2**40, 2**63 - 1],
+    "float": [-1.5, -0.0, 0.0, 0.25, 1.5, 3e38, math.nan],
+    "double": [-1.5, -0.0, 0.0, 0.1, 1.5, 1e300, math.nan],
+    "date": [-800, -366, -31, -1, 0, 1, 30, 31, 365, 19723, 19724, 20000],
+    "time": [0, 1, 3_600_000_000, 86_399_999_999],
+    "timestamp": [-86_400_000_001, -1, 0, 1, 86_400_000_000, 1_704_067_200_000_000, 1_704_070_800_000_001],
+    "timestamptz": [-3_600_000_001, -1, 0, 1, 86_399_999_999, 1_704_067_200_000_000, 1_706_745_600_000_000],
+    "string": ["", "a", "aa", "aab", "aabb", "ab", "b", "bb", "é", "éa", "日本", "😀x", "\uffee"],
+    "uuid": [
+        UUID(int=value)
+        for value in (0, 1, 2**63, 2**64, 2**127 - 1, 2**127, 2**127 + 2**63, 2**128 - 1, 5 << 64)
+    ],
+    "binary": [b"", b"\x00", b"a", b"ab", b"a\xff", b"\xff", b"\xff\xff\xff"],
+    "fixed[2]": [b"\x00\x00", b"ab", b"a\xff", b"\xff\xff"],
+    "decimal(9, 2)": [Decimal(x).scaleb(-2) for x in (-999_999_999, -150, -1, 0, 1, 125, 150, 999_999_999)],
+    "decimal(25, 3)": [Decimal(x).scaleb(-3) for x in (-(10**24), -1500, 0, 1, 1500, 10**19, 10**24)],
+}
+_TIMES = ("year", "month", "day")
+_TRANSFORMS: dict[str, Sequence[str]] = {
+    "int": ("bucket[3]", "truncate[10]"),
+    "long": ("bucket[3]", "truncate[10]"),
+    "date": (*_TIMES, "bucket[3]"),
+    "time": ("bucket[3]",),
+    "timestamp": (*_TIMES, "hour", "bucket[3]"),
+    "timestamptz": (*_TIMES, "hour", "bucket[3]"),
+    "string": ("truncate[1]", "truncate[2]", "bucket[3]"),
+    "uuid": ("bucket[3]",),
+    "binary": ("truncate[1]", "bucket[3]"),
+    "decimal(9, 2)": ("truncate[50]", "bucket[3]"),
+    "decimal(25, 3)": ("truncate[500]", "bucket[3]"),
+}
+_PATH_ID = 2147483546
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its id, name, type and whether it is required."""
+
+    id: int
+    name: str
+    type: str
+    required: bool = False
+
+    @property
+    def pool(self) -> Sequence[Any]:
+        """Values that rows and filters take."""
+        return _POOLS[self.type]
+
+    @property
+    def py_type(self) -> PyType:
+        """The type of PyIceberg."""
+        return (
+            PySchema.model_validate(
+                {"type": "struct", "fields": [{"id": 1, "name": "x", "type": self.type, "required": False}]}
+            )
+            .fields[0]
+            .field_type
+        )  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file: its path, its rows by column id, and its data sequence number."""
+
+    path: str
+    rows: Sequence[Mapping[int, Any]]
+    sequence_number: int
+
+
+@dataclass
+class RandomTable:
+    """A table on disk."""
+
+    metadata: bytes
+    metadata_location: str
+    columns: Sequence[Column]
+    files: dict[str, DataFile] = field(default_factory=dict)
+
+
+def json_value(value: Any, column: Column, source: Random | None = None) -> Any:
+    """A literal as clients send it."""
+    kind = column.type
+    if kind == "date":
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    if kind == "time":
+        return (_EPOCH + timedelta(microseconds=value)).time().isoformat("microseconds")
+    if kind == "timestamp":
+        return (_EPOCH + timedelta(microseconds=value)).isoformat(timespec="microseconds")
+    if kind == "timestamptz":
+        moment = _EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=value)
+        return moment.isoformat(timespec="microseconds")
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, bytes):
+        upper = source is not None and source.random() < 0.5
+        return value.hex().upper() if upper else value.hex()
+    return value
+
+
+def random_table(source: Random, folder: Path) -> RandomTable:
+    """Makes a table."""
+    return _Maker(source, folder).make()
+
+
+class _Maker:
+    def __init__(self, source: Random, folder: Path) -> None:
+        self.source = source
+        self.folder = folder
+        self.version = source.choice([2, 2, 3])
+        self.columns = self._columns()
+        self.specs = [PartitionSpec(0, ()), *self._specs()]
+        self.sequence_number = 0
+        self.manifests: list[ManifestFile] = []
+        self.files: dict[str, DataFile] = {}
+        self._with_vector: set[str] = set()
+        self._partitions: dict[str, tuple[PartitionSpec, dict[str, Any]]] = {}
+
+    def make(self) -> RandomTable:
+        source = self.source
+        for _ in range(source.randint(1, 4)):
+            self._data_manifest(source.choice(self.specs))
+        for _ in range(source.choice([0, 1, 2])):
+            self._delete_manifest()
+            if source.random() < 0.5:
+                self._data_manifest(source.choice(self.specs))
+        source.shuffle(self.manifests)
+        location = self._write("list.avro", self._list())
+        metadata = json.dumps(self._metadata(location)).encode()
+        metadata_location = self._write("1.metadata.json", metadata)
+        # a dropped column is gone from the schema, and its values remain in files
+        return RandomTable(metadata, metadata_location, self.current, self.files)
+
+    def _columns(self) -> list[Column]:
+        types = self.source.choices(list(_POOLS), k=self.source.randint(1, 4))
+        return [
+            Column(id, f"c{id}", type, self.source.random() < 0.2) for id, type in enumerate(types, start=1)
+        ]
+
+    @property
+    def current(self) -> list[Column]:
+        return self.columns
+
+    def _specs(self) -> list[PartitionSpec]:
+        specs = []
+        field_id = 1000
+        for spec_id in range(1, self.source.randint(1, 3) + 1):
+            fields = []
+            for column in self.source.sample(self.columns, k=self.source.randint(1, len(self.columns))):
+                transforms = [*_TRANSFORMS.get(column.type, ()), "identity"]
+                if column.type == "fixed[2]":
+                    continue
+                transform = self.source.choice(transforms)
+                fields.append(PartitionField(f"p{field_id}", transform, column.id, field_id))
+                field_id += 1
+            specs.append(PartitionSpec(spec_id, tuple(fields)))
+        return specs
+
+    # -- manifests ------------------------------------------------------------------------------------------
+
+    def _data_manifest(self, spec: PartitionSpec) -> None:
+        self.sequence_number += 1
+        entries = []
+        for _ in range(self.source.randint(1, 5)):
+            path = f"file:///data/{len(self.files)}.parquet"
+            rows = self._rows(spec)
+            partition = self._partition(spec, rows[0]) if rows else self._partition(spec, self._row())
+            self.files[path] = DataFile(path, rows, self.sequence_number)
+            self._partitions[path] = (spec, partition)
+            entries.append(self._entry(path, partition, self._metrics(rows), len(rows)))
+        if self.source.random() < 0.3:
+            path = f"file:///data/gone-{self.sequence_number}.parquet"
+            row = self._row()
+            entries.append(self._entry(path, self._partition(spec, row), self._metrics([row]), 1, status=2))
+        self._manifest(spec, entries, content=0)
+
+    def _delete_manifest(self) -> None:
+        self.sequence_number += 1
+        spec = self.source.choice(self.specs)
+        entries = []
+        of_spec = [path for path, (its, _) in self._partitions.items() if its is spec]
+        for _ in range(self.source.randint(1, 4)):
+            path = f"file:///deletes/{self.sequence_number}-{len(entries)}.parquet"
+            kind = self.source.choice(["equality", "position", "vector"])
+            target = self.source.choice(of_spec) if of_spec else None
+            partition = self._partition(spec, self._row()) if target is None else self._partitions[target][1]
+            if kind == "equality":
+                entries.append(self._equality(path, partition))
+            elif target is None:
+                continue
+            elif kind == "position" or self.version < 3 or target in self._with_vector:
+                entries.append(self._position(path, partition, target))
+            else:
+                self._with_vector.add(target)
+                more = {
+                    "content": 1,
+                    "file_format": "PUFFIN",
+                    "referenced_data_file": target,
+                    "content_offset": 4 + len(entries),
+                    "content_size_in_bytes": 40,
+                }
+                entries.append(self._entry(path, partition, {}, 1, **more))
+        if entries:
+            self._manifest(spec, entries, content=1)
+
+    def _equality(self, path: str, partition: dict[str, Any]) -> dict[str, Any]:
+        columns = self.source.sample(self.columns, k=min(len(self.columns), self.source.randint(1, 2)))
+        rows = [self._row() for _ in range(self.source.randint(1, 2))]
+        metrics = self._metrics(rows, columns)
+        ids = [column.id for column in columns]
+        return self._entry(path, partition, metrics, len(rows), content=2, equality_ids=ids)
+
+    def _position(self, path: str, partition: dict[str, Any], target: str) -> dict[str, Any]:
+        kind = self.source.choice(["partition", "reference", "bounds"])
+        if kind == "reference":
+            return self._entry(path, partition, {}, 1, content=1, referenced_data_file=target)
+        bounds = {_PATH_ID: target.encode()} if kind == "bounds" else {}
+        metrics = {"lower_bounds": bounds, "upper_bounds": bounds} if bounds else {}
+        return self._entry(path, partition, metrics, 1, content=1)
+
+    def _entry(
+        self,
+        path: str,
+        partition: dict[str, Any],
+        metrics: Mapping[str, Mapping[int, Any]],
+        rows: int,
+        status: int = 1,
+        **more: Any,
+    ) -> dict[str, Any]:
+        maps = {
+            name: [{"key": key, "value": value} for key, value in values.items()]
+            for name, values in metrics.items()
+            if values
+        }
+        data_file = {
+            "content": 0,
+            "file_path": path,
+            "file_format": "PARQUET",
+            "partition": partition,
+            "record_count": rows,
+            "file_size_in_bytes": 1000,
+            **maps,
+            **more,
+        }
+        own = {"sequence_number": self.sequence_number, "file_sequence_number": self.sequence_number}
+        inherits = status == 1 and self.source.random() < 0.7
+        return {
+            "status": status,
+            "snapshot_id": 100 + self.sequence_number,
+            "data_file": data_file,
+            **({} if inherits else own),
+        }
+
+    def _manifest(self, spec: PartitionSpec, entries: list[dict[str, Any]], content: int) -> None:
+        types = self._types(spec)
+        schema = manifest_schema(spec, types, self.version)
+        metadata = {
+            "schema": json.dumps(self._schema_json()),
+            "schema-id": "0",
+            "partition-spec": msgspec.json.encode(spec.fields).decode(),
+            "partition-spec-id": str(spec.spec_id),
+            "format-version": str(self.version),
+            "content": "deletes" if content else "data",
+        }
+        target = BytesIO()
+        fastavro.writer(target, schema, entries, codec="deflate", metadata=metadata)
+        location = self._write(f"m{self.sequence_number}.avro", target.getvalue())
+        added = sum(entry["status"] == 1 for entry in entries)
+        rows = sum(entry["data_file"]["record_count"] for entry in entries if entry["status"] == 1)
+        self.manifests.append(
+            ManifestFile(
+                location,
+                len(target.getvalue()),
+                spec.spec_id,
+                content,
+                self.sequence_number,
+                self.sequence_number,
+                100 + self.sequence_number,
+                added,
+                0,
+                len(entries) - added,
+                rows,
+                0,
+                0,
+                self._summaries(spec, types, entries),
+                first_row_id=1000 * self.sequence_number if self.version > 2 and not content else None,
+            )
+        )
+
+    def _types(self, spec: PartitionSpec) -> list[PrimitiveType]:
+        found = [
+            result_type(field.transform, parse_primitive(self._column(field.source_id).type))
+            for field in spec.fields
+        ]
+        return [type for type in found if type is not None]
+
+    def _summaries(
+        self, spec: PartitionSpec, types: Sequence[PrimitiveType], entries: Sequence[dict[str, Any]]
+    ) -> tuple[PartitionSummary, ...]:
+        summaries = []
+        for field_, type in zip(spec.fields, types, strict=True):
+            values = [entry["data_file"]["partition"][field_.name] for entry in entries]
+            known = [value for value in values if value is not None]
+            numbers = [value for value in known if value == value]
+            ends = [min(numbers, key=_order), max(numbers, key=_order)] if numbers else [None, None]
+            lower, upper = (
+                None if end is None else to_bytes(_py(str(type)), _plain(end, str(type))) for end in ends
+            )
+            nan = len(numbers) < len(known)
+            summaries.append(PartitionSummary(len(known) < len(values), nan, lower, upper))
+        return tuple(summaries)
+
+    # -- rows -----------------------------------------------------------------------------------------------
+
+    def _row(self) -> dict[int, Any]:
+        return {column.id: self._value(column) for column in self.columns}
+
+    def _value(self, column: Column) -> Any:
+        if not column.required and self.source.random() < 0.2:
+            return None
+        return self.source.choice(column.pool)
+
+    def _rows(self, spec: PartitionSpec) -> list[dict[int, Any]]:
+        if self.source.random() < 0.05:
+            return []
+        first = self._row()
+        # a file has few values of a column, so that its bounds say something
+        pools = {column.id: [self._value(column) for _ in range(2)] for column in self.columns}
+        rows = [first]
+        for _ in range(self.source.randint(0, 3)):
+            row = {}
+            for column in self.columns:
+                same = [
+                    value
+                    for value in (*pools[column.id], first[column.id])
+                    if all(
+                        _same(self._transformed(f, value), self._transformed(f, first[column.id]))
+                        for f in spec.fields
+                        if f.source_id == column.id
+                    )
+                ]
+                row[column.id] = self.source.choice(same)
+            rows.append(row)
+        return rows
+
+    def _column(self, id: int | None) -> Column:
+        return next(column for column in self.columns if column.id == id)
+
+    def _transformed(self, field: PartitionField, value: Any) -> Any:
+        column = self._column(field.source_id)
+        return parse_transform(field.transform).transform(column.py_type)(value)
+
+    def _partition(self, spec: PartitionSpec, row: Mapping[int, Any]) -> dict[str, Any]:
+        return {
+            field.name: _avro(self._transformed(field, row[field.source_id or 0]), self._types_of(field))
+            for field in spec.fields
+        }
+
+    def _types_of(self, field: PartitionField) -> str:
+        found = result_type(field.transform, parse_primitive(self._column(field.source_id).type))
+        return str(found)
+
+    def _metrics(
+        self, rows: Sequence[Mapping[int, Any]], columns: Sequence[Column] | None = None
+    ) -> dict[str, dict[int, Any]]:
+        found: dict[str, dict[int, Any]] = {
+            name: {}
+            for name in (
+                "value_counts",
+                "null_value_counts",
+                "nan_value_counts",
+                "lower_bounds",
+                "upper_bounds",
+            )
+        }
+        for column in self.columns if columns is None else columns:
+            if self.source.random() < 0.1:
+                continue
+            values = [row[column.id] for row in rows]
+            known = [value for value in values if value is not None]
+            numbers = [value for value in known if value == value]
+            found["value_counts"][column.id] = len(values)
+            found["null_value_counts"][column.id] = len(values) - len(known)
+            if column.type in ("float", "double") and self.source.random() < 0.8:
+                found["nan_value_counts"][column.id] = len(known) - len(numbers)
+            if numbers and self.source.random() < 0.9:
+                lower, upper = self._bounds(column, min(numbers, key=_order), max(numbers, key=_order))
+                found["lower_bounds"][column.id] = lower
+                if upper is not None:
+                    found["upper_bounds"][column.id] = upper
+        return found
+
+    def _bounds(self, column: Column, lower: Any, upper: Any) -> tuple[bytes, bytes | None]:
+        if column.type == "string" and self.source.random() < 0.3:
+            cut = upper if len(upper) <= 1 else upper[:1]
+            above: str | None = cut
+            if len(upper) > 1:
+                above = None if ord(cut) >= 0xFFFF else chr(ord(cut) + 1)
+            return lower[:1].encode(), None if above is None else above.encode()
+        kind = column.py_type
+        return to_bytes(kind, lower), to_bytes(kind, upper)
+
+    # -- documents ------------------------------------------------------------------------------------------
+
+    def _write(self, name: str, data: bytes) -> str:
+        path = self.folder / name
+        path.write_bytes(data)
+        return f"file://{path}"
+
+    def _list(self) -> bytes:
+        target = BytesIO()
+        records = []
+        for manifest in self.manifests:
+            record = msgspec.to_builtins(manifest, builtin_types=(bytes,))
+            record["partitions"] = [dict(each) for each in record["partitions"] or ()]
+            records.append(record)
+        fastavro.writer(target, manifest_list_schema(self.version), records)
+        return target.getvalue()
+
+    def _schema_json(self) -> dict[str, Any]:
+        fields = [
+            {"id": column.id, "name": column.name, "required": column.required, "type": column.type}
+            for column in self.columns
+        ]
+        return {"type": "struct", "schema-id": 0, "fields": fields}
+
+    def _metadata(self, manifest_list: str) -> dict[str, Any]:
+        snapshot = {
+            "snapshot-id": 1,
+            "sequence-number": self.sequence_number,
+            "timestamp-ms": 1,
+            "manifest-list": manifest_list,
+            "schema-id": 0,
+            "summary": {"operation": "append"},
+        }
+        rows = {"first-row-id": 0, "added-rows": 10**6} if self.version > 2 else {}
+        return {
+            "format-version": self.version,
+            "table-uuid": "c9b1f1c3-25a1-4a5c-8f6b-3f1d5d3b2a10",
+            "location": f"file://{self.folder}",
+            "last-sequence-number": self.sequence_number,
+            "last-updated-ms": 1,
+            "last-column-id": 100,
+            "schemas": [self._schema_json()],
+            "current-schema-id": 0,
+            "partition-specs": [msgspec.to_builtins(spec) for spec in self.specs],
+            "default-spec-id": self.specs[-1].spec_id,
+            "last-partition-id": 1999,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "properties": {},
+            "current-snapshot-id": 1,
+            "snapshots": [snapshot | rows],
+            "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
+            **({"next-row-id": 10**6} if self.version > 2 else {}),
+        }
+
+
+def _py(type: str) -> PyType:
+    return Column(1, "x", type).py_type
+
+
+def _avro(value: Any, type: str) -> Any:
+    """A partition value as fastavro takes it."""
+    if isinstance(value, UUID):
+        return value.bytes
+    if value is None or not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if type == "date":
+        return date(1970, 1, 1) + timedelta(days=value)
+    if type == "time":
+        return (_EPOCH + timedelta(microseconds=value)).time()
+    if type.startswith("timestamp"):
+        return (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=UTC)
+    return value
+
+
+def _plain(value: Any, type: str) -> Any:
+    """The reverse."""
+    if type == "uuid":
+        return UUID(bytes=value)
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    if type == "time":
+        return (datetime.combine(date(1970, 1, 1), value) - _EPOCH) // timedelta(microseconds=1)
+    return value
+
+
+def _order(value: Any) -> Any:
+    if isinstance(value, float):
+        return value, math.copysign(1, value)
+    if isinstance(value, str):
+        return value.encode()
+    return value.bytes if isinstance(value, UUID) else value
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return repr(left) == repr(right)
+    return bool(left == right)

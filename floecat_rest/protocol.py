@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["CatalogHttpProtocol"]
 
 _UNAVAILABLE = "ServiceUnavailableException"
+_JOINED_BYTES = 64 << 10
+"""Longest part of a body that is copied to go out with the head."""
 _LINGER_S = 2.0
 """How long a refused client may take to read why, and to stop sending."""
 
@@ -42,6 +44,46 @@ class _NoTrailers(list[tuple[bytes, bytes]]):
 _NO_TRAILERS = _NoTrailers()
 
 
+class _AnswerTransport:
+    """The connection as one answer uses it: the head goes out with the body behind it, in one write.
+
+    The server writes them one after the other, and each write is a call to the system that wakes the client.
+    """
+
+    __slots__ = ("_cycle", "_head", "_transport")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._transport = cycle.transport
+        self._head: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        """Keep the head; send anything else, with the head before it."""
+        if self._head is None and self._cycle.response_started:
+            self._head = data
+            return
+        if self._head and len(data) <= _JOINED_BYTES:
+            data = self._head + data
+            self._head = b""
+        self.flush()
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send the head if it was kept."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def is_closing(self) -> bool:
+        """As the connection."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Send what was kept, and close the connection."""
+        self.flush()
+        self._transport.close()
+
+
 class CatalogHttpProtocol(HttpToolsProtocol):
     """A connection of a client."""
 
@@ -51,6 +93,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._limits = connections.limits
         self._waiting = connections.silent
         self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
+        self._sending: _AnswerTransport | None = None
         self._is_refused = False
         self._unread_bytes = 0
         """Bytes that were parsed since the last head or piece of a body was complete."""
@@ -128,6 +171,8 @@ class CatalogHttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for it."""
+        if self._sending is not None:
+            self._sending.flush()  # an answer to HEAD has no body
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -219,6 +264,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
         self._running = cycle, task
+        cycle.transport = self._sending = _AnswerTransport(cycle)  # type: ignore[assignment]
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -81,21 +81,28 @@ class LocalFileIO:
         self.counters.add("bytes_read", number=sum(map(len, parts)))
         return parts
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:  # noqa: ARG002
+    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
         """See `FileIO.write_new`. The look for a file of that name is part of the link, and costs nothing."""
         found, path = self._find(location, follow=False)
         self.counters.add("writes")
         folder = os.path.dirname(path)
-        temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
         try:
-            self._make_folders(folder)
+            descriptor, temporary = self._create_temporary(folder)
             try:
-                self._write(temporary, data)
-                # Unlike a rename, a link fails if the name is taken.
-                _link(temporary, path, found)
+                try:
+                    _write_all(descriptor, data)
+                    if not unique_name:
+                        self._sync(descriptor)
+                    # Unlike a rename, a link fails if the name is taken.
+                    _link(temporary, path, found)
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(temporary)
+                if unique_name:
+                    # Nobody can know the name yet. One write of the journal then holds file and name.
+                    self._sync(descriptor)
             finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary)
+                os.close(descriptor)
             self._sync_folder(folder)
         except OSError as error:
             raise local_failure(error, found) from error
@@ -171,9 +178,7 @@ class LocalFileIO:
         if found.scheme != "file":
             raise BadRequestError(f"Location is not on the local disk: {found}")
         path = found.path or "/"
-        if follow:
-            return found, os.path.realpath(path)
-        return found, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return found, os.path.realpath(path) if follow else path
 
     def _walk(self, root: Location, root_path: str, start_after: str) -> Iterator[FileEntry]:
         folders = [root_path]
@@ -196,6 +201,16 @@ class LocalFileIO:
                 elif below > f"/{start_after}" and child.is_file(follow_symlinks=False):
                     yield from _entry(child, root._replace(path=root.path + below))
 
+    def _create_temporary(self, folder: str) -> tuple[int, str]:
+        """A new file in a folder, open for writing, and its path; makes the folder if it is missing."""
+        path = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o666), path
+        except FileNotFoundError:
+            self._make_folders(os.path.realpath(folder))
+        return os.open(path, flags, 0o666), path
+
     def _make_folders(self, folder: str) -> None:
         missing = []
         while not os.path.isdir(folder):
@@ -208,14 +223,6 @@ class LocalFileIO:
                 raise NotADirectoryError(errno.ENOTDIR, "A folder of the location is a file")
             self._sync_folder(os.path.dirname(each))
 
-    def _write(self, path: str, data: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if self._fsync:
-                os.fsync(descriptor)
-
     def _sync_folder(self, folder: str) -> None:
         if not self._fsync:
             return
@@ -224,6 +231,10 @@ class LocalFileIO:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def _sync(self, descriptor: int) -> None:
+        if self._fsync:
+            os.fsync(descriptor)
 
 
 def local_failure(error: OSError, location: Location, *, reading: bool = False) -> FloecatError:
@@ -270,6 +281,12 @@ def _open_regular_file(path: str) -> int:
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "Not a regular file")
     return descriptor
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _link(source: str, target: str, location: Location) -> None:

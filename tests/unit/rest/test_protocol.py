@@ -367,3 +367,50 @@ def test_the_request_of_a_client_that_is_gone_is_stopped() -> None:
         await stopped.wait()
 
     run(work, app=endless)
+
+
+def test_an_answer_is_one_write() -> None:
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        for _ in range(20):
+            await client.send(HEAD + b"\r\n")
+            # what one write sent is there at once
+            assert (await client.reader.read(65_536)).endswith(b'\r\n\r\n{"headers": 1, "body": 0}')
+
+    run(work)
+
+
+@pytest.mark.parametrize("size", [0, 1, 64 << 10, (64 << 10) + 1, 1 << 20])
+@pytest.mark.parametrize("ending", [b"\r\n", b"Connection: close\r\n\r\n"], ids=["open", "closed"])
+def test_an_answer_is_whole_whatever_its_size(size: int, ending: bytes) -> None:
+    body = b"x" * size
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        del scope, receive
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]}
+        )
+        await send({"type": "http.response.body", "body": body})
+
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        for method in (b"HEAD", b"GET"):
+            await client.send(HEAD.replace(b"GET", method) + (b"\r\n" if method == b"HEAD" else ending))
+            assert b"content-length: %d\r\n" % size in await client.reader.readuntil(b"\r\n\r\n")
+        assert await client.reader.readexactly(size) == body
+        if ending != b"\r\n":
+            assert await client.ends()
+
+    run(work, app=app)
+
+
+def test_a_client_that_waits_before_its_body_may_go_on() -> None:
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+        await client.send(head)
+        assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        await client.send(b"xyz")
+        assert await client.answer() == (200, {"headers": 3, "body": 3})
+
+    run(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import TableLoader
@@ -83,7 +83,8 @@ class TableService:
         call: Call,
         identifier: TableIdentifier,
         also: Callable[[Connection, tables.EntryRow], None] | None = None,
-        privileges: Sequence[Privilege] = (Privilege.DROP_TABLE,),
+        *,
+        purge: bool = False,
     ) -> None:
         """Removes the entry and leaves every file.
 
@@ -91,12 +92,13 @@ class TableService:
             call: who asks.
             identifier: the table.
             also: what else happens in the transaction.
-            privileges: what the principal must have on the table.
+            purge: whether the files are to be deleted later, which needs a privilege of its own.
 
         Raises:
-            ForbiddenError: the principal does not have one of them.
+            ForbiddenError: the principal may not drop the table, or not purge it.
             NoSuchTableError: the table does not exist.
         """
+        privileges = (Privilege.DROP_TABLE, Privilege.PURGE_TABLE) if purge else (Privilege.DROP_TABLE,)
 
         def work(finish: Finish[None]) -> None:
             def within(conn: Connection, row: tables.EntryRow) -> None:
@@ -104,7 +106,7 @@ class TableService:
                     also(conn, row)
                 finish(conn, None)
 
-            self._changes.remove(call, identifier, "table", privileges, "drop", within)
+            self._changes.remove(call, identifier, "table", privileges, "drop", within, purge=purge)
 
         self._keys.run(call, JsonAnswer(type(None)), work)
 

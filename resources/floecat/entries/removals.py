@@ -44,6 +44,8 @@ class EntryChanges:
         privileges: Sequence[Privilege],
         operation: str,
         also: Callable[[Connection, tables.EntryRow], None],
+        *,
+        purge: bool = False,
     ) -> None:
         """Removes an entry as it is at this moment; commits that come later fail.
 
@@ -54,6 +56,7 @@ class EntryChanges:
             privileges: what the principal must have on it.
             operation: how the commit log calls it.
             also: what else happens in the transaction, given the row; the document is still there.
+            purge: whether the commit log says that its files are to be deleted.
 
         Raises:
             ForbiddenError: the principal does not have one of the privileges.
@@ -68,7 +71,7 @@ class EntryChanges:
             also(conn, row)
             if not entry_changes.delete(conn, row.id, row.version):
                 raise _MovedError
-            self._log(conn, call, row, identifier, operation, transaction_id)
+            self._log(conn, call, row, identifier, operation, transaction_id, purge=purge)
 
         self._retried(call, work)
 
@@ -129,6 +132,8 @@ class EntryChanges:
         identifier: TableIdentifier,
         operation: str,
         transaction_id: UUID,
+        *,
+        purge: bool = False,
     ) -> None:
         metadata_location = row.metadata_location if row.has_metadata else None
         entry = commit_log.CommitLogEntry(
@@ -141,6 +146,7 @@ class EntryChanges:
             metadata_location=metadata_location,
             previous_metadata_location=metadata_location,
             principal=call.principal.name,
+            purge_requested=purge,
         )
         now_ms = self._clock.now_ms()
         commit_log.append(conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id)

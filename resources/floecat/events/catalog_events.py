@@ -40,6 +40,8 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """Current snapshot after the commit."""
     metadata_location: str | None = None
     """Current metadata file after the commit, or the last one of what was removed."""
+    purge_requested: bool = False
+    """A drop that has the files of the table deleted."""
     wrote_metadata: bool = False
     """The commit made a new metadata document."""
     table: TableDescription | None = None
@@ -155,5 +157,6 @@ def _event(catalog: catalogs.CatalogRow, row: commit_log.CommitLogRow) -> Catalo
         principal=row.principal,
         snapshot_id=row.snapshot_id,
         metadata_location=row.metadata_location,
+        purge_requested=row.purge_requested,
         wrote_metadata=row.metadata_location not in (None, row.previous_metadata_location),
     )

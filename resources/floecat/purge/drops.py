@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from floecat.auth.authorizer import Privilege
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
 from floecat.entries.calls import Call
@@ -73,8 +72,7 @@ class DropService:
             nonlocal dropped
             dropped = row, self._insert_job(conn, call, row, identifier, request_id) if purge else None
 
-        privileges = (Privilege.DROP_TABLE, Privilege.PURGE_TABLE) if purge else (Privilege.DROP_TABLE,)
-        self._tables.drop(call, identifier, within, privileges)
+        self._tables.drop(call, identifier, within, purge=purge)
         if dropped is None:
             return  # the answer to an earlier request was given again
         row, job = dropped

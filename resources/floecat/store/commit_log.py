@@ -39,6 +39,7 @@ _READ_AFTER: Final = (
         _commit_log.c.principal,
         _commit_log.c.commit_version,
         _commit_log.c.committed_at_ms,
+        _commit_log.c.purge_requested,
     )
     .where(
         _commit_log.c.catalog_id == sa.bindparam("catalog_id"),
@@ -87,6 +88,8 @@ class CommitLogEntry(msgspec.Struct, frozen=True):
     metadata_location: str | None
     previous_metadata_location: str | None
     principal: str
+    purge_requested: bool = False
+    """Of a drop: whether the files of the table are to be deleted."""
 
 
 class CommitLogRow(CommitLogEntry, frozen=True, kw_only=True):
@@ -175,7 +178,8 @@ def _values(entry: CommitLogEntry) -> dict[str, Any]:
 
 
 def _record(row: Row) -> CommitLogRow:
-    entry_id, kind, operation, levels, name, snapshot_id, location, previous, principal, number, at_ms = row
+    entry_id, kind, operation, levels, name, snapshot_id, location, previous, principal, *rest = row
+    number, at_ms, purge_requested = rest
     return CommitLogRow(
         entry_id,
         kind,
@@ -186,6 +190,7 @@ def _record(row: Row) -> CommitLogRow:
         location,
         previous,
         principal,
+        bool(purge_requested),
         commit_version=number,
         committed_at_ms=at_ms,
     )

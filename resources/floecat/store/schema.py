@@ -236,6 +236,7 @@ commit_log: Final = sa.Table(
     _text("previous_metadata_location", nullable=True),
     _text("principal"),
     _integer("committed_at_ms"),
+    sa.Column("purge_requested", sa.Boolean(), nullable=False, server_default=sa.text("FALSE")),
     # finds who wrote a metadata file, and every entry that it was current for
     sa.Index(
         None,

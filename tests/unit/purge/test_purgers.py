@@ -13,7 +13,9 @@ import pytest
 
 from floecat.entries.calls import PageRequest, RequestKey
 from floecat.errors import PurgeFailedError, SettingsError, StorageUnavailableError
+from floecat.events.commit_cursor import CommitCursor
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted, TableDropped, TableEvent
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.purge.progress import progress_of
 from floecat.purge.spi import PurgerContext, PurgeRequest
@@ -111,6 +113,18 @@ def test_sql_async_leaves_the_files_to_workers(drops: Callable[..., Drops]) -> N
     assert (started.job_id, started.purger, started.attempt) == (bench.job().id, "sql-async", 1)
     assert (completed.identifier, completed.table_uuid) == (NAME, bench.table.table_uuid)
     assert (completed.counts["deleted"], completed.counts["failed"]) == (6, 0)
+
+
+def test_the_commit_log_says_whether_files_go(drops: Callable[..., Drops]) -> None:
+    bench = drops("sql-async")
+    bench.new_table("u")
+    for name, purge in (("t", True), ("u", False)):
+        bench.kernel.drops.drop(bench.call, TableIdentifier(("ns",), name), purge=purge)
+    events = bench.kernel.events.after(CommitCursor(), limit=10).events
+    assert [(event.identifier.name, event.purge_requested) for event in events if event.removed] == [
+        ("t", True),
+        ("u", False),
+    ]
 
 
 def test_a_drop_without_purge_is_an_event_too(drops: Callable[..., Drops]) -> None:

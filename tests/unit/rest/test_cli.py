@@ -1,4 +1,7 @@
-"""The `floecat` command as a user meets it: real processes, their output and exit codes."""
+"""The `floecat` command as a user meets it: its output and exit codes.
+
+Most commands run in this process: the imports of a new one take longer than all that the command does.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import msgspec
@@ -24,6 +28,7 @@ from floecat.commits.commit import CreateTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings
+from floecat_rest.cli import main
 from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
 
@@ -78,14 +83,24 @@ def command(*arguments: str) -> list[str]:
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as output,
+        redirect_stderr(StringIO()) as errors,
+    ):
+        patch.setattr(sys, "argv", ["floecat", *arguments])
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        code: str | int | None = 0
+        try:
+            main()
+        except SystemExit as exit:
+            code = exit.code
+    return subprocess.CompletedProcess(arguments, int(code or 0), output.getvalue(), errors.getvalue())
+
+
+def run_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False)
 
 
 @contextmanager
@@ -158,11 +173,11 @@ def test_help(name: str) -> None:
 
 
 def test_version() -> None:
-    assert run("version").stdout == f"floecat {floecat.__version__}\n"
+    assert run_process("version").stdout == f"floecat {floecat.__version__}\n"
 
 
 def test_unknown_option_is_a_usage_error() -> None:
-    result = run("serve", "--prot", "1")
+    result = run_process("serve", "--prot", "1")
     assert result.returncode == 2
     assert "No such option" in result.stderr
     assert "Traceback" not in result.stderr
@@ -185,7 +200,8 @@ def test_ill_typed_option_names_the_setting() -> None:
 
 def test_missing_file_of_settings() -> None:
     assert (
-        one_error(run("serve", "--config", "no.toml"), 2) == "cannot read no.toml: No such file or directory"
+        one_error(run_process("serve", "--config", "no.toml"), 2)
+        == "cannot read no.toml: No such file or directory"
     )
 
 
@@ -570,7 +586,7 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
 
 
 def test_demo_data_needs_a_service() -> None:
-    message = one_error(run("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
+    message = one_error(run_process("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
     assert "Connection refused" in message
 
 

@@ -70,9 +70,9 @@ class Lake(NamedTuple):
 
 
 @pytest.fixture
-def store_url(tmp_path: Path) -> str:
+def store_url(upgraded_store: Callable[[str], str]) -> str:
     """One store: none of this is up to the database."""
-    return f"sqlite:///{tmp_path / 'floecat.db'}"
+    return upgraded_store("sqlite")
 
 
 @pytest.fixture

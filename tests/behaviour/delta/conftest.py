@@ -24,6 +24,7 @@ from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
 from floecat.store import tables
 from tests.clients.delta.writer import DeltaWriter
+from tests.services.stores import copy_sqlite_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
 
@@ -151,6 +152,7 @@ def open_lake(tmp_path: Path) -> Iterator[OpenLake]:
         }
         bounds = {f"floecat.limits.{key}": value for key, value in (limits or {}).items()}
         loaded = load_settings(environ={}, overrides=given | delta | bounds)
+        copy_sqlite_store(loaded.data_path / "floecat.db")
         prepare_store(loaded)
         kernel = open_kernel(loaded)
         opened.append(kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,10 @@ _BOTH_STORES = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    remote = getattr(request, "param", "sqlite") == "postgresql"
-    url = request.getfixturevalue("postgres_url") if remote else None
+def settings(
+    tmp_path: Path, request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]
+) -> Settings:
+    url = upgraded_store(getattr(request, "param", "sqlite"))
     made = Settings(
         data_dir=str(tmp_path),
         storage=StorageSettings(fsync=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,8 +23,10 @@ TABLE = "/v1/floecat/namespaces/a%1Fb/tables/t"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Kernel]:
-    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+def kernel(
+    tmp_path: Path, request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]
+) -> Iterator[Kernel]:
+    url = upgraded_store(request.param)
     settings = Settings(
         data_dir=str(tmp_path), storage=StorageSettings(fsync=False), store=StoreSettings(url=url)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -38,8 +38,10 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+def pair(
+    tmp_path: Path, request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]
+) -> Iterator[Pair]:
+    url = upgraded_store(request.param)
     settings = Settings(
         data_dir=str(tmp_path), storage=StorageSettings(fsync=False), store=StoreSettings(url=url)
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ import pytest
 
 from floecat.runtime import prepare_store
 from floecat.settings.loading import load_settings
+from tests.services.forked_service import start_service
 
 __all__ = [
     "CatalogServer",
@@ -56,7 +56,7 @@ class CatalogServer:
         self.data_dir = data_dir
         self.environment = dict(environment or {})
         self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkServerProcess | None = None
 
     @property
     def base_url(self) -> str:
@@ -71,7 +71,7 @@ class CatalogServer:
     @property
     def pid(self) -> int:
         """Its process, which leads a group of its own."""
-        if self._process is None:
+        if self._process is None or self._process.pid is None:
             raise RuntimeError("The service was not started")
         return self._process.pid
 
@@ -120,23 +120,14 @@ class CatalogServer:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "floecat_rest", "serve", "--data-dir", str(self.data_dir)]
-        command += ["--host", "127.0.0.1", "--rest-port", str(self.port)]
+        arguments = ["serve", "--data-dir", str(self.data_dir)]
+        arguments += ["--host", "127.0.0.1", "--rest-port", str(self.port)]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLOECAT_")}
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                cwd=self.data_dir,
-                env=inherited | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._process = start_service(arguments, self.data_dir, inherited | self.environment, self.log)
 
     def _wait_ready(self) -> bool:
         deadline = time.monotonic() + _READY_S
-        while self._process is not None and self._process.poll() is None and time.monotonic() < deadline:
+        while self._process is not None and self._process.is_alive() and time.monotonic() < deadline:
             try:
                 if httpx.get(f"{self.base_url}/health/ready", timeout=5).status_code == 200:
                     return True
@@ -148,16 +139,16 @@ class CatalogServer:
     def _end(self, number: signal.Signals) -> int:
         _running.discard(self)
         process, self._process = self._process, None
-        if process is None:
+        if process is None or process.pid is None:
             return 0
-        if process.poll() is None:
+        if process.is_alive():
             # The whole group: workers of a supervisor would outlive it.
             os.killpg(process.pid, number)
-        try:
-            return process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
+        process.join(_STOP_S)
+        if process.is_alive():
             os.killpg(process.pid, signal.SIGKILL)
-            return process.wait()
+            process.join()
+        return process.exitcode or 0
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -12,21 +14,50 @@ from tests.faults.consistency import check_consistency
 from tests.faults.deployment import Deployment
 from tests.faults.history import Workload
 from tests.faults.requests import appending, creating, setting, table_path, unique_key
+from tests.services.catalog import started_catalogs
+from tests.services.postgres import PostgresServer
 
 WRITERS = 8
 COMMITS = 6
 
 
-@pytest.fixture(params=["two services", "two workers"])
-def senders(request: pytest.FixtureRequest, deployment: Deployment) -> list[Sender]:
-    """Two clients. Of two services each has its own; the workers of one service share its port."""
-    if request.param == "two services":
-        urls = [deployment.start().base_url for _ in range(2)]
-    else:
-        # connections go to either worker; each client opens many
-        urls = [deployment.start(FLOECAT_GATEWAY_WORKERS="2").base_url] * 2
-    made = [Sender(url) for url in urls]
-    assert made[0].send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
+class Processes(NamedTuple):
+    """Two processes on one store."""
+
+    store_url: str
+    urls: list[str]
+    """Two. Of two services each has its own; the workers of one service share its port."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=itertools.product(["sqlite", "postgresql"], ["two services", "two workers"]),
+    ids="-".join,
+)
+def processes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Processes]:
+    """The processes of each kind, for the tests that take tables of their own."""
+    database, kind = request.param
+    folder, url = tmp_path_factory.mktemp("processes"), None
+    if database == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        url = server.url(server.create_database())
+    with started_catalogs(folder) as start:
+        deployment = Deployment(folder / "data", start, postgres_url=url)
+        if kind == "two services":
+            urls = [deployment.start().base_url for _ in range(2)]
+        else:
+            # connections go to either worker; each client opens many
+            urls = [deployment.start(FLOECAT_GATEWAY_WORKERS="2").base_url] * 2
+        yield Processes(deployment.store_url, urls)
+
+
+@pytest.fixture
+def senders(processes: Processes) -> list[Sender]:
+    """A client of each process."""
+    made = [Sender(url) for url in processes.urls]
+    assert made[0].send("POST", "/namespaces", {"namespace": ["ns"]}).status in (200, 409)
     return made
 
 
@@ -50,7 +81,7 @@ def at_once(work: Callable[[int], None], count: int = WRITERS) -> None:
         raise failures[0]
 
 
-def test_commits_whose_requirements_hold_all_succeed(deployment: Deployment, senders: list[Sender]) -> None:
+def test_commits_whose_requirements_hold_all_succeed(processes: Processes, senders: list[Sender]) -> None:
     made = senders[0].send("POST", "/namespaces/ns/tables", creating("t"))
     same_table = [{"type": "assert-table-uuid", "uuid": made.body["metadata"]["table-uuid"]}]
 
@@ -66,7 +97,7 @@ def test_commits_whose_requirements_hold_all_succeed(deployment: Deployment, sen
         metadata = sender.metadata(table_path("t"))
         assert wanted <= metadata["properties"].keys()
         assert len(metadata["metadata-log"]) == len(wanted)
-    check_consistency(deployment.store_url)
+    check_consistency(processes.store_url)
 
 
 def test_nobody_reads_what_another_process_has_replaced(senders: list[Sender]) -> None:
@@ -88,22 +119,21 @@ def test_nobody_reads_what_another_process_has_replaced(senders: list[Sender]) -
     at_once(write)
 
 
-def test_one_key_has_one_effect_over_all_processes(deployment: Deployment, senders: list[Sender]) -> None:
-    for name in ("t", "u"):
-        assert senders[0].send("POST", "/namespaces/ns/tables", creating(name)).status == 200
+def test_one_key_has_one_effect_over_all_processes(processes: Processes, senders: list[Sender]) -> None:
+    assert senders[0].send("POST", "/namespaces/ns/tables", creating("keyed")).status == 200
     for round_ in range(1, 4):
-        key, body = unique_key(), appending(round_, senders[0].metadata(table_path("t")))
+        key, body = unique_key(), appending(round_, senders[0].metadata(table_path("keyed")))
         answers = []
         at_once(
             lambda number, key=key, body=body, answers=answers: answers.append(  # type: ignore[misc]
-                senders[number % 2].send("POST", table_path("t"), body, key=key)
+                senders[number % 2].send("POST", table_path("keyed"), body, key=key)
             )
         )
         assert [answer.status for answer in answers] == [200] * WRITERS, answers
         assert all(answer == answers[0] for answer in answers)
-    snapshots = senders[1].metadata(table_path("t"))["snapshots"]
+    snapshots = senders[1].metadata(table_path("keyed"))["snapshots"]
     assert [each["snapshot-id"] for each in snapshots] == [1, 2, 3]
-    check_consistency(deployment.store_url)
+    check_consistency(processes.store_url)
 
 
 def test_kills_of_one_process_leave_the_other_in_peace(deployment: Deployment) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "running_catalog",
     "s3_environment",
     "start_catalog",
+    "started_catalogs",
 ]
 
 _READY_S = 60.0
@@ -157,16 +158,25 @@ def start_catalog(tmp_path: Path) -> Iterator[Callable[..., CatalogServer]]:
 
     With `data_dir` two services share a folder, and so a store.
     """
+    with started_catalogs(tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def started_catalogs(root: Path) -> Iterator[Callable[..., CatalogServer]]:
+    """What `start_catalog` does, for a block of code."""
     started: list[CatalogServer] = []
 
     def start(*, data_dir: Path | None = None, **environment: str) -> CatalogServer:
-        folder = data_dir or tmp_path / f"catalog-{len(started)}"
+        folder = data_dir or root / f"catalog-{len(started)}"
         started.append(CatalogServer(folder, environment))
         return started[-1].start()
 
-    yield start
-    for server in started:
-        server.stop()
+    try:
+        yield start
+    finally:
+        for server in started:
+            server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField
-from floecat.iceberg.schemas.transforms import VOID
+from floecat.iceberg.schemas.transforms import IDENTITY, VOID
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.binding import Test
 from floecat.planning.evidence import Evidence, cannot_match, must_match
@@ -70,7 +70,7 @@ def _by_values(
         evidence = nulls._replace(lower=values, upper=values) if same else nulls
     elif bucket:
         return _by_bucket(test, parameter(field.transform), values, nulls)
-    elif has_ranges(field.transform, test.type):
+    elif has_ranges(field.transform, test.type) and _is_comparable(result, test.type, field.transform):
         lower, upper = source_range(field.transform, test.type, values, values, longest=_longest(test.values))
         evidence = nulls._replace(lower=lower, upper=upper)
     else:
@@ -92,6 +92,11 @@ def _by_bucket(test: Test, buckets: int, values: Vector, nulls: Evidence) -> Ver
     if test.operation == "in":
         return Verdict(outside | nulls.flag(nulls.only_nulls), np.zeros(nulls.size, np.bool_))
     return Verdict(np.zeros(nulls.size, np.bool_), outside & nulls.flag(nulls.no_nulls))
+
+
+def _is_comparable(result: PrimitiveType, source: PrimitiveType, transform: str) -> bool:
+    """False for the partitions of a column that was a date in the schema of the scan, and is a timestamp now."""
+    return transform != IDENTITY or (result.name == "date") == (source.name == "date")
 
 
 def _longest(values: Sequence[Canonical]) -> int:
@@ -143,7 +148,7 @@ def _by_summary(
         buckets = {bucket_of(value, test.type, parameter(field.transform)) for value in test.values}
         evidence = evidence._replace(lower=lower, upper=upper)
         return cannot_match("in", tuple(sorted(buckets)), evidence)
-    if not has_ranges(field.transform, test.type):
+    if not has_ranges(field.transform, test.type) or not _is_comparable(result, test.type, field.transform):
         return cannot_match(test.operation, test.values, evidence)
     lower, upper = source_range(field.transform, test.type, lower, upper, longest=_longest(test.values))
     return _in_any_order(test, evidence._replace(lower=lower, upper=upper))

@@ -138,10 +138,7 @@ class ManifestCache:
     ) -> ManifestFiles | None:
         """What `load` would give, if it is in memory."""
         found = self._cache.get(_key(storage, listed, spec))
-        if found is None or not column_ids <= found.metric_ids:
-            return None
-        storage.allowed.check(listed.manifest_path)
-        return found
+        return found if found is not None and column_ids <= found.metric_ids else None
 
     def load(
         self,
@@ -167,7 +164,6 @@ class ManifestCache:
         key = _key(storage, listed, spec)
         held = self._cache.get(key)
         if held is not None and wanted <= held.metric_ids:
-            storage.allowed.check(listed.manifest_path)
             return held
         data = read_bounded(storage, listed.manifest_path, "manifest", self._bounds)
         self.decoded += 1
@@ -182,6 +178,7 @@ class ManifestCache:
 def _key(storage: CatalogStorage, listed: ManifestFile, spec: SpecTypes) -> Hashable:
     return (
         storage.access_key,
+        storage.allowed.roots,  # of which it was checked that they hold the file
         listed.manifest_path,
         listed.manifest_length,
         # entries inherit these, and a list may give a manifest new ones

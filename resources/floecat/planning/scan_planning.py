@@ -33,6 +33,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["ManifestLists", "ScanPlanner"]
 
+_CHECK_S: Final = 0.02
 _AHEAD: Final = 4
 """Manifests that are decoded before they are needed, by thread."""
 
@@ -44,8 +45,15 @@ class ManifestLists:
         self._cache = cache
         self._bounds = bounds
 
-    def load(self, storage: CatalogStorage, snapshot: SnapshotSummary) -> tuple[ManifestFile, ...]:
+    def load(
+        self, storage: CatalogStorage, snapshot: SnapshotSummary, *, at_most: int | None = None
+    ) -> tuple[ManifestFile, ...] | None:
         """The manifests of a snapshot, those that hold no live files included.
+
+        Args:
+            storage: of the catalog.
+            snapshot: whose manifests.
+            at_most: a list of more bytes is not decoded; None is given then.
 
         Raises:
             FileMissingError: the list, or a manifest that an old table names itself, is gone.
@@ -55,14 +63,18 @@ class ManifestLists:
         location = snapshot.manifest_list
         if not location:
             return tuple(self._embedded(storage, path) for path in snapshot.manifests or ())
-        storage.allowed.check(location)
 
-        def read() -> tuple[ManifestFile, ...]:
-            data = read_bounded(storage, location, "manifest list", self._bounds)
-            return tuple(read_manifest_list(data, location=location, bounds=self._bounds))
-
-        key = (storage.access_key, location)
-        return self._cache.get_or_make(key, read, lambda manifests: 1024 * (1 + len(manifests)))
+        # the roots were checked to hold the file
+        key = (storage.access_key, storage.allowed.roots, location)
+        held = self._cache.get(key)
+        if held is not None:
+            return held
+        data = read_bounded(storage, location, "manifest list", self._bounds)
+        if at_most is not None and len(data) > at_most:
+            return None
+        found = tuple(read_manifest_list(data, location=location, bounds=self._bounds))
+        self._cache.put(key, found, 1024 * (1 + len(found)))
+        return found
 
     def _embedded(self, storage: CatalogStorage, path: str) -> ManifestFile:
         """A manifest that the metadata of a v1 table names: only its header tells its spec."""
@@ -95,6 +107,20 @@ class ScanPlanner:
         self.lists = lists
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="plan")
+
+    def manifest_bytes(self, storage: CatalogStorage, target: ScanTarget, *, at_most: int) -> int | None:
+        """Bytes of all manifests that a plan may read; None if their list alone has more than `at_most`.
+
+        Raises:
+            FileMissingError, InvalidMetadataError, UnavailableError: as reading the manifest list does.
+        """
+        total = 0
+        for snapshot in target.snapshots:
+            listed = self.lists.load(storage, snapshot, at_most=at_most)
+            if listed is None:
+                return None
+            total += sum(manifest.manifest_length for manifest in listed)
+        return total
 
     def plan(self, storage: CatalogStorage, target: ScanTarget, stop: Stop | None = None) -> ScanPlan:
         """Begins a plan: reads the manifest list and delete manifests.
@@ -132,6 +158,7 @@ class _Scan:
         self._residuals = Residuals(target.filter)
         self._counters = ScanCounters()
         self._started = time.perf_counter()
+        self._next_check = 0.0
         self._snapshot_ids = np.array([each.snapshot_id for each in target.snapshots], np.int64)
         self._types = {
             id: found.type
@@ -163,7 +190,7 @@ class _Scan:
         listed: dict[str, ManifestFile] = {}
         ids = set(self._snapshot_ids.tolist())
         for snapshot in target.snapshots:
-            for manifest in self._planner.lists.load(self._storage, snapshot):
+            for manifest in self._planner.lists.load(self._storage, snapshot) or ():
                 if target.is_incremental and manifest.added_snapshot_id not in (None, *ids):
                     continue
                 listed.setdefault(manifest.manifest_path, manifest)
@@ -241,8 +268,11 @@ class _Scan:
                     files.cancel()
 
     def _check_stopped(self) -> None:
-        if self._stop is not None and self._stop():
-            raise PlanStoppedError("The plan was stopped")
+        now = time.monotonic()
+        if self._stop is not None and now >= self._next_check:
+            self._next_check = now + _CHECK_S
+            if self._stop():
+                raise PlanStoppedError("The plan was stopped")
 
     def _metric_ids(self, spec: SpecTypes) -> frozenset[int]:
         return frozenset(test.field_id for test in self._tests if needs_metrics(test, spec))

@@ -17,7 +17,7 @@ from floecat.planning.manifest_files import SpecTypes
 from floecat.planning.scans import ScanRequest
 from floecat.planning.transforms import result_type
 
-__all__ = ["ScanTarget", "resolve"]
+__all__ = ["ScanTarget", "resolve", "spec_types"]
 
 _APPEND: Final = "append"
 
@@ -35,6 +35,7 @@ class ScanTarget:
         filter: the bound filter.
         stats_ids: columns whose metrics are in the plan.
         min_rows: as of the request.
+        snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
     """
 
     snapshots: tuple[SnapshotSummary, ...]
@@ -67,7 +68,7 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         snapshots=snapshots,
         is_incremental=is_incremental,
         schema=schema,
-        specs=_spec_types(metadata, schema),
+        specs=spec_types(metadata),
         filter=bind(request.filter, schema, case_sensitive=request.case_sensitive),
         stats_ids=frozenset(columns.find(name, "stats-fields") for name in request.stats_fields),
         min_rows=request.min_rows,
@@ -122,9 +123,10 @@ def _schema_of(metadata: TableMetadata, snapshot_id: int) -> Schema:
     raise InvalidMetadataError(f"Cannot find schema {schema_id} of snapshot {snapshot_id}")
 
 
-def _spec_types(metadata: TableMetadata, schema: Schema) -> dict[int, SpecTypes]:
+def spec_types(metadata: TableMetadata) -> dict[int, SpecTypes]:
+    """The partition specs of a table by id, with the types of their fields."""
     # a dropped source column is found in an older schema
-    schemas = (schema, metadata.current_schema, *reversed(metadata.schemas))
+    schemas = (metadata.current_schema, *reversed(metadata.schemas))
 
     def type_of(field: PartitionField) -> PrimitiveType | None:
         if field.source_id is None:

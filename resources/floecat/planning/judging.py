@@ -95,7 +95,7 @@ def _by_bucket(test: Test, buckets: int, values: Vector, nulls: Evidence) -> Ver
 
 
 def _is_comparable(result: PrimitiveType, source: PrimitiveType, transform: str) -> bool:
-    """False for the partitions of a column that was a date in the schema of the scan, and is a timestamp now."""
+    """False for partitions of a column that is a date in the schema of the scan, and a timestamp now."""
     return transform != IDENTITY or (result.name == "date") == (source.name == "date")
 
 

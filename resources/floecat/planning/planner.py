@@ -4,63 +4,54 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.memory_budget import LruCache, MemoryBudget, default_memory_bytes
-from floecat.planning.manifest_files import ManifestCache
+from floecat.memory_budget import default_memory_bytes
 from floecat.planning.processes import PlanProcesses
-from floecat.planning.scan_planning import ManifestLists, ScanPlanner
+from floecat.planning.scan_planning import ScanPlanner, local_planner
 from floecat.planning.scans import ScanPlan, ScanRequest, Stop
 from floecat.planning.targets import ScanTarget, resolve
-from floecat.settings import Settings
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["Planner", "local_planner", "open_planner"]
+__all__ = ["Planner", "open_planner"]
 
 T = TypeVar("T")
 
-_LIST_PART: Final = 8
-"""Which part of the memory is for manifest lists."""
 
-
-def local_planner(memory_bytes: int, threads: int, bounds: Bounds = DEFAULT_BOUNDS) -> ScanPlanner:
-    """A planner for this process.
-
-    Args:
-        memory_bytes: of manifests that it keeps.
-        threads: how many decode manifests.
-        bounds: of manifests and manifest lists.
-    """
-    lists = memory_bytes // _LIST_PART
-    manifests: LruCache[Any] = LruCache(memory_bytes - lists)
-    return ScanPlanner(
-        ManifestCache(manifests, bounds), ManifestLists(LruCache(lists), bounds), max(threads, 1)
-    )
-
-
-def open_planner(settings: Settings, memory: MemoryBudget) -> Planner:
+def open_planner(
+    *,
+    local_bytes: int,
+    processes: int | None = None,
+    memory_bytes: int | None = None,
+    in_process_bytes: int = 256 << 10,
+    most_waiting: int = 100,
+    bounds: Bounds = DEFAULT_BOUNDS,
+) -> Planner:
     """The planner of a service.
 
     Args:
-        settings: of the process.
-        memory: of the process; small plans keep manifests there.
+        local_bytes: memory of this process for manifests of small plans.
+        processes: how many others plan; by default one less than cores, at least one. 0 plans here.
+        memory_bytes: of manifests in the others, together. By default half of what caches of this process
+            have by default.
+        in_process_bytes: scans whose manifests have no more bytes are planned here.
+        most_waiting: plans that may wait for a process.
+        bounds: of manifests and manifest lists.
     """
-    planning, bounds = settings.planning, settings.limits
     cores = len(os.sched_getaffinity(0))
-    count = max(cores - 1, 1) if planning.processes is None else planning.processes
-    processes = None
+    count = max(cores - 1, 1) if processes is None else processes
+    others = None
     if count:
-        processes = PlanProcesses(
+        others = PlanProcesses(
             count,
-            memory_bytes=planning.memory or default_memory_bytes() // 2,
+            memory_bytes=memory_bytes or default_memory_bytes() // 2,
             threads=max(cores // count, 1),
-            most_waiting=planning.most_waiting,
+            most_waiting=most_waiting,
             bounds=bounds,
         )
-    local = local_planner(memory.share("plan-manifests"), 1, bounds)
-    return Planner(local, processes, in_process_bytes=planning.in_process_bytes)
+    return Planner(local_planner(local_bytes, 1, bounds), others, in_process_bytes=in_process_bytes)
 
 
 class Planner:

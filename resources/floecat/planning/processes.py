@@ -1,7 +1,7 @@
 """Processes that make plans, so that heavy ones do not hold the interpreter that answers loads.
 
-A process makes one plan at a time; other plans wait for a free one. Decoded manifests stay in the memory of the
-process, and a table's plans go to the process that planned it last if that one is free.
+A process makes one plan at a time; other plans wait for a free one. Decoded manifests stay in the memory of
+the process, and a table's plans go to the process that planned it last if that one is free.
 """
 
 from __future__ import annotations
@@ -100,11 +100,12 @@ class PlanProcesses:
                 for result in _results(process.connection, job, stop):
                     yielded = True
                     yield result
-                return
             except (EOFError, ConnectionError):
                 process.end()
                 if yielded or is_retry:
                     raise UnavailableError("The planning process ended; try again later") from None
+            else:
+                return
             finally:
                 self._give_back(folder, process)
 

@@ -18,7 +18,7 @@ from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.bounds import Bounds
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
 from floecat.planning.binding import Test, tests_of
 from floecat.planning.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
@@ -31,7 +31,10 @@ from floecat.planning.targets import ScanTarget
 from floecat.planning.verdicts import Residuals, Verdict, combine
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["ManifestLists", "ScanPlanner"]
+__all__ = ["ManifestLists", "ScanPlanner", "local_planner"]
+
+_LIST_PART: Final = 8
+"""Which part of the memory is for manifest lists."""
 
 _CHECK_S: Final = 0.02
 _AHEAD: Final = 4
@@ -134,6 +137,21 @@ class ScanPlanner:
     def close(self) -> None:
         """Ends the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def local_planner(memory_bytes: int, threads: int, bounds: Bounds = DEFAULT_BOUNDS) -> ScanPlanner:
+    """A planner for this process.
+
+    Args:
+        memory_bytes: of manifests that it keeps.
+        threads: how many decode manifests.
+        bounds: of manifests and manifest lists.
+    """
+    lists = memory_bytes // _LIST_PART
+    manifests: LruCache[Any] = LruCache(memory_bytes - lists)
+    return ScanPlanner(
+        ManifestCache(manifests, bounds), ManifestLists(LruCache(lists), bounds), max(threads, 1)
+    )
 
 
 class _Scan:

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
-    from floecat.planning.planner import local_planner
+    from floecat.planning.scan_planning import local_planner
 
     planner = local_planner(setup.memory_bytes, setup.threads, pickle.loads(setup.bounds))  # noqa: S301
     storages: OrderedDict[bytes, Any] = OrderedDict()
@@ -86,7 +86,7 @@ def _serve(connection: Connection, setup: Setup) -> None:
             last = Failed(error)
         except (EOFError, ConnectionError):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it goes on with other plans
             last = Failed(UnavailableError(f"Planning failed: {type(error).__name__}"))
             sys.excepthook(*sys.exc_info())
         connection.send(last)

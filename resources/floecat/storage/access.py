@@ -58,18 +58,10 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
         """Another process opens the same storage. What is pickled holds the keys."""
         return partial(StorageAccess.of, fsync=self.fsync), (self.options,)
 
-    def __reduce__(self) -> tuple[Callable[..., StorageAccess], tuple[ObjectStoreOptions, bool]]:
-        """Pickles how the storage is reached, with the keys; another process opens it with its own files."""
-        return _reopened, (self.options, self.fsync)
-
     @property
     def opener(self) -> Callable[[], FileIO]:
         """Opens the same storage in another process. It can be pickled, and then holds the keys."""
         return partial(open_fileio, self.options, fsync=self.fsync)
-
-
-def _reopened(options: ObjectStoreOptions, fsync: bool) -> StorageAccess:  # noqa: FBT001
-    return StorageAccess.of(options, fsync=fsync)
 
 
 def s3_store(options: ObjectStoreOptions) -> str:

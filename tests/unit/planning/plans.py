@@ -8,8 +8,7 @@ from typing import Any
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.planning.expression_json import parse_filter, write_expression
-from floecat.planning.planner import local_planner
-from floecat.planning.scan_planning import ScanPlanner
+from floecat.planning.scan_planning import ScanPlanner, local_planner
 from floecat.planning.scans import ScanPlan, ScanRequest
 from floecat.planning.targets import resolve
 from tests.storages import storage_at

@@ -3,7 +3,9 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := pipeline,spark,s3,clients,lance,delta,dev
+UP_STAMP := $(VENV)/.installed-for-up
+UP_EXTRAS := pipeline,demo
+EXTRAS := pipeline,demo,spark,s3,clients,lance,delta,dev
 # Packages whose bounds contradict the others, installed without what they ask for.
 APART  := tests/clients/without-dependencies.txt
 # Python 3.11 or newer; the Iceberg runtime for Spark comes as a package for 3.11 and 3.12 only, so these first.
@@ -14,24 +16,38 @@ BENCHMARKS ?= start load commit writers churn memory manifests delta lance
 PIP     = $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-scale check format bench lock clean
+.PHONY: help install up wheel test test-scale compose-smoke check format bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-install: $(STAMP) ## Install everything into .venv, at the versions of constraints.txt
+install: $(STAMP) ## Install everything that tests and development need into .venv, at the versions of constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt $(APART)
+$(VENV)/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "Floecat needs Python 3.11 or newer; none was found on the PATH." >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "Creating $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); } || \
+	@echo "Creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Installing Floecat and its libraries into $(VENV): about 4 GB, a few minutes the first time"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
-	@$(PIP) install --quiet --no-deps --requirement $(APART)
+
+$(STAMP): pyproject.toml constraints.txt $(APART) | $(VENV)/pyvenv.cfg
+	@echo "Installing Floecat and all that its tests need into $(VENV): 3.5 GB, a few minutes the first time"
+	@$(PIP) install --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@$(PIP) install --no-deps --requirement $(APART)
+	@touch $@ $(UP_STAMP)
+
+$(UP_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
+	@echo "Installing Floecat, Dagster and PyIceberg into $(VENV): 0.7 GB, a minute or two the first time"
+	@$(PIP) install --constraint constraints.txt --editable '.[$(UP_EXTRAS)]'
 	@touch $@
 
-up: $(STAMP) ## Start everything: REST on 9200, Dagster UI on 3000, demo data (ARGS="--help" shows options)
+up: $(UP_STAMP) ## Start everything: REST on 9200, Dagster UI on 3000, demo data (ARGS="--help" shows options)
 	@$(BIN)/floecat up $(ARGS)
+
+wheel: $(STAMP) ## Build the wheel into dist/
+	$(BIN)/python -m hatchling build -t wheel
+
+compose-smoke: ## Try the Compose deployment with Trino, Polaris and Keycloak; needs Docker (COMPOSE_SMOKE_MODES="trino" chooses)
+	@deploy/smoke/run.sh
 
 check: $(STAMP) ## Format, lint, types, import rules
 	$(BIN)/ruff format --check .
@@ -44,11 +60,11 @@ format: $(STAMP) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit -k name" chooses)
-	@.ci/install-postgresql
+	@.ci/install-programs
 	$(BIN)/python -m pytest -m "not scale" -n $(JOBS) --dist loadfile $(ARGS)
 
 test-scale: $(STAMP) ## Run the long tests
-	@.ci/install-postgresql
+	@.ci/install-programs
 	$(BIN)/python -m pytest -m scale $(ARGS)
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)

@@ -1,4 +1,4 @@
-"""`floecat up` and `floecat dagster` of an installed wheel: they come up, work, and leave nothing behind."""
+"""`floecat up` of an installed wheel: it comes up, works, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -6,28 +6,16 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
+from tests.services.pipeline import ask, assert_pipeline_works, processes_of
 from tests.services.wheel import build_wheel, install_beside_libraries, install_with_libraries
-
-DEFINITIONS = """{
-  workspaceOrError { ... on Workspace { locationEntries { name loadStatus } } }
-  assetNodes { assetKey { path } }
-  instance { info }
-  repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status } } } } }
-}"""
-EVENTS = """{ assetOrError(assetKey: {path: ["catalog", "tables"]}) {
-  ... on Asset { assetMaterializations(limit: 1) { description } } } }"""
-SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +63,6 @@ def up(commands: Path, ports: tuple[int, int]) -> tuple[str, ...]:
     return (str(commands / "floecat"), "up", "--rest-port", rest, "--dagster-port", dagster, "--no-demo")
 
 
-def ask(url: str, body: object = None) -> Any:
-    request = urllib.request.Request(url, headers={"Content-Type": "application/json"})
-    request.data = None if body is None else msgspec.json.encode(body)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return msgspec.json.decode(answer.read())
-
-
-def processes_of(data_dir: Path) -> list[str]:
-    """Command lines of the processes that work in this data folder."""
-    marker = f"FLOECAT_DATA_DIR={data_dir}".encode()
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if marker in environ.read_bytes().split(b"\0"):
-                found.append(environ.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-    return found
-
-
 def until(text: str, process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     seen = ""
@@ -103,27 +71,6 @@ def until(text: str, process: subprocess.Popen[str]) -> str:
         if text in line:
             return seen
     raise AssertionError(seen)
-
-
-def assert_pipeline_works(rest: str, dagster: str) -> None:
-    """Assets and sensors are there, and a commit becomes an event."""
-    found = ask(f"{dagster}/graphql", {"query": DEFINITIONS})["data"]
-    assert found["workspaceOrError"]["locationEntries"] == [{"name": "floecat", "loadStatus": "LOADED"}]
-    assert ["catalog", "tables"] in [node["assetKey"]["path"] for node in found["assetNodes"]]
-    (repository,) = found["repositoriesOrError"]["nodes"]
-    sensors = {sensor["name"]: sensor["sensorState"]["status"] for sensor in repository["sensors"]}
-    assert sensors["commit_sensor"] == "RUNNING"
-    assert "max_concurrent_runs: 4" in found["instance"]["info"]
-    ask(f"{rest}/v1/namespaces", {"namespace": ["ns"]})
-    ask(f"{rest}/v1/namespaces/ns/tables", {"name": "orders", "schema": SCHEMA})
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        asset = ask(f"{dagster}/graphql", {"query": EVENTS})["data"]["assetOrError"]
-        if asset.get("assetMaterializations"):
-            assert "orders" in asset["assetMaterializations"][0]["description"]
-            return
-        time.sleep(0.5)
-    raise AssertionError("the commit was not reported")
 
 
 def test_up_starts_all_and_one_signal_stops_all(
@@ -159,27 +106,6 @@ def test_up_starts_all_and_one_signal_stops_all(
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert output.endswith("Stopped.\n")
-    assert processes_of(tmp_path / ".floecat") == []
-
-
-def test_dagster_ends_with_the_first_of_its_processes(
-    bin_folder: Path, ports: tuple[int, int], tmp_path: Path
-) -> None:
-    floecat = str(bin_folder / "floecat")
-    subprocess.run([floecat, "db", "upgrade"], cwd=tmp_path, env=environment(), timeout=60, check=True)
-    with running(tmp_path, floecat, "dagster", "--port", str(ports[1])) as process:
-        seen = until("Dagster UI: http", process)
-        assert f"DAGSTER_HOME: {tmp_path}/.floecat/dagster" in seen
-        [daemon] = [
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if b"dagster._daemon" in path.read_bytes()
-            and str(tmp_path).encode() in path.with_name("environ").read_bytes()
-        ]
-        os.kill(daemon, signal.SIGKILL)
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "error: Dagster daemon ended (signal 9, SIGKILL" in output
     assert processes_of(tmp_path / ".floecat") == []
 
 

@@ -1,0 +1,2 @@
+-- Dagster keeps its records apart from the catalog.
+CREATE DATABASE dagster;

@@ -1,0 +1,198 @@
+"""The files of `deploy/` are well formed and fit together and the product."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import compose_spec
+import kubernetes_validate
+import msgspec
+import pytest
+import yaml
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from floecat.purge.purge_operations import PurgeTotals
+from floecat.settings import load_settings
+from floecat_rest import request_log
+from floecat_rest.management.purge_metrics import PurgeGauges
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+KUBERNETES_VERSION = "1.37.0"
+
+
+def checked(*command: str) -> None:
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+def manifests() -> Iterator[dict[str, Any]]:
+    for path in sorted(KUBERNETES.rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if "apiVersion" in document and document["kind"] != "Kustomization":
+                yield document
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    return {
+        m["metadata"]["name"]: m["spec"]["template"]["spec"]
+        for m in manifests()
+        if "template" in m.get("spec", {})
+    }
+
+
+def test_dockerfile() -> None:
+    checked(str(Path(sys.executable).with_name("hadolint")), str(DEPLOY / "Dockerfile"))
+    last_stage = (DEPLOY / "Dockerfile").read_text().rpartition("FROM ")[2]
+    assert "\nUSER 10001" in last_stage
+    assert "\nHEALTHCHECK" in last_stage
+
+
+def test_the_image_gets_every_file_that_the_wheel_is_made_from() -> None:
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wanted = {name.split("/")[0] for name in (*wheel["packages"], *wheel["force-include"])}
+    wanted |= {project["project"]["readme"], *project["project"]["license-files"], "constraints.txt"}
+    kept = {
+        line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    copied = set(
+        re.findall(r"[\w.]+", " ".join(re.findall(r"^COPY (.*)", (DEPLOY / "Dockerfile").read_text(), re.M)))
+    )
+    assert wanted <= kept
+    assert wanted <= copied
+
+
+@pytest.mark.parametrize(
+    "name", ["compose/compose.yaml", "smoke/trino.yaml", "smoke/polaris.yaml", "smoke/keycloak.yaml"]
+)
+def test_compose_files(name: str) -> None:
+    text = re.sub(r"\$\{(\w+)(?::[-?]([^}]*))?\}", "x", (DEPLOY / name).read_text())
+    compose_spec.PyCompose.from_json(json.dumps(yaml.safe_load(text))).validate()
+
+
+def test_compose_settings_are_accepted() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    logins = yaml.safe_load((DEPLOY / "smoke" / "keycloak.yaml").read_text())["services"]["floecat"][
+        "environment"
+    ]
+    for name in ("upgrade", "floecat", "dagster"):
+        environ = compose["services"][name]["environment"]
+        assert load_settings(environ=environ).gateway.auth_mode == "dev"
+        assert load_settings(environ=environ | logins).gateway.auth_mode == "oidc"
+
+
+def test_kubernetes_manifests() -> None:
+    kinds = []
+    for manifest in manifests():
+        kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
+        kinds.append(manifest["kind"])
+    assert sorted(kinds) == [
+        *("Deployment", "Deployment", "Job", "Namespace", "PodDisruptionBudget", "Service", "Service")
+    ]
+
+
+def test_kustomizations_name_files_that_exist() -> None:
+    for path in KUBERNETES.rglob("kustomization.yaml"):
+        kustomization = yaml.safe_load(path.read_text())
+        generated = kustomization.get("configMapGenerator", [])
+        files = [*kustomization["resources"], *(name for each in generated for name in each["files"])]
+        assert [name for name in files if not (path.parent / name).exists()] == []
+        resources = {p.name for p in path.parent.glob("*.yaml")} - {"kustomization.yaml", "dagster.yaml"}
+        assert resources <= set(files)
+
+
+def test_pods_are_restricted_and_know_only_their_own_settings() -> None:
+    assert set(pods()) == {"floecat", "floecat-dagster", "floecat-upgrade"}
+    for pod in pods().values():
+        assert pod["enableServiceLinks"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert {"name": "FLOECAT_CONFIG", "value": "/etc/floecat/floecat.toml"} in container["env"]
+    container = pods()["floecat"]["containers"][0]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/health/ready"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/health/live"
+
+
+def test_services_find_their_pods() -> None:
+    for service in (m for m in manifests() if m["kind"] == "Service"):
+        name = service["metadata"]["name"]
+        (deployment,) = [
+            m for m in manifests() if m["kind"] == "Deployment" and m["metadata"]["name"] == name
+        ]
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"].items() <= labels.items()
+        ports = {port["name"] for port in pods()[name]["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+
+
+def test_kubernetes_settings_are_accepted() -> None:
+    lines = (KUBERNETES / "base" / "secrets.env.example").read_text().splitlines()
+    environ = dict(line.split("=", 1) for line in lines)
+    settings = load_settings(config=KUBERNETES / "base" / "floecat.toml", environ=environ)
+    grace_s = pods()["floecat"]["terminationGracePeriodSeconds"]
+    assert settings.limits.shutdown_grace.seconds + 5 + 5 <= grace_s
+    assert (
+        pods()["floecat"]["containers"][0]["readinessProbe"]["timeoutSeconds"] * 1000
+        > settings.store.timeout_ms
+    )
+
+
+def test_the_settings_of_dagster_differ_in_storage_only() -> None:
+    own, deployed = (yaml.safe_load((folder / "dagster.yaml").read_text()) for folder in (ROOT, DEPLOY))
+    assert own.pop("storage").keys() == {"sqlite"}
+    assert deployed.pop("storage").keys() == {"postgres"}
+    assert own == deployed
+    assert (KUBERNETES / "dagster" / "dagster.yaml").read_bytes() == (DEPLOY / "dagster.yaml").read_bytes()
+
+
+def test_systemd_units(tmp_path: Path) -> None:
+    units = sorted((DEPLOY / "systemd").glob("*.service"))
+    assert {unit.stem for unit in units} == {"floecat", "floecat-dagster", "floecat-upgrade"}
+    program = str(Path(sys.executable).with_name("floecat"))
+    for unit in units:
+        text = unit.read_text()
+        assert "ExecStart=/opt/floecat/bin/floecat " in text
+        # the check wants a program that exists
+        (tmp_path / unit.name).write_text(text.replace("/opt/floecat/bin/floecat", program))
+    checked("systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit.name) for unit in units))
+
+
+def test_dashboard_and_alerts_use_metrics_that_are_served() -> None:
+    assert request_log
+    totals = PurgeTotals({"PENDING": 1, "DEAD_LETTER": 1}, 1)
+    page = (generate_latest() + generate_latest(PurgeGauges(totals))).decode()
+    families = list(text_string_to_metric_families(page))
+    # samples of a histogram or counter without labels yet are not on the page, so their names are made up
+    served = {"up", *(sample.name for family in families for sample in family.samples)}
+    served |= {
+        f"{f.name}{end}"
+        for f in families
+        for end in {"histogram": ["_bucket"], "counter": ["_total"]}.get(f.type, [])
+    }
+    dashboard = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())
+    rules = yaml.safe_load((DEPLOY / "monitoring" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    expressions += [rule["expr"] for rule in rules]
+    used = {name for text in expressions for name in re.findall(r"\b((?:floecat|process)_\w+|up)\{", text)}
+    assert len(used) >= 8
+    assert used <= served
+    assert {rule["labels"]["severity"] for rule in rules} == {"critical", "warning"}
+
+
+def test_smoke_script_is_a_shell_script() -> None:
+    checked("sh", "-n", str(DEPLOY / "smoke" / "run.sh"))
+    realm = json.loads((DEPLOY / "smoke" / "realm.json").read_text())
+    (mapper,) = realm["clients"][0]["protocolMappers"]
+    settings = load_settings(environ={})
+    assert mapper["config"]["claim.name"] == settings.gateway.account_claim
+    assert mapper["config"]["claim.value"] == str(settings.gateway.default_account_id)

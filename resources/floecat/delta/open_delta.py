@@ -41,7 +41,7 @@ class DeferredEngine:
                 parts = self._parts
                 self._opened = DeltaRefreshService(
                     parts.store,
-                    parts.transactions,
+                    parts.guard,
                     parts.clock,
                     self._settings.gateway.delta_compat,
                     self._settings.limits,

@@ -70,7 +70,7 @@ class RegisterDeltaService:
     ) -> None:
         """`compat_location`: holds a folder of artifacts for each table; `None` for its `metadata`."""
         self._store = parts.store
-        self._transactions = parts.transactions
+        self._guard = parts.guard
         self._clock = parts.clock
         self._entries = parts.entries
         self._keys = parts.keys
@@ -201,8 +201,10 @@ class RegisterDeltaService:
         """Tries once; `False` if the name or the namespace was changed meanwhile."""
         rows = [(change, compressed(change))]
 
-        def work(conn: Connection, transaction_id: UUID) -> None:
-            write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
+        def work(conn: Connection, transaction_id: UUID) -> bool:
+            purging = write_rows(
+                conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id
+            )
             delta_tables.insert(conn, delta)
             # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
             if is_purged(conn, self._storages, call.catalog, change, change.location):
@@ -211,9 +213,10 @@ class RegisterDeltaService:
                     " are being deleted; try again later"
                 )
             finish(conn, _kept(change))
+            return purging
 
         try:
-            self._transactions.run(call.catalog.id, work)
+            self._guard.run(call.catalog.id, [change], work)
         except (DuplicateKeyError, ForeignKeyError):
             return False
         return True

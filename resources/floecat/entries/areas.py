@@ -10,26 +10,31 @@ the same for two tables in one folder, even if a link was made after the area of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from floecat.errors import (
     BadRequestError,
     BoundExceededError,
     FileMissingError,
+    FloecatError,
     InvalidMetadataError,
     LocationNotAllowedError,
     PayloadTooLargeError,
 )
 from floecat.fileio.locations import Location, normalize_location, same_file_location
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 from floecat.memory_budget import LruCache
 from floecat.storage.catalog_storage import CatalogStorage
+
+if TYPE_CHECKING:
+    from floecat.iceberg.manifests.lists import ManifestFile
 
 __all__ = [
     "EVERYWHERE",
@@ -38,6 +43,7 @@ __all__ = [
     "FoundArea",
     "file_area",
     "folder_area",
+    "folder_of_text",
     "folder_text",
     "overlapping_ranges",
     "overlaps",
@@ -52,6 +58,7 @@ EVERYWHERE: Final = Location("", "", "")
 _MAX_FOLDERS = 32
 _FOLDERS_AT_ONCE = 10_000
 _PARALLEL_READS = 8
+_MOST_ADDED = 64
 _SMALL_FILE_BYTES = 8 * 1024 * 1024
 """Larger files are read one at a time."""
 _LONGEST_AUTHORITY_BYTES = 255
@@ -87,6 +94,13 @@ def overlaps(first: Area, second: Area) -> bool:
 def folder_text(folder: Location) -> str:
     """A folder of an area as text, that of a folder in it followed by a slash and more."""
     return f"{folder.scheme}://{folder.authority}{folder.path}" if folder.scheme else ""
+
+
+def folder_of_text(text: str) -> Location:
+    """The folder that `folder_text` wrote."""
+    scheme, _, rest = text.partition("://")
+    authority, slash, key = rest.partition("/")
+    return Location(scheme, authority, slash + key)
 
 
 def overlapping_ranges(area: Area) -> list[tuple[str, str]]:
@@ -198,6 +212,49 @@ class AreaReader:
         area = _collapsed(home | {folder for folder in folders if not _any_inside(Area({folder}), home)})
         return FoundArea(area, reading.has_refused, not reading.has_missed)
 
+    def added_area(
+        self, storage: CatalogStorage, snapshots: Sequence[SnapshotSummary], *, all_manifests: bool
+    ) -> Area:
+        """The area of the files that new snapshots add to a table.
+
+        It is read while a commit waits. What takes long, or cannot be read, may be everywhere.
+
+        Args:
+            storage: of the catalog.
+            snapshots: new to the table.
+            all_manifests: whether their manifests are new too, whatever the lists say of them.
+        """
+        if len(snapshots) > _MOST_ADDED:
+            return Area({EVERYWHERE})
+        reading, manifests = _Reading(storage), set[str]()
+        try:
+            for snapshot in snapshots:
+                manifests |= self._added_manifests(reading, snapshot, all_manifests=all_manifests)
+            if len(manifests) > _MOST_ADDED:
+                return Area({EVERYWHERE})
+            with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+                areas = list(pool.map(partial(self._manifest_area, reading, None), manifests))
+        except FloecatError:
+            return Area({EVERYWHERE})
+        lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]
+        return _collapsed(file_area([*lists, *manifests]).union(*areas))
+
+    def _added_manifests(
+        self, reading: _Reading, snapshot: SnapshotSummary, *, all_manifests: bool
+    ) -> set[str]:
+        from floecat.iceberg.manifests.lists import read_manifest_list
+
+        location = snapshot.manifest_list
+        if not location:
+            return set(snapshot.manifests or ())
+        with self._opened(reading, "manifest list", location) as data:
+            listed = read_manifest_list(data, location=location, bounds=self.bounds) if data else ()
+            return {
+                manifest.manifest_path
+                for manifest in listed
+                if all_manifests or _is_added(manifest, snapshot)
+            }
+
     def _named_area(
         self, reading: _Reading, metadata: TableMetadata, entry_id: UUID | None, location: str
     ) -> Area:
@@ -278,6 +335,12 @@ class AreaReader:
                 file = f"{what} {location}"
                 raise exceeded(self.bounds, "manifest_bytes", file, "it has more bytes than") from None
             yield data or b""
+
+
+def _is_added(manifest: ManifestFile, snapshot: SnapshotSummary) -> bool:
+    # format version 1 has no sequence numbers
+    is_newest = 0 < snapshot.sequence_number <= manifest.sequence_number
+    return is_newest or manifest.added_snapshot_id in (None, snapshot.snapshot_id)
 
 
 def _folder_of(file: Location) -> Location:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from floecat.clock import Clock
 from floecat.compression.pieces import gzip_blocks
+from floecat.entries.areas import AreaReader
 from floecat.entries.idempotency_keys import IdempotencyKeys
 from floecat.entries.lookup import Entries
 from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.purge_guard import PurgeGuard
 from floecat.entries.writes import EntryWrites, Retries
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import location_bounds
@@ -30,6 +32,7 @@ class EntryParts:
     Attributes:
         store: the SQL store.
         transactions: runs what changes a catalog.
+        guard: runs what adds files to entries.
         clock: the time.
         storages: of all catalogs.
         memory: bounds the caches.
@@ -41,6 +44,7 @@ class EntryParts:
 
     store: Store
     transactions: ConfirmedTransactions
+    guard: PurgeGuard
     clock: Clock
     storages: CatalogStorages
     memory: MemoryBudget
@@ -87,5 +91,11 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
         stale_after_ms=gateway.idempotency_in_progress_timeout.ms,
     )
     retries = Retries(replan.max_attempts, replan.initial_sleep_ms, replan.max_sleep_ms)
-    writes = EntryWrites(store, transactions, keys, entries, metadata_files, storages, clock, retries)
-    return EntryParts(store, transactions, clock, storages, memory, entries, metadata_files, keys, writes)
+    # a commit looks at its own manifests once
+    areas = AreaReader(settings.limits, cached_bytes=0)
+    wait_ms = gateway.commit.purge_wait_ms
+    guard = PurgeGuard(store, transactions, storages, areas, clock, wait_ms=wait_ms)
+    writes = EntryWrites(store, guard, keys, entries, metadata_files, storages, clock, retries)
+    return EntryParts(
+        store, transactions, guard, clock, storages, memory, entries, metadata_files, keys, writes
+    )

@@ -140,7 +140,7 @@ def write_rows(
     changes: Sequence[tuple[Prepared[MetadataDocument], bytes | None]],
     now_ms: int,
     transaction_id: UUID,
-) -> None:
+) -> bool:
     """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
 
     Args:
@@ -151,6 +151,9 @@ def write_rows(
             That one must still have the version on which its requirements were checked.
         now_ms: the time of the commit.
         transaction_id: names this try in the log.
+
+    Returns:
+        Whether a purge may be deleting a batch of files: see `entries.purge_guard`.
 
     Raises:
         PointerMovedError: a compare-and-set failed.
@@ -165,8 +168,9 @@ def write_rows(
             entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms))
         elif change.base is not None and not entry_changes.lock(conn, change.base.id, change.base.version):
             raise PointerMovedError
-    if entries:
-        commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id)
+    if not entries:
+        return False
+    return commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id).purging
 
 
 def check_not_purged(

@@ -30,11 +30,11 @@ from floecat.entries.prepared_changes import (
     compressed,
     write_rows,
 )
+from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import written_files
-from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
@@ -69,7 +69,7 @@ class EntryWrites:
     def __init__(
         self,
         store: Store,
-        transactions: ConfirmedTransactions,
+        guard: PurgeGuard,
         keys: IdempotencyKeys,
         entries: Entries,
         files: MetadataFiles,
@@ -78,7 +78,7 @@ class EntryWrites:
         retries: Retries,
     ) -> None:
         self._store = store
-        self._transactions = transactions
+        self._guard = guard
         self._keys = keys
         self._entries = entries
         self._files = files
@@ -169,16 +169,19 @@ class EntryWrites:
         # compressed here, so that the transaction holds its locks only for as long as SQL takes
         rows = [(change, compressed(change) if change.changed else None) for change in changes]
 
-        def work(conn: Connection, transaction_id: UUID) -> None:
+        def work(conn: Connection, transaction_id: UUID) -> bool:
             # the lock on the catalog comes last, as all other commits of the catalog wait for it
             claim.keep(conn, answer)
-            write_rows(conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id)
+            purging = write_rows(
+                conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id
+            )
             for change in changes:
                 if change.operation == "register" and change.kind == "table":
                     check_not_purged(conn, self._storages, call.catalog, change)
+            return purging
 
         try:
-            self._transactions.run(call.catalog.id, work)
+            self._guard.run(call.catalog.id, [change for change in changes if change.changed], work)
         except (PointerMovedError, DuplicateKeyError, ForeignKeyError):
             self._delete_files(call, written)
             return False

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol
 
+from floecat.errors import UnavailableError
 from floecat.fileio.locations import Location, same_file_location
 from floecat.purge.location_set import LocationSet, file_key
-from floecat.store.job_claims import Lease
 
-__all__ = ["KeptFiles", "KeptKeys"]
+__all__ = ["BatchTurns", "KeptFiles", "KeptKeys"]
+
+_LOOKS_AFTER_S = 0.02
+_LONGEST_WAIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,16 +40,37 @@ class KeptKeys:
         )
 
 
+class BatchTurns(Protocol):
+    """Where batches are announced to commits: see `store.purge_batches`."""
+
+    def begin(self) -> bool:
+        """Announces a batch; False if commits go first."""
+        ...
+
+    def end(self) -> None:
+        """Ends it."""
+        ...
+
+
 class KeptFiles:
     """A set of files that must stay. It grows: tables are committed to while a purge runs.
 
     Used by one thread, as a context that frees the set.
     """
 
-    def __init__(self, files: LocationSet, lease: Lease | None) -> None:
-        """Takes the files to begin with, and the lease of the purge job."""
+    def __init__(
+        self, files: LocationSet, catch_up: Callable[[LocationSet], bool], turns: BatchTurns | None
+    ) -> None:
+        """Takes the files to begin with.
+
+        Args:
+            files: the files.
+            catch_up: adds what was committed since the last call; returns whether there was anything.
+            turns: announce batches; `None` for a purge without a job, beside which nothing may be committed.
+        """
         self._files = files
-        self._lease = lease
+        self._catch_up = catch_up
+        self._turns = turns
 
     @contextmanager
     def batch(self) -> Iterator[bool]:
@@ -52,8 +78,30 @@ class KeptFiles:
 
         Yields:
             Whether the set has grown since the block before.
+
+        Raises:
+            LeaseLostError: the job is another worker's.
+            SharedFilesUnknownError: a table that was committed to cannot be read.
+            UnavailableError: commits kept the batch waiting.
         """
-        yield False
+        # most of it is read before commits have to wait
+        has_grown = self._catch_up(self._files)
+        if self._turns is None:
+            yield has_grown
+            return
+        self._begin(self._turns)
+        try:
+            has_grown = self._catch_up(self._files) or has_grown
+            yield has_grown
+        finally:
+            self._turns.end()
+
+    def _begin(self, turns: BatchTurns) -> None:
+        ends_at = time.monotonic() + _LONGEST_WAIT_S
+        while not turns.begin():
+            if time.monotonic() >= ends_at:
+                raise UnavailableError("Commits to tables that may share files keep the purge waiting")
+            time.sleep(_LOOKS_AFTER_S)
 
     def keys(self, limit: int) -> KeptKeys | None:
         """The set for other processes; `None` if it has more than `limit` files."""

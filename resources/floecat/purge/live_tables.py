@@ -6,15 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from floecat.clock import Clock
 from floecat.entries.areas import Area, overlapping_ranges
 from floecat.iceberg.metadata.properties import table_type
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import entry_areas, tables
+from floecat.store import catalogs, commit_log, entry_areas, purge_batches, tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 from floecat.store.entry_areas import StoredArea
+from floecat.store.job_claims import Lease
 
 __all__ = ["LiveTable", "LiveTables", "NearTable", "StoredTables", "all_folders", "is_foreign"]
 
@@ -84,13 +86,37 @@ class LiveTables(Protocol):
         """The storage of each catalog as of now, with locations of the others that mean the same files."""
         ...
 
+    def positions(self) -> Mapping[UUID, int]:
+        """How far the commit log of each catalog is."""
+        ...
+
+    def changed(self, seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> Sequence[LiveTable]:
+        """The entries with commits between two positions, as they are now."""
+        ...
+
+    def begin_batch(self, lease: Lease, folders: Sequence[str]) -> bool:
+        """Announces that files in some folders are deleted, after which `positions` has what came before.
+
+        Returns:
+            False if commits go first; try again.
+
+        Raises:
+            LeaseLostError: the job is another worker's.
+        """
+        ...
+
+    def end_batch(self, lease: Lease) -> None:
+        """Ends what `begin_batch` began."""
+        ...
+
 
 class StoredTables:
     """The tables and views of a store."""
 
-    def __init__(self, store: Store, storages: CatalogStorages) -> None:
+    def __init__(self, store: Store, storages: CatalogStorages, clock: Clock) -> None:
         self._store = store
         self._storages = storages
+        self._clock = clock
 
     def near(self, area: Area, table_uuid: str, scopes: Collection[str]) -> Iterator[Sequence[NearTable]]:
         """See `LiveTables.near`; an entry that is changed meanwhile comes as it was before or after."""
@@ -98,7 +124,7 @@ class StoredTables:
         while True:
             with self._store.read() as conn:
                 found = entry_areas.near(conn, table_uuid, ranges, scopes, after=after, limit=_PAGE)
-            yield [_near_table(row) for row in found]
+            yield [NearTable(_live_table(row), row.is_indexed, row.problem) for row in found]
             if len(found) < _PAGE:
                 return
             after = found[-1].id
@@ -119,9 +145,33 @@ class StoredTables:
         with self._store.read() as conn:
             return self._storages.all_widened(conn)
 
+    def positions(self) -> Mapping[UUID, int]:
+        """See `LiveTables.positions`."""
+        with self._store.read() as conn:
+            return catalogs.commit_versions(conn)
 
-def _near_table(row: entry_areas.NearEntry) -> NearTable:
-    table = LiveTable(
+    def changed(self, seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> Sequence[LiveTable]:
+        """See `LiveTables.changed`."""
+        with self._store.read() as conn:
+            ids = sorted(commit_log.changed_entries(conn, seen, now))
+            rows = [tables.get(conn, entry_id) for entry_id in ids]
+        return [_live_table(row) for row in rows if row is not None]
+
+    def begin_batch(self, lease: Lease, folders: Sequence[str]) -> bool:
+        """See `LiveTables.begin_batch`."""
+        now_ms = self._clock.now_ms()
+        if not self._store.run(lambda conn: purge_batches.begin(conn, lease, folders, now_ms)):
+            return False
+        self._store.run(purge_batches.pass_commits)
+        return True
+
+    def end_batch(self, lease: Lease) -> None:
+        """See `LiveTables.end_batch`."""
+        self._store.run(lambda conn: purge_batches.end(conn, lease))
+
+
+def _live_table(row: tables.EntryRow | entry_areas.NearEntry) -> LiveTable:
+    return LiveTable(
         row.id,
         row.catalog_id,
         row.object_uuid,
@@ -131,4 +181,3 @@ def _near_table(row: entry_areas.NearEntry) -> NearTable:
         row.format,
         row.kind,
     )
-    return NearTable(table, row.is_indexed, row.problem)

@@ -68,7 +68,7 @@ def open_purge(
         SettingsError: the purger that is set cannot be imported.
     """
     shared = SharedFiles(
-        StoredTables(parts.store, parts.storages),
+        StoredTables(parts.store, parts.storages, parts.clock),
         dict.fromkeys(others, all_folders),
         bounds=settings.limits,
         area_bytes=parts.memory.share("purge-areas"),

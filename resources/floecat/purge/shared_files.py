@@ -19,7 +19,7 @@ bound what it needs. No other table there is purged until the table can be read,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from types import MappingProxyType
@@ -56,6 +56,32 @@ class SharedFilesUnknownError(FloecatError):
     """A live table may need files of the dropped one, and cannot be read. Nothing may be deleted."""
 
 
+class _Scopes:
+    """Under what an area is valid: the store that was read, and for some the locations that were allowed."""
+
+    def __init__(self, storages: Mapping[UUID, CatalogStorage], bounds: Bounds) -> None:
+        self._of_store: dict[CatalogStorage, str] = {}
+        self._of_roots: dict[CatalogStorage, str] = {}
+        for storage in set(storages.values()):
+            roots = sorted(map(str, storage.allowed.roots))
+            self._of_store[storage] = _digest(storage.store_key)
+            # what exceeds a bound today may be read under another
+            self._of_roots[storage] = _digest(storage.store_key, *roots, repr(bounds))
+
+    @property
+    def valid(self) -> Collection[str]:
+        """All of them."""
+        return {*self._of_store.values(), *self._of_roots.values()}
+
+    def of_store(self, storage: CatalogStorage) -> str:
+        """Of an area for which every file was read."""
+        return self._of_store[storage]
+
+    def of_roots(self, storage: CatalogStorage) -> str:
+        """Of an area without the files outside the allowed locations."""
+        return self._of_roots[storage]
+
+
 class _Dropped(NamedTuple):
     """The table that is purged, beside the storages of all catalogs."""
 
@@ -63,6 +89,7 @@ class _Dropped(NamedTuple):
     table_uuid: str
     area: Area
     storages: Mapping[UUID, CatalogStorage]
+    scopes: _Scopes
 
 
 _AddNeeded: TypeAlias = Callable[[LocationSet, CatalogStorage, LiveTable, CatalogStorage], None]
@@ -120,7 +147,7 @@ class SharedFiles:
         storages = self._live.storages()
         readable = storage.with_neighbours(storages.values())
         found = self._areas.area(readable, metadata.location, metadata_location, metadata)
-        dropped = _Dropped(storage, metadata.table_uuid, found.folders, storages)
+        dropped = self._dropped(storage, metadata.table_uuid, found.folders, storages)
         return self._collect(dropped, self._add_reachable_and_owned, lease)
 
     def collect_in(
@@ -158,7 +185,7 @@ class SharedFiles:
             elif storage.shares(folder, its_storage):
                 kept.add_folder(folder)
 
-        dropped = _Dropped(storage, table_uuid, folder_area(folders), self._live.storages())
+        dropped = self._dropped(storage, table_uuid, folder_area(folders), self._live.storages())
         return self._collect(dropped, add, lease)
 
     def add_files_below(
@@ -195,47 +222,64 @@ class SharedFiles:
                 self._add_reachable(kept, storage, table, its_storage, complete=True)
 
         area = folder_area([folder])
-        self._add_needed(files, _Dropped(storage, "", area, self._live.storages()), add, only)
+        self._add_needed(files, self._dropped(storage, "", area, self._live.storages()), add, only)
 
     def _is_foreign(self, table: LiveTable) -> bool:
         """Whether its metadata names none of its files, as that of a Lance table."""
         metadata = self._metadata(table)
         return metadata is not None and is_foreign(metadata)
 
+    def _dropped(
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        area: Area,
+        storages: Mapping[UUID, CatalogStorage],
+    ) -> _Dropped:
+        return _Dropped(storage, table_uuid, area, storages, _Scopes(storages, self._bounds))
+
     def _collect(self, dropped: _Dropped, add: _AddNeeded, lease: Lease | None) -> KeptFiles:
-        kept = LocationSet()
+        kept, positions = LocationSet(), self._live.positions()
+
+        def catch_up(kept: LocationSet) -> bool:
+            nonlocal positions
+            seen, positions = positions, self._live.positions()
+            changed = self._live.changed(seen, positions) if positions != seen else ()
+            return self._add_near(kept, dropped, add, [NearTable(table) for table in changed])
+
         try:
             self._add_needed(kept, dropped, add)
         except BaseException:
             kept.close()
             raise
-        return KeptFiles(kept, lease)
+        turns = None if lease is None else _Turns(self._live, lease, sorted(map(folder_text, dropped.area)))
+        return KeptFiles(kept, catch_up, turns)
 
     def _add_needed(
         self, kept: LocationSet, dropped: _Dropped, add: _AddNeeded, only: Collection[UUID] | None = None
     ) -> None:
-        for table in self._neighbours(dropped, only):
+        for page in self._live.near(dropped.area, dropped.table_uuid, dropped.scopes.valid):
+            asked = [near for near in page if only is None or near.table.entry_id in only]
+            self._add_near(kept, dropped, add, asked)
+
+    def _add_near(
+        self, kept: LocationSet, dropped: _Dropped, add: _AddNeeded, asked: Sequence[NearTable]
+    ) -> bool:
+        """Adds what those of some entries need that may share a file; returns whether there is one."""
+        found: list[StoredArea] = []
+        try:
+            neighbours = [near.table for near in asked if self._may_share(dropped, near, found)]
+        finally:
+            self._live.remember(found)
+        for table in neighbours:
             its_storage = dropped.storages[table.catalog_id]
             if table.kind == "table":
                 add(kept, dropped.storage, table, its_storage)
             elif dropped.storage.shares(table.metadata_location, its_storage):
                 kept.add(table.metadata_location)
+        return bool(neighbours)
 
-    def _neighbours(self, dropped: _Dropped, only: Collection[UUID] | None) -> Iterator[LiveTable]:
-        """Live entries that may share a file with the dropped table."""
-        scopes = _Scopes(dropped.storages, self._bounds)
-        for page in self._live.near(dropped.area, dropped.table_uuid, scopes.valid):
-            asked = [near for near in page if only is None or near.table.entry_id in only]
-            found: list[StoredArea] = []
-            try:
-                neighbours = [near.table for near in asked if self._may_share(dropped, near, scopes, found)]
-            finally:
-                self._live.remember(found)
-            yield from neighbours
-
-    def _may_share(
-        self, dropped: _Dropped, near: NearTable, scopes: _Scopes, found: list[StoredArea]
-    ) -> bool:
+    def _may_share(self, dropped: _Dropped, near: NearTable, found: list[StoredArea]) -> bool:
         table = near.table
         its_storage = dropped.storages.get(table.catalog_id)
         if its_storage is None:
@@ -248,7 +292,7 @@ class SharedFiles:
         is_twin = table.table_uuid.lower() == dropped.table_uuid.lower()
         if near.is_indexed or is_twin:
             return True
-        return overlaps(common, self._read(table, its_storage, scopes, found))
+        return overlaps(common, self._read(table, its_storage, dropped.scopes, found))
 
     def _read(
         self, table: LiveTable, storage: CatalogStorage, scopes: _Scopes, found: list[StoredArea]
@@ -322,30 +366,20 @@ class SharedFiles:
         _log.info("files shared with live table %s stay", table.entry_id)
 
 
-class _Scopes:
-    """Under what an area is valid: the store that was read, and for some the locations that were allowed."""
+class _Turns(NamedTuple):
+    """Announces the batches of one purge."""
 
-    def __init__(self, storages: Mapping[UUID, CatalogStorage], bounds: Bounds) -> None:
-        self._of_store: dict[CatalogStorage, str] = {}
-        self._of_roots: dict[CatalogStorage, str] = {}
-        for storage in set(storages.values()):
-            roots = sorted(map(str, storage.allowed.roots))
-            self._of_store[storage] = _digest(storage.store_key)
-            # what exceeds a bound today may be read under another
-            self._of_roots[storage] = _digest(storage.store_key, *roots, repr(bounds))
+    live: LiveTables
+    lease: Lease
+    folders: Sequence[str]
 
-    @property
-    def valid(self) -> Collection[str]:
-        """All of them."""
-        return {*self._of_store.values(), *self._of_roots.values()}
+    def begin(self) -> bool:
+        """See `BatchTurns.begin`."""
+        return self.live.begin_batch(self.lease, self.folders)
 
-    def of_store(self, storage: CatalogStorage) -> str:
-        """Of an area for which every file was read."""
-        return self._of_store[storage]
-
-    def of_roots(self, storage: CatalogStorage) -> str:
-        """Of an area without the files outside the allowed locations."""
-        return self._of_roots[storage]
+    def end(self) -> None:
+        """See `BatchTurns.end`."""
+        self.live.end_batch(self.lease)
 
 
 def _digest(*parts: str) -> str:

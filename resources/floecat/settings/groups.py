@@ -70,6 +70,10 @@ class CommitSettings(Group, frozen=True, kw_only=True):
     replan: BackoffSettings = BackoffSettings(max_attempts=40, initial_sleep_ms=5, max_sleep_ms=500)
     """Starts again from the newest metadata when another commit changed a table of this one."""
 
+    purge_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
+    """How long a commit, or a registration, waits while a purge deletes files in folders where it adds some.
+    Then it is answered 503."""
+
 
 class DeltaCompatSettings(Group, frozen=True, kw_only=True):
     """Delta tables that read as Iceberg tables."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -20,7 +21,16 @@ from floecat.store.database.statements import (
 )
 from floecat.store.schema import catalogs as _catalogs
 
-__all__ = ["CatalogRow", "by_name", "get", "insert", "list_all", "list_all_accounts", "next_commit_versions"]
+__all__ = [
+    "CatalogRow",
+    "CommitNumbers",
+    "by_name",
+    "get",
+    "insert",
+    "list_all",
+    "list_all_accounts",
+    "next_commit_versions",
+]
 
 _SELECT: Final = sa.select(
     _catalogs.c.id,
@@ -40,11 +50,12 @@ _BY_NAME: Final = _SELECT.where(
 )
 _LIST: Final = _SELECT.where(_catalogs.c.account_id == sa.bindparam("account_id")).order_by(_catalogs.c.name)
 _LIST_ALL_ACCOUNTS: Final = _SELECT.order_by(_catalogs.c.id)
+_COMMIT_VERSIONS: Final = sa.select(_catalogs.c.id, _catalogs.c.commit_version)
 _NUMBER: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
     .values(commit_version=_catalogs.c.commit_version + sa.bindparam("count", type_=sa.BigInteger()))
-    .returning(_catalogs.c.commit_version)
+    .returning(_catalogs.c.commit_version, _catalogs.c.purging)
 )
 
 
@@ -63,6 +74,14 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """Number of the last commit, 0 before the first."""
     created_at_ms: int
     updated_at_ms: int
+
+
+class CommitNumbers(NamedTuple):
+    """Numbers of the commit log."""
+
+    numbers: Sequence[int]
+    purging: bool
+    """Whether a purge may have a batch under way: see `store.purge_batches`."""
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -102,7 +121,12 @@ def list_all_accounts(conn: Connection) -> list[CatalogRow]:
     return [_record(row) for row in conn.all(_LIST_ALL_ACCOUNTS, {})]
 
 
-def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> int:
+def commit_versions(conn: Connection) -> dict[UUID, int]:
+    """The number of the last commit of every catalog of every account."""
+    return {row[0]: row[1] for row in conn.all(_COMMIT_VERSIONS)}
+
+
+def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> CommitNumbers:
     """Takes the next numbers of the commit log.
 
     The row of the catalog stays locked until the transaction ends, so numbers are in the order of commits and
@@ -113,9 +137,6 @@ def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> int:
         catalog_id: whose log.
         count: how many numbers.
 
-    Returns:
-        The first of them.
-
     Raises:
         ForeignKeyError: there is no such catalog.
     """
@@ -123,7 +144,7 @@ def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> int:
     if row is None:
         raise ForeignKeyError("commit_log")
     last: int = row[0]
-    return last - count + 1
+    return CommitNumbers(list(range(last - count + 1, last + 1)), bool(row[1]))
 
 
 def _record(row: Row) -> CatalogRow:

@@ -6,7 +6,7 @@ catalog, which ends with the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import Namespace
-from floecat.store.catalogs import next_commit_versions
+from floecat.store.catalogs import CommitNumbers, next_commit_versions
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import decode_texts, encode_texts
@@ -23,7 +23,15 @@ from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
 
-__all__ = ["CommitLogEntry", "CommitLogRow", "append", "has_transaction", "read_after", "writers_of"]
+__all__ = [
+    "CommitLogEntry",
+    "CommitLogRow",
+    "append",
+    "changed_entries",
+    "has_transaction",
+    "read_after",
+    "writers_of",
+]
 
 _INSERT: Final = sa.insert(_commit_log)
 _READ_AFTER: Final = (
@@ -58,6 +66,7 @@ _WRITERS_OF: Final = (
     .order_by(_commit_log.c.commit_version)
 )
 
+_PAGE: Final = 1_000
 _RECENT: Final = 10_000
 _HAS_TRANSACTION: Final = (
     sa.select(sa.literal(1))
@@ -106,7 +115,7 @@ def append(
     now_ms: int,
     *,
     transaction_id: UUID | None = None,
-) -> list[int]:
+) -> CommitNumbers:
     """Numbers and appends entries.
 
     Call it late in the transaction: other commits of the catalog wait for its end.
@@ -119,14 +128,10 @@ def append(
         transaction_id: names this attempt of the transaction, for `has_transaction`; None if no one
             will look it up.
 
-    Returns:
-        Their numbers.
-
     Raises:
         ForeignKeyError: there is no such catalog.
     """
-    first = next_commit_versions(conn, catalog_id, len(entries))
-    numbers = list(range(first, first + len(entries)))
+    numbered = next_commit_versions(conn, catalog_id, len(entries))
     shared = {
         "catalog_id": catalog_id,
         "committed_at_ms": now_ms,
@@ -136,16 +141,34 @@ def append(
         _INSERT,
         [
             {"commit_version": number, **shared, **_values(entry)}
-            for number, entry in zip(numbers, entries, strict=True)
+            for number, entry in zip(numbered.numbers, entries, strict=True)
         ],
     )
-    return numbers
+    return numbered
 
 
 def read_after(conn: Connection, catalog_id: UUID, version: int, limit: int) -> list[CommitLogRow]:
     """The commits that follow number `version`, in order."""
     parameters = {"catalog_id": catalog_id, "version": version, "limit": limit}
     return [_record(row) for row in conn.all(_READ_AFTER, parameters)]
+
+
+def changed_entries(conn: Connection, seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> set[UUID]:
+    """Entries with commits between two looks at the numbers of the last commits of all catalogs.
+
+    Args:
+        conn: a connection.
+        seen: the numbers, by catalog, at the first look; a catalog that is not in it was made since.
+        now: the numbers at the second.
+    """
+    found: set[UUID] = set()
+    for catalog_id, version in now.items():
+        after = seen.get(catalog_id, 0)
+        while after < version:
+            rows = read_after(conn, catalog_id, after, _PAGE)
+            found.update(row.entry_id for row in rows)
+            after = rows[-1].commit_version if rows else version
+    return found
 
 
 def writers_of(conn: Connection, locations: Sequence[str]) -> list[tuple[UUID, str]]:

@@ -35,6 +35,7 @@ __all__ = [
     "namespaces",
     "plan_tasks",
     "plans",
+    "purge_batches",
     "queries",
     "query_pins",
     "refs",
@@ -119,6 +120,8 @@ catalogs: Final = sa.Table(
     _integer("commit_version"),
     _integer("created_at_ms"),
     _integer("updated_at_ms"),
+    # false once a commit saw no batch of a purge, until a purge announces one: see `store.purge_batches`
+    sa.Column("purging", sa.Boolean(), nullable=False, server_default=sa.true()),
     sa.UniqueConstraint("account_id", "name"),
 )
 
@@ -346,6 +349,19 @@ jobs: Final = sa.Table(
     ),
     sa.Index(None, "kind", "finished_at_ms", sqlite_where=_FINISHED_JOB, postgresql_where=_FINISHED_JOB),
     sa.Index(None, "catalog_id", "id"),
+)
+
+_UNDER_WAY: Final = sa.text("under_way")
+
+purge_batches: Final = sa.Table(
+    "purge_batches",
+    metadata,
+    _id("job_id", sa.ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    _integer("lease_epoch"),
+    _text("folders"),
+    sa.Column("under_way", sa.Boolean(), nullable=False),
+    _integer("hold_until_ms"),
+    sa.Index(None, "job_id", sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
 )
 
 metrics_reports: Final = sa.Table(

@@ -81,6 +81,7 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     def measure(name: str, work: Callable[[], object]) -> None:
         measured[name] = cost_of(kernel, work)
 
+    create(kernel, call, "first")
     measure("create", lambda: create(kernel, call, "a"))
     for name in ("b", "c"):
         create(kernel, call, name)

@@ -16,16 +16,20 @@ from floecat.store.database.engine import Store
 from floecat.store.database.prepared_statements import PerDialect
 
 READS_EVERYTHING = {
-    "catalogs._LIST_ALL_ACCOUNTS",  # few rows
+    "catalogs._COMMIT_VERSIONS",  # few rows
+    "catalogs._LIST_ALL_ACCOUNTS",
     "entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
     "jobs._COUNT",
+    "purge_batches._LOCK_CATALOGS",
+    "purge_batches._SET_PURGING",
+    "purge_batches._UNDER_WAY",  # from an index of nothing else
 }
 """Statements that are meant to."""
 
 BEGINNINGS = {"catalogs._SELECT", "namespaces._SELECT", "namespaces._PAGE", "staged_tables._SELECT"}
 """Parts that others are made from."""
 
-SORTS = {"jobs._WITH_OPEN", "staged_tables._FIND", "snapshots._LIST"}
+SORTS = {"commit_log._WRITERS_OF", "jobs._WITH_OPEN", "staged_tables._FIND", "snapshots._LIST"}
 """Statements that sort what they found; no page is cut from it."""
 
 

@@ -173,7 +173,7 @@ def test_a_lock_that_does_not_come(store: Store, impatient: Store, namespace: Na
 
 def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None:
     def work(number: int) -> int:
-        return store.run(lambda conn: catalogs.next_commit_versions(conn, catalog.id, 1))
+        return store.run(lambda conn: catalogs.next_commit_versions(conn, catalog.id, 1)).numbers[0]
 
     numbers = [number for each in range(5) for number in at_once(8, work)]
     assert sorted(numbers) == list(range(1, 41))

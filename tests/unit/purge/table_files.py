@@ -21,6 +21,7 @@ from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import TablePurge
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.entry_areas import StoredArea
+from floecat.store.job_claims import Lease
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 
@@ -47,8 +48,12 @@ class TableFiles:
         self.statistics: list[dict[str, Any]] = []
         self.partition_statistics: list[dict[str, Any]] = []
         self.metadata_log: list[dict[str, Any]] = []
-        self.manifests: list[str] = []
+        self._added_by: dict[str, int] = {}
         self._numbers = itertools.count(1)
+
+    @property
+    def manifests(self) -> list[str]:
+        return list(self._added_by)
 
     def path(self, name: str) -> str:
         return f"{self.location}/{name}"
@@ -68,9 +73,10 @@ class TableFiles:
         """A snapshot with new data files, or with files that others wrote, and all earlier manifests."""
         number = next(self._numbers)
         data = list(paths) or [self.write(self.path(f"data/{number}-{i}.parquet")) for i in range(count)]
-        self.manifests.append(manifest or self.manifest(*data))
+        self._added_by[manifest or self.manifest(*data)] = number
         location = self.path(f"metadata/snap-{number}.avro")
-        self.write(location, manifest_list_bytes({"manifest_path": path} for path in self.manifests))
+        listed = [{"manifest_path": path, "added_snapshot_id": by} for path, by in self._added_by.items()]
+        self.write(location, manifest_list_bytes(listed))
         if expire:
             self.snapshots.clear()
         self.snapshots.append(
@@ -185,6 +191,18 @@ class FakeLiveTables:
 
     def document(self, table: LiveTable) -> bytes | None:
         return self.rows.get(table)
+
+    def positions(self) -> Mapping[uuid.UUID, int]:
+        return {}
+
+    def changed(self, seen: Mapping[uuid.UUID, int], now: Mapping[uuid.UUID, int]) -> Sequence[LiveTable]:
+        raise NotImplementedError
+
+    def begin_batch(self, lease: Lease, folders: Sequence[str]) -> bool:
+        raise NotImplementedError
+
+    def end_batch(self, lease: Lease) -> None:
+        raise NotImplementedError
 
     def storages(self) -> Mapping[uuid.UUID, CatalogStorage]:
         return {self.catalog_id: storage_at(self.roots, self.files)}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import uuid_utils.compat as uuids
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -18,7 +19,7 @@ from floecat.store.database.engine import Store
 from floecat.store.documents import compress
 from tests.storages import storage_at, storages_at
 from tests.unit.purge.table_files import TableFiles
-from tests.unit.purge.test_worker import NOW_MS, Catalog, new_table
+from tests.unit.purge.test_worker import NOW_MS, Catalog, SetClock, new_table
 
 LIVE = 30
 
@@ -43,7 +44,7 @@ class Place:
         """The files of a dropped table that stay, as a process finds them that has just started."""
         dropped = table or self.dropped
         storage = storage_at(AllowedLocations([self.warehouse]), self.files)
-        live = StoredTables(self.store, storages_at(self.files))
+        live = StoredTables(self.store, storages_at(self.files), SetClock())
         shared = SharedFiles(live, bounds=bounds or Bounds())
         with shared.collect(storage, dropped.metadata_location, dropped.metadata()) as kept:
             return [location for location in dropped.remaining() if location in kept]
@@ -86,8 +87,8 @@ def place(store: Store, files: FileIO, warehouse: str) -> Place:
 
 # of the dropped table: its manifest list and its manifest
 OWN_READS = 2
-# storages, and a page of what is near
-OWN_STATEMENTS = 2
+# storages, positions of commit logs, and a page of what is near
+OWN_STATEMENTS = 3
 # rows locked, areas replaced, folders deleted and inserted
 FILL_STATEMENTS = 4
 
@@ -110,12 +111,16 @@ def test_a_purge_reads_only_tables_that_were_changed_since_the_last(place: Place
 
 
 def test_pages_are_followed(place: Place) -> None:
-    for number in range(450):
-        table = TableFiles(place.files, f"{place.warehouse}/dropped/{number}")
-        table.metadata_location = f"{table.location}/v.json"
-        place.catalog.register(table, f"v{number}", kind="view")
-    assert place.cost() == (1 + 3 + 3 * FILL_STATEMENTS, OWN_READS)
-    assert place.cost() == (1 + 3, OWN_READS)
+    view = TableFiles(place.files, f"{place.warehouse}/dropped/views")
+    view.metadata_location = f"{view.location}/v.json"
+    document = compress(view.document())
+    row = place.catalog.register(view, "v", kind="view")
+    with place.store.write() as conn:
+        for number in range(449):
+            another = msgspec.structs.replace(row, id=uuids.uuid7(), name=f"v{number}")
+            entry_changes.insert(conn, another, document, 1)
+    assert place.cost() == (2 + 3 + 3 * FILL_STATEMENTS, OWN_READS)
+    assert place.cost() == (2 + 3, OWN_READS)
 
 
 def test_metadata_files_of_views_of_all_catalogs_stay(place: Place) -> None:

@@ -154,7 +154,7 @@ def new_kind(
 ) -> JobKind:
     storages = storages_at(files)
     purge = TablePurge(
-        MetadataFiles(max_bytes=1 << 20), SharedFiles(StoredTables(store, storages)), batch_size=5
+        MetadataFiles(max_bytes=1 << 20), SharedFiles(StoredTables(store, storages, SetClock())), batch_size=5
     )
 
     def storage(catalog_id: uuid.UUID) -> CatalogStorage:
@@ -280,7 +280,7 @@ def test_tables_of_the_store_keep_their_files(
 
 
 def test_the_locations_of_all_catalogs_are_allowed(store: Store, tmp_path: Path) -> None:
-    live = StoredTables(store, storages_at(shared_locations=["s3://shared"]))
+    live = StoredTables(store, storages_at(shared_locations=["s3://shared"]), SetClock())
     assert live.storages() == {}
     places = [(tmp_path / name).as_uri() for name in ("a", "b")]
     ids = [Catalog(store, place, f"{place}-more").id for place in places]

@@ -22,11 +22,11 @@ from floecat.entries.prepared_changes import (
     SnapshotChanges,
     write_rows,
 )
+from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, SnapshotRef
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store import tables
-from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import compress
 
@@ -45,12 +45,12 @@ class Publication:
     def __init__(
         self,
         store: Store,
-        transactions: ConfirmedTransactions,
+        guard: PurgeGuard,
         artifacts: ArtifactFiles,
         clock: Clock,
     ) -> None:
         self._store = store
-        self._transactions = transactions
+        self._guard = guard
         self._artifacts = artifacts
         self._clock = clock
 
@@ -135,8 +135,9 @@ class Publication:
         table = known.table
         snapshots = _snapshot_changes(self._replaced(known), document)
         body = compress(data)
+        made: list[Prepared[EncodedDocument]] = []
 
-        def work(conn: Connection, transaction_id: UUID) -> None:
+        def work(conn: Connection, transaction_id: UUID) -> bool:
             row = tables.get(conn, table.row.id)
             if row is None:
                 raise NoSuchTableError(f"Table does not exist: {table.identifier}")
@@ -157,8 +158,11 @@ class Publication:
                 snapshot_id=state.version,
                 snapshots=snapshots,
             )
+            made[:] = [change]
             try:
-                write_rows(conn, row.catalog_id, table.principal, [(change, body)], now_ms, transaction_id)
+                purging = write_rows(
+                    conn, row.catalog_id, table.principal, [(change, body)], now_ms, transaction_id
+                )
             except PointerMovedError:
                 raise StaleTableError from None
             delta_tables.publish(
@@ -172,8 +176,9 @@ class Publication:
                 problem=state.problem,
                 now_ms=now_ms,
             )
+            return purging
 
-        self._transactions.run(table.row.catalog_id, work)
+        self._guard.run(table.row.catalog_id, made, work)
 
     def _replaced(self, known: KnownTable) -> TableDocument | None:
         """The document of the entry that is replaced; None if it has none."""

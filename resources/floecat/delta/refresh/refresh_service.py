@@ -24,6 +24,7 @@ from floecat.delta.refresh.builds import Backfill, Progress
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.delta.refresh.publication import StaleTableError
 from floecat.delta.refresh.refresher import Refresher
+from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import (
     FileMissingError,
     FloecatError,
@@ -36,7 +37,6 @@ from floecat.memory_budget import MemoryBudget
 from floecat.settings import DeltaCompatSettings
 from floecat.settings.limits import LimitSettings
 from floecat.store import leases, tables
-from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.leases import HeldLease
 from floecat.store.tables import EntryRow
@@ -85,14 +85,14 @@ class DeltaRefreshService:
     def __init__(
         self,
         store: Store,
-        transactions: ConfirmedTransactions,
+        guard: PurgeGuard,
         clock: Clock,
         settings: DeltaCompatSettings,
         limits: LimitSettings,
         memory: MemoryBudget,
     ) -> None:
         self._store = store
-        self._transactions = transactions
+        self._guard = guard
         self._clock = clock
         self._settings = settings
         self._bounds = RequestBounds(
@@ -346,7 +346,7 @@ class DeltaRefreshService:
         artifacts = self._artifact_files(table)
         return Refresher(
             self._store,
-            self._transactions,
+            self._guard,
             self._clock,
             self._settings,
             self._bounds,

@@ -25,9 +25,9 @@ from floecat.delta.refresh.publication import Publication
 from floecat.delta.refresh.version_builder import FormatVersionError, build_versions
 from floecat.delta.translation.column_ids import assign_history
 from floecat.delta.translation.translated_schema import translate_schema
+from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import FileMissingError, InvalidDeltaTableError, InvalidMetadataError, UnavailableError
 from floecat.settings import DeltaCompatSettings
-from floecat.store.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow
 
@@ -44,7 +44,7 @@ class Refresher:
     def __init__(
         self,
         store: Store,
-        transactions: ConfirmedTransactions,
+        guard: PurgeGuard,
         clock: Clock,
         settings: DeltaCompatSettings,
         bounds: RequestBounds,
@@ -56,7 +56,7 @@ class Refresher:
         self._settings = settings
         self._artifacts = artifacts
         self._builds = Builds(settings, bounds, artifacts, run_chunks, damaged)
-        self._publication = Publication(store, transactions, artifacts, clock)
+        self._publication = Publication(store, guard, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:
         """The entry, if it has the newest version and all its artifacts exist; otherwise None.

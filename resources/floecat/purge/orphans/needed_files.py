@@ -36,7 +36,6 @@ __all__ = ["FolderNeeds", "NeededFiles", "NeededFilesReader"]
 
 _NOT_PURGED = (*jobs.OPEN_STATES, "failed")
 _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-_PAGE = 1_000
 
 
 class NeededFiles(LocationSet):
@@ -138,21 +137,12 @@ class NeededFilesReader:
     def positions(self) -> dict[UUID, int]:
         """The number of the last commit of each catalog."""
         with self._store.read() as conn:
-            return {row.id: row.commit_version for row in catalogs.list_all_accounts(conn)}
+            return catalogs.commit_versions(conn)
 
     def changed(self, seen: dict[UUID, int], now: dict[UUID, int]) -> set[UUID]:
         """Entries with commits in between."""
-        found: set[UUID] = set()
-        for catalog_id, version in now.items():
-            after = seen.get(catalog_id, 0)
-            while after < version:
-                with self._store.read() as conn:
-                    rows = commit_log.read_after(conn, catalog_id, after, _PAGE)
-                found.update(row.entry_id for row in rows)
-                if len(rows) < _PAGE:
-                    break
-                after = rows[-1].commit_version
-        return found
+        with self._store.read() as conn:
+            return commit_log.changed_entries(conn, seen, now)
 
     def add(
         self, files: NeededFiles, storage: CatalogStorage, folder: str, only: Collection[UUID] | None

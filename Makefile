@@ -30,7 +30,7 @@ $(VENV)/pyvenv.cfg:
 	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(STAMP): pyproject.toml constraints.txt $(APART) | $(VENV)/pyvenv.cfg
-	@echo "Installing Floecat and all that its tests need into $(VENV): 3.5 GB, a few minutes the first time"
+	@echo "Installing Floecat and all that its tests need into $(VENV): 3.6 GB, a few minutes the first time"
 	@$(PIP) install --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@$(PIP) install --no-deps --requirement $(APART)
 	@touch $@ $(UP_STAMP)

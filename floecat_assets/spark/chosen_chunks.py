@@ -23,13 +23,14 @@ class ChosenChunks:
     """
 
     def __init__(
-        self, local: ChunkRunner, open_spark: Callable[[], ChunkRunner], *, most_opened_files: int
+        self, local: ChunkRunner, open_spark: Callable[[], ChunkRunner] | None, *, most_opened_files: int
     ) -> None:
         """Take both runners.
 
         Args:
             local: builds chunks in this process.
-            open_spark: opens Spark and gives a runner that builds them there; called when first needed.
+            open_spark: opens Spark and gives a runner that builds them there; called when first needed. None
+                where Spark is not installed: all are built in this process.
             most_opened_files: versions that need more files opened than this go to Spark.
         """
         self._local = local
@@ -41,12 +42,14 @@ class ChosenChunks:
 
     def __call__(self, context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         """Builds chunks; see `ChunkRunner`."""
-        all_files = bool(context.translated.without_field_ids)
-        opened = opened_files(chunks.files, read_footers=context.read_footers, all_files=all_files)
-        if opened <= self._most_opened_files:
+        if self._open_spark is None or self._opened_files(context, chunks) <= self._most_opened_files:
             self.in_process += len(chunks)
             return self._local(context, chunks)
         if self._spark is None:
             self._spark = self._open_spark()
         self.on_spark += len(chunks)
         return self._spark(context, chunks)
+
+    def _opened_files(self, context: VersionContext, chunks: FileChunks) -> int:
+        all_files = bool(context.translated.without_field_ids)
+        return opened_files(chunks.files, read_footers=context.read_footers, all_files=all_files)

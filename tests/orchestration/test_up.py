@@ -100,7 +100,7 @@ def test_up_starts_all_and_one_signal_stops_all(
             check=False,
         )
         assert second.returncode == 2
-        assert f"{tmp_path}/.floecat is in use by another floecat up (process {process.pid})" in second.stderr
+        assert f"{tmp_path}/.floecat is in use by another floecat process ({process.pid})" in second.stderr
         assert ask(f"{rest}/health/ready")
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)

@@ -2,6 +2,7 @@
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -98,7 +99,7 @@ class _ChunkRunners:
     """Runners of one run, and what they did.
 
     Spark takes versions for which more files have to be opened than `delta-compat.max-files-in-request` lets
-    a load open; starting it for fewer costs more than it saves.
+    a load open; starting it for fewer costs more than it saves. Where it is not installed, this process does.
     """
 
     def __init__(self, kernel: KernelResource, spark: SparkResource) -> None:
@@ -119,16 +120,17 @@ class _ChunkRunners:
     def runner(self, table: "DeltaTableEntry") -> "ChunkRunner":
         """What builds the chunks of a table."""
         from floecat_assets.spark.chosen_chunks import ChosenChunks
-        from floecat_assets.spark.compat_chunks import spark_chunks
 
         kernel = self._kernel.open()
 
         def on_spark() -> "ChunkRunner":
+            from floecat_assets.spark.compat_chunks import spark_chunks
+
             return spark_chunks(self._spark.open(), table.storage.opener(table.row.location), table.allowed)
 
         chosen = ChosenChunks(
             self._kernel.delta_pipeline().local_chunks(table),
-            on_spark,
+            on_spark if importlib.util.find_spec("pyspark") else None,
             most_opened_files=kernel.settings.gateway.delta_compat.max_files_in_request,
         )
         self._made.append(chosen)

@@ -15,7 +15,7 @@ from floecat_rest.commands.folder_lock import lock_folder
 def test_a_folder_in_use_is_refused_by_name_until_it_is_given_back(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     expected = re.escape(
-        f"{folder} is in use by another floecat up (process {os.getpid()}): stop it, "
+        f"{folder} is in use by another floecat process ({os.getpid()}): stop it, "
         "or choose another folder with --data-dir"
     )
     with lock_folder(folder, "up", "--data-dir"):

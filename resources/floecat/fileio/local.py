@@ -121,7 +121,16 @@ class LocalFileIO:
 
     def delete(self, location: str) -> None:
         """See `FileIO.delete`."""
-        found, path = self._find(location, follow=False)
+        self._delete(location, {})
+
+    def _delete(self, location: str, folders: dict[str, str]) -> None:
+        """Deletes a file; `folders` holds the real paths of folders that calls before found."""
+        found = self._normalized(location)
+        folder, name = os.path.split(found.path or "/")
+        real = folders.get(folder)
+        if real is None:
+            real = folders[folder] = os.path.realpath(folder)
+        path = os.path.join(real, name)
         self.counters.add("deletes")
         try:
             os.unlink(path)
@@ -135,10 +144,11 @@ class LocalFileIO:
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
         """See `FileIO.delete_many`."""
         deleted = 0
+        folders: dict[str, str] = {}
         failures: list[DeleteFailure] = []
         for location in locations:
             try:
-                self.delete(location)
+                self._delete(location, folders)
             except FloecatError as error:
                 passing = isinstance(error, StorageUnavailableError)
                 failures.append(DeleteFailure(location, error.message, passing))
@@ -174,11 +184,15 @@ class LocalFileIO:
             raise local_failure(error, found) from error
 
     def _find(self, location: str, *, follow: bool = True) -> tuple[Location, str]:
+        found = self._normalized(location)
+        path = found.path or "/"
+        return found, os.path.realpath(path) if follow else path
+
+    def _normalized(self, location: str) -> Location:
         found = normalize_location(location) if self._allowed is None else self._allowed.check(location)
         if found.scheme != "file":
             raise BadRequestError(f"Location is not on the local disk: {found}")
-        path = found.path or "/"
-        return found, os.path.realpath(path) if follow else path
+        return found
 
     def _walk(self, root: Location, root_path: str, start_after: str) -> Iterator[FileEntry]:
         folders = [root_path]

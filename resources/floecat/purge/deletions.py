@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ __all__ = ["Deletions", "Kept"]
 
 _PAUSES_S: Final = (0.1, 0.5)
 """Before the second and the third call for files that the one before left."""
+
+_MOST_FOLDERS: Final = 4096
 
 
 class Kept(Protocol):
@@ -70,7 +73,7 @@ class Deletions:
         self._pending: dict[FileKind, list[ReachableFile]] = {kind: [] for kind in FileKind}
         self._pending_count = 0
         self._blocked = LocationSet()
-        self._allowed_folder: str | None = None
+        self._allowed_folders: dict[str, str] = {}
         self._progress = progress
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
@@ -187,13 +190,28 @@ class Deletions:
 
     def _is_allowed(self, location: str) -> bool:
         folder, _, name = location.rpartition("/")
-        if folder == self._allowed_folder and is_plain_name(name):
-            return True
         try:
-            found = self._storage.allowed.check(location)
+            if not is_plain_name(name):
+                self._storage.allowed.check(location)
+                return True
+            path = self._allowed_path(folder)
+            # on the local disk a name can be a link that leads elsewhere
+            if path and os.path.islink(path + name):
+                self._storage.allowed.check(location)
         except (LocationNotAllowedError, BadRequestError):
             return False
-        # on the local disk a name can be a link, so each one is checked
-        if found.scheme != "file" and is_plain_name(name):
-            self._allowed_folder = folder
         return True
+
+    def _allowed_path(self, folder: str) -> str:
+        """The path of an allowed folder on the local disk, with a slash; empty for object storage.
+
+        Millions of files lie in few folders.
+        """
+        path = self._allowed_folders.get(folder)
+        if path is None:
+            found = self._storage.allowed.check(f"{folder}/_")
+            path = found.path.removesuffix("_") if found.scheme == "file" else ""
+            if len(self._allowed_folders) >= _MOST_FOLDERS:
+                self._allowed_folders.clear()
+            self._allowed_folders[folder] = path
+        return path

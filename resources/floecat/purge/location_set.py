@@ -96,6 +96,8 @@ class LocationSet:
         return cursor.rowcount == 1
 
     def __contains__(self, location: str) -> bool:
+        if not (self._size or self._folders):
+            return False
         found = self._database.execute("SELECT 1 FROM files WHERE key = ?", (file_key(location),))
         return found.fetchone() is not None or (bool(self._folders) and self._in_folder(location))
 

@@ -5,7 +5,7 @@ What is missing, located elsewhere or damaged is kept in mind and raises nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from floecat.errors import (
     PayloadTooLargeError,
 )
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
-from floecat.purge.location_set import LocationSet
+from floecat.purge.location_set import LocationSet, file_key
 from floecat.storage.catalog_storage import CatalogStorage
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ManifestFiles:
         unreachable: those that are not read because they lie outside the allowed locations, or where this
             storage has nothing.
         unreadable: those that exist and cannot be read.
-        emptied: manifests all of whose files are gone; they are not read.
+        emptied: manifests all of whose files are gone, by `file_key`; they are not read.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ManifestFiles:
         self._bounds = bounds
         self._renew = renew
         self._lists: dict[str, bytes] = {}
-        self.emptied: LocationSet | None = None
+        self.emptied: Set[bytes] = frozenset()
         self.missing: list[str] = []
         self.unreachable: list[str] = []
         self.unreadable: list[Unreadable] = []
@@ -113,7 +113,7 @@ class ManifestFiles:
         """
         if not seen.add(manifest):
             return
-        if self.emptied is not None and manifest in self.emptied:
+        if self.emptied and file_key(manifest) in self.emptied:
             yield ReachableFile(manifest, FileKind.MANIFEST, parent, size_bytes=size_bytes)
             return
         data = self._read(manifest, FileKind.MANIFEST)

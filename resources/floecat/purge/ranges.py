@@ -20,7 +20,7 @@ from floecat.errors import FloecatError
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions
 from floecat.purge.kept_files import KeptFiles, KeptKeys
-from floecat.purge.location_set import LocationSet
+from floecat.purge.location_set import LocationSet, file_key
 from floecat.purge.manifest_files import FileKind, ManifestFiles
 from floecat.purge.progress import PurgeProgress
 from floecat.storage.catalog_storage import CatalogStorage
@@ -109,8 +109,7 @@ class Ranges:
         kept: KeptFiles,
         before_batch: Callable[[], None],
         progress: PurgeProgress,
-        emptied: LocationSet,
-    ) -> None:
+    ) -> set[bytes]:
         """Deletes the files of manifests, as far as that succeeds.
 
         Args:
@@ -118,8 +117,11 @@ class Ranges:
             kept: files that live tables need; asked before each round.
             before_batch: called before each round; raises if the deletion must stop.
             progress: where files are counted.
-            emptied: takes the manifests that have no files left.
+
+        Returns:
+            The manifests that have no files left, by `file_key`.
         """
+        emptied: set[bytes] = set()
         ranges = _cut(manifests)
         while together := list(islice(ranges, self._runner.width)):
             started = time.monotonic()
@@ -128,16 +130,16 @@ class Ranges:
                 keys = kept.keys(_MOST_KEPT)
                 if keys is None:
                     _log.info("live tables need too many of the files to tell other processes of them")
-                    return
+                    break
                 results = self._runner([self._range(range, keys) for range in together])
             for result in results:
                 if result.error is not None:
                     _log.warning("a range of manifests was not emptied: %s", result.error)
                 if result.emptied:
                     progress.add(result.progress)
-                    for manifest in result.emptied:
-                        emptied.add(manifest)
+                    emptied.update(map(file_key, result.emptied))
             progress.working_ms += int((time.monotonic() - started) * 1000)
+        return emptied
 
     def _range(self, manifests: tuple[str, ...], kept: KeptKeys) -> ManifestRange:
         ends_at = time.time() + self._range_s

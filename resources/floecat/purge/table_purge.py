@@ -16,10 +16,10 @@ from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions
 from floecat.purge.kept_files import KeptFiles
-from floecat.purge.location_set import LocationSet
 from floecat.purge.progress import PurgeProgress
 from floecat.purge.ranges import RangeRunner, Ranges
 from floecat.purge.reachable_files import ReachableFiles
+from floecat.purge.read_ahead import read_ahead
 from floecat.purge.shared_files import SharedFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.documents import decompress
@@ -226,25 +226,24 @@ class TablePurge:
             return target, TableMetadata.parse(decompress(target.document))
 
     def _delete(self, target: PurgeTarget, reachable: ReachableFiles, way: _Way) -> None:
-        with (
-            LocationSet() as emptied,
-            Deletions(
-                target.storage,
-                way.kept,
-                batch_size=self._batch_size,
-                before_batch=way.before_batch,
-                progress=way.progress,
-                threads=self._threads,
-                keeps_data=way.keeps_data,
-                renew=target.renew,
-            ) as deletions,
-        ):
+        with Deletions(
+            target.storage,
+            way.kept,
+            batch_size=self._batch_size,
+            before_batch=way.before_batch,
+            progress=way.progress,
+            threads=self._threads,
+            keeps_data=way.keeps_data,
+            renew=target.renew,
+        ) as deletions:
             if way.runner is not None:
                 ranges = Ranges(target.storage, way.runner, self._batch_size, self._range_s, self._bounds)
-                ranges.empty(reachable.manifests(), way.kept, way.before_batch, way.progress, emptied)
-                reachable.emptied = emptied
-            for file in reachable:
-                deletions.add(file)
+                reachable.emptied = ranges.empty(
+                    reachable.manifests(), way.kept, way.before_batch, way.progress
+                )
+            with read_ahead(reachable) as files:
+                for file in files:
+                    deletions.add(file)
             deletions.flush()
 
 

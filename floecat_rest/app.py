@@ -33,6 +33,7 @@ from floecat_rest.iceberg.namespaces import (
     NamespacesController,
 )
 from floecat_rest.iceberg.oauth import OAuthController
+from floecat_rest.iceberg.scan_planning import PlanController, PlansController, ScanTasksController
 from floecat_rest.iceberg.tables import (
     RegisterTableController,
     RenameTableController,
@@ -61,7 +62,7 @@ from floecat_rest.management.purges import (
     PurgesController,
     RetryPurgeController,
 )
-from floecat_rest.management.tables import ManagedTablesController
+from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.paths import EmptyNames, RawPaths
 from floecat_rest.readiness import Readiness
 from floecat_rest.request_log import RequestLog
@@ -84,6 +85,9 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     RegisterTableController,
     RenameTableController,
     MetricsController,
+    PlansController,
+    PlanController,
+    ScanTasksController,
     TransactionController,
     ViewsController,
     ViewController,
@@ -93,6 +97,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionController,
     OAuthController,
     ManagedTablesController,
+    ExplainController,
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,

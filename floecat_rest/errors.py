@@ -57,6 +57,8 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
     errors.NoSuchTableError: ErrorKind(404, "NoSuchTableException"),
     errors.NoSuchViewError: ErrorKind(404, "NoSuchViewException"),
     errors.NoSuchFunctionError: ErrorKind(404, "NoSuchFunctionException"),
+    errors.NoSuchPlanIdError: ErrorKind(404, "NoSuchPlanIdException"),
+    errors.NoSuchPlanTaskError: ErrorKind(404, "NoSuchPlanTaskException"),
     errors.ConflictError: ErrorKind(409, "ConflictException"),
     errors.AlreadyExistsError: ErrorKind(409, "AlreadyExistsException"),
     errors.NamespaceNotEmptyError: ErrorKind(409, "NamespaceNotEmptyException"),

@@ -36,12 +36,15 @@ __all__ = [
 
 WITHOUT_STORAGE = frozenset(
     {
+        "cancelPlanning",
         "dropConnector",
         "dropNamespace",
         "dropTable",
         "dropView",
         "cancelPurge",
         "createNamespace",
+        "fetchPlanningResult",
+        "fetchScanTasks",
         "getConfig",
         "listConnectors",
         "listFunctions",

@@ -1,4 +1,4 @@
-"""`floecat table`: Delta tables that read as Iceberg tables, and the orphan files of Iceberg tables."""
+"""`floecat table`: Delta tables that read as Iceberg tables, orphan files, and plans of scans."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from floecat_rest.commands.options import (
     settings_from,
 )
 from floecat_rest.commands.orphans import orphans
+from floecat_rest.commands.plan import plan
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
@@ -27,10 +28,11 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="table",
-    help="Delta tables in the catalog, which any engine reads as Iceberg tables; orphan files.",
+    help="Delta tables in the catalog, which any engine reads as Iceberg tables; orphan files; scan plans.",
     no_args_is_help=True,
 )
 app.command()(orphans)
+app.command()(plan)
 
 NameArgument = Annotated[
     str,

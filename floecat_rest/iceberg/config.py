@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from litestar import Controller, get
 from litestar.routes import BaseRoute, HTTPRoute
 
+from floecat.catalog.load_table import SCAN_PLANNING_MODE
 from floecat.identifiers.encoding import encode_segment
 from floecat_rest.iceberg.wire import CatalogConfig
 from floecat_rest.requests import CatalogRequest, Warehouse
@@ -17,7 +18,7 @@ __all__ = ["UNLISTED", "ConfigController", "served_endpoints"]
 UNLISTED = "unlisted"
 """Key in `opt` of operations that answer, and that clients should not count on."""
 
-_TYPED_PARAMETER = re.compile(r"\{(\w+):\w+\}")
+_TYPED_PARAMETER = re.compile(r"\{([\w-]+):\w+\}")
 
 
 class ConfigController(Controller):
@@ -38,6 +39,9 @@ class ConfigController(Controller):
         catalog = request.kernel.calls.open_warehouse(request.principal, name).catalog
         prefix = encode_segment(catalog.name)
         overrides = {"namespace-separator": request.kernel.separator.config_value}
+        planning_mode = request.kernel.loader.planning_mode(catalog)
+        if planning_mode is not None:
+            overrides[SCAN_PLANNING_MODE] = planning_mode
         if warehouse == catalog.name:
             overrides["prefix"] = prefix
         return CatalogConfig(

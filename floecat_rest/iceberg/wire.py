@@ -1,6 +1,6 @@
 """Bodies of requests and answers, as the REST specification spells them.
 
-The body of `createTable` is the kernel's own `CreateTable`, that of `createView` its `CreateView`.
+Some bodies are structs of the kernel: `CreateTable`, `CreateView`, `PlanTableScan`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "CommitTransactionRequest",
     "CommitViewRequest",
     "CreateNamespaceRequest",
+    "FetchScanTasksRequest",
     "ListFunctionsResponse",
     "ListNamespacesResponse",
     "ListTablesResponse",
@@ -147,6 +148,12 @@ class RegisterViewRequest(msgspec.Struct, rename="kebab"):
 
     name: str
     metadata_location: str
+
+
+class FetchScanTasksRequest(msgspec.Struct, rename="kebab"):
+    """A task of a scan plan."""
+
+    plan_task: str
 
 
 class ListFunctionsResponse(msgspec.Struct, rename="kebab"):

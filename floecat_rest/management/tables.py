@@ -1,21 +1,24 @@
-"""Tables in storage that are registered by their location."""
+"""Tables: registered by their location, and how scans of them are planned."""
 
 from __future__ import annotations
 
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat_rest.management.wire import RegisteredTable, RegisterRequest, registered_table
+from floecat.planning.explanations import Explanation
+from floecat_rest.management.wire import ExplainRequest, RegisteredTable, RegisterRequest, registered_table
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
 
-__all__ = ["ManagedTablesController"]
+__all__ = ["ExplainController", "ManagedTablesController"]
+
+_TABLES = "/management/v1/catalogs/{catalog:str}/namespaces/{namespace:str}/tables"
 
 
 class ManagedTablesController(Controller):
     """The tables of a namespace."""
 
-    path = "/management/v1/catalogs/{catalog:str}/namespaces/{namespace:str}/tables"
+    path = _TABLES
     tags = ["Management"]
 
     @post(operation_id="registerByLocation", status_code=201, sync_to_thread=True)
@@ -32,3 +35,17 @@ class ManagedTablesController(Controller):
             format_version=sent.format_version,
         )
         return registered_table(registration, request_id_of(request.scope))
+
+
+class ExplainController(Controller):
+    """Plans that are explained."""
+
+    path = f"{_TABLES}/{{table:str}}/plan"
+    tags = ["Management"]
+
+    @post(operation_id="explainPlan", status_code=200, sync_to_thread=True)
+    def explain(self, request: CatalogRequest, body: RawBody) -> Explanation:
+        """What each stage of the plan of a scan leaves, and what it costs."""
+        sent = request.read(body, ExplainRequest)
+        call = request.call()
+        return request.kernel.explanations.explain(call, request.entry(call), sent.filter, sent.snapshot_id)

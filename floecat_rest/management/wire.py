@@ -21,6 +21,7 @@ from floecat_rest.errors import describe_error
 __all__ = [
     "ConnectorResponse",
     "CreateConnectorRequest",
+    "ExplainRequest",
     "ListConnectorsResponse",
     "RegisterRequest",
     "RegisteredTable",
@@ -38,6 +39,14 @@ class RegisterRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True
     format: str
     location: str
     format_version: int | None = None
+
+
+class ExplainRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A scan whose plan is explained."""
+
+    filter: str | None = None
+    """As in SQL: `day = '2026-11-01' and amount > 10`."""
+    snapshot_id: int | None = None
 
 
 class Identifier(msgspec.Struct):

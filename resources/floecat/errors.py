@@ -17,11 +17,15 @@
     │   ├── NoSuchTableError
     │   ├── NoSuchViewError
     │   ├── NoSuchFunctionError
+    │   ├── NoSuchQueryError
+    │   │   └── NoSuchPlanIdError
+    │   ├── NoSuchPlanTaskError
     │   └── FileMissingError            a file that should be in storage
     ├── ConflictError
     │   ├── AlreadyExistsError
     │   ├── NamespaceNotEmptyError
     │   ├── CommitFailedError           a requirement does not hold on the newest metadata
+    │   ├── PinMismatchError            a query has pinned another state of the table
     │   └── IdempotencyConflictError    the key was used for another request
     ├── UnsupportedOperationError
     │   └── UnsupportedDeltaTableError  a Delta table that has no exact equal in Iceberg
@@ -59,12 +63,16 @@ __all__ = [
     "NamespaceNotEmptyError",
     "NoSuchFunctionError",
     "NoSuchNamespaceError",
+    "NoSuchPlanIdError",
+    "NoSuchPlanTaskError",
+    "NoSuchQueryError",
     "NoSuchTableError",
     "NoSuchViewError",
     "NoSuchWarehouseError",
     "NotAuthorizedError",
     "NotFoundError",
     "PayloadTooLargeError",
+    "PinMismatchError",
     "PlanStoppedError",
     "PurgeFailedError",
     "SettingsError",
@@ -153,6 +161,18 @@ class NoSuchFunctionError(NotFoundError):
     """The function does not exist."""
 
 
+class NoSuchQueryError(NotFoundError):
+    """The query does not exist: it has expired, or is another principal's."""
+
+
+class NoSuchPlanIdError(NoSuchQueryError):
+    """The scan plan does not exist, or is of another table."""
+
+
+class NoSuchPlanTaskError(NotFoundError):
+    """The task does not exist, was consumed, or its plan is gone."""
+
+
 class FileMissingError(NotFoundError):
     """A file that an entry points at is not in storage."""
 
@@ -171,6 +191,10 @@ class NamespaceNotEmptyError(ConflictError):
 
 class CommitFailedError(ConflictError):
     """A requirement of the commit does not hold on the newest metadata. Nothing was changed."""
+
+
+class PinMismatchError(ConflictError):
+    """A query asks for another state of a table than the one that it has pinned."""
 
 
 class IdempotencyConflictError(ConflictError):

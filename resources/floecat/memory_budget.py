@@ -21,13 +21,14 @@ _WHOLE: Final = 1024
 SHARES: Final[Mapping[str, int]] = {
     "documents": 456,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
     "known-states": 24,
-    "answers": 80,  # compressed, as they are sent
+    "answers": 64,  # compressed, as they are sent
     "gzip-blocks": 64,  # blocks of metadata files and answers
     "stored-frames": 64,  # zstd frames of documents in the store
     "delta-artifacts": 88,
     "delta-indexes": 64,  # of manifests, decoded
     "delta-listed": 24,  # what manifests name, to check that it exists
-    "delta-copies": 128,  # data files while they are copied
+    "delta-copies": 64,  # data files while they are copied
+    "plan-manifests": 80,  # of small scans, decoded
     "purge-areas": 24,
     "tokens": 4,
     "catalogs": 4,

@@ -27,6 +27,7 @@ from floecat.fileio.opening import open_fileio
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
+from floecat.planning.open_planning import open_planning
 from floecat.purge.open_purge import open_purge
 from floecat.purge.purge_operations import PurgeOperations
 from floecat.purge.shared_files import SharedFiles
@@ -72,6 +73,7 @@ class Kernel:
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
         connectors, connector_scans: services of `floecat.connectors`.
+        plans, plan_tasks, explanations, queries, plan_queue: services of `floecat.planning`.
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
         registrations: register tables of any format by their location.
@@ -93,6 +95,7 @@ class Kernel:
         self.separator = NamespaceSeparator(unquote(settings.gateway.namespace_separator))
         self._workers: list[Expiry | JobWorkers] = []
         self._purge_workers: JobWorkers | None = None
+        self._plan_workers: JobWorkers | None = None
 
         self.parts = open_entries(settings, store, files, clock)
         self.storages, self.memory = self.parts.storages, self.parts.memory
@@ -120,6 +123,14 @@ class Kernel:
         self.registration = commits.registration
 
         self.listeners = EventListeners.named(settings.events.listeners)
+        self._planning = planning = open_planning(self.parts, formats, settings, wake=self._wake_plan_workers)
+        self.plans, self.plan_tasks = planning.plans, planning.tasks
+        self.explanations, self.queries, self.plan_queue = (
+            planning.explanations,
+            planning.queries,
+            planning.queue,
+        )
+
         purge = open_purge(
             self.parts,
             catalog.namespaces,
@@ -137,7 +148,8 @@ class Kernel:
 
         self.events = CatalogEvents(store, self.metadata_files, self.storages)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
-        self.jobs = JobOperations(store, clock, [self.purge_queue.kind, self.connector_scans.kind])
+        kinds = [self.purge_queue.kind, self.connector_scans.kind, self.plan_queue.kind]
+        self.jobs = JobOperations(store, clock, kinds)
         self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
 
     @property
@@ -156,7 +168,7 @@ class Kernel:
         return self._delta.pipeline(self.parts)
 
     def start_workers(self) -> None:
-        """Starts the threads behind the requests: purge of dropped tables, removal of what expired."""
+        """Starts the threads behind the requests: purges, long scan plans, removal of what expired."""
         settings = self.settings
         expiry = Expiry(
             self.store,
@@ -174,8 +186,19 @@ class Kernel:
                 claim_batch=settings.purge.claim_batch,
             )
             self._workers.append(self._purge_workers)
+        if settings.planning.workers:
+            self._plan_workers = JobWorkers(
+                self.plan_queue,
+                threads=settings.planning.workers,
+                poll_interval_ms=settings.planning.poll_interval_ms,
+            )
+            self._workers.append(self._plan_workers)
         for worker in self._workers:
             worker.start()
+
+    def _wake_plan_workers(self) -> None:
+        if self._plan_workers is not None:
+            self._plan_workers.wake()
 
     def _wake_purge_workers(self) -> None:
         if self._purge_workers is not None:
@@ -187,6 +210,7 @@ class Kernel:
             worker.stop()
         self._workers.clear()
         self.purgers.close()
+        self._planning.planner.close()
         if self._delta is not None:
             self._delta.engine.close()
         self.store.close()

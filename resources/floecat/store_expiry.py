@@ -1,4 +1,4 @@
-"""Removes expired rows: idempotency records, staged tables, metrics reports, traces of commits, jobs."""
+"""Removes expired rows: idempotency records, staged tables, reports, traces of commits, plans, jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.operations import JobOperations
-from floecat.store import idempotency, leases, metrics, staged_tables
+from floecat.store import idempotency, leases, metrics, plans, queries, staged_tables
 from floecat.store.confirmed_transactions import TRACES_KEPT_MS, delete_traces
 from floecat.store.database.engine import Connection, Store
 
@@ -31,6 +31,9 @@ class Expired(msgspec.Struct, frozen=True):
     staged_tables: int = 0
     metrics_reports: int = 0
     transactions: int = 0
+    plan_tasks: int = 0
+    queries: int = 0
+    """Scan plans among them."""
     jobs: int = 0
 
 
@@ -81,6 +84,8 @@ class Expiry:
                 lambda conn: metrics.delete_before(conn, now_ms - self._keep_reports_ms, _BATCH)
             ),
             transactions=self._remove(lambda conn: delete_traces(conn, now_ms - TRACES_KEPT_MS, _BATCH)),
+            plan_tasks=self._remove(lambda conn: plans.delete_expired_tasks(conn, now_ms, _BATCH)),
+            queries=self._remove(lambda conn: queries.delete_expired(conn, now_ms, _BATCH)),
             jobs=self._batches(lambda: self._operations.sweep(_BATCH)),
         )
 

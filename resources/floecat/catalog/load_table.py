@@ -3,17 +3,18 @@
 `FastLoads` answers tables whose document is in memory: one statement, no storage, and nothing to compute.
 Everything else is left to `TableLoader`, whose answer is the same.
 
-An entity tag names one representation: the state of the entry, the snapshots mode, and the labels. Create,
+An entity tag names one representation: the state of the entry, the snapshots mode, the labels, and who plans
+scans. Create,
 commit, register and load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state,
 with another tag.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -28,11 +29,11 @@ from floecat.entries.prepared_changes import AnyPrepared
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow, EntryState
 
 __all__ = [
+    "SCAN_PLANNING_MODE",
     "FastLoad",
     "FastLoadState",
     "FastLoads",
@@ -54,6 +55,10 @@ FastLoadState: TypeAlias = Literal["loaded", "waits", "slow"]
 """
 
 
+SCAN_PLANNING_MODE: Final = "scan-planning-mode"
+"""Property of tables and catalogs, and configuration for clients: who plans scans."""
+
+_PLANNING_MODES: Final = frozenset({"client", "server"})
 _LARGE_BYTES: Final = 1 << 20
 
 
@@ -76,6 +81,7 @@ class TableLoader:
         formats: TableFormats,
         *,
         verify_metadata_file: bool,
+        scan_planning_mode: str | None,
     ) -> None:
         """Wires the loader.
 
@@ -84,7 +90,9 @@ class TableLoader:
             files: metadata files.
             formats: bring tables up to date.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
+            scan_planning_mode: who plans scans of tables that do not say; None leaves it to clients.
         """
+        self._planning_mode = scan_planning_mode
         self._entries = entries
         self._files = files
         self._formats = formats
@@ -153,10 +161,11 @@ class TableLoader:
         """The answer of a load of a current entry: the table, or that the caller's copy is current."""
         state = entry.row.state
         location = state.metadata_location
-        etag = etag_of(state, mode, entry.labels)
+        planning_mode = self._planning_mode_of(catalog, entry.document.property(SCAN_PLANNING_MODE))
+        etag = etag_of(state, mode, entry.labels, planning_mode)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
-        config = catalog.storage.client_config(entry.row.location)
+        config = _config(catalog, entry.row.location, planning_mode)
         table_uuid = entry.row.object_uuid
         return LoadedTable(
             _pieces(entry, mode),
@@ -168,44 +177,47 @@ class TableLoader:
             labels=entry.labels,
         )
 
-    def loaded(
-        self,
-        storage: CatalogStorage,
-        pieces: Sequence[Piece],
-        state: EntryState | None,
-        location: str,
-        table_uuid: str,
-    ) -> LoadedTable:
+    def loaded(self, catalog: Catalog, metadata: TableMetadata, state: EntryState | None) -> LoadedTable:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
-            storage: of the catalog.
-            pieces: the document.
+            catalog: of the table.
+            metadata: of the table.
             state: of the entry; `None` for a staged table, which has neither file nor tag.
-            location: where the table lives.
-            table_uuid: its UUID.
         """
-        metadata_location, etag = (None, None) if state is None else (state.metadata_location, etag_of(state))
-        config = storage.client_config(location)
-        return LoadedTable(pieces, metadata_location, etag, config, state=state, table_uuid=table_uuid)
+        planning_mode = self._planning_mode_of(catalog, metadata.properties.get(SCAN_PLANNING_MODE))
+        config = _config(catalog, metadata.location, planning_mode)
+        pieces, table_uuid = metadata.pieces(), metadata.table_uuid
+        if state is None:
+            return LoadedTable(pieces, None, config=config, table_uuid=table_uuid)
+        etag = etag_of(state, planning_mode=planning_mode)
+        return LoadedTable(pieces, state.metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
-    def changed(self, storage: CatalogStorage, changes: Sequence[AnyPrepared]) -> LoadedTable:
+    def changed(self, catalog: Catalog, changes: Sequence[AnyPrepared]) -> LoadedTable:
         """The table of a single change, as it is answered once the change is made."""
         change = changes[0]
-        return self.loaded(
-            storage, change.metadata.pieces(), change.state, change.location, change.object_uuid
-        )
+        return self.loaded(catalog, cast(TableMetadata, change.metadata), change.state)
 
-    def removed(self, storage: CatalogStorage, row: EntryRow, document: bytes) -> LoadedTable:
+    def removed(self, catalog: Catalog, row: EntryRow, document: bytes) -> LoadedTable:
         """A table as it was when its entry was removed.
 
         Args:
-            storage: of the catalog.
+            catalog: of the table.
             row: its entry.
             document: its metadata document, JSON.
         """
-        answer = self.loaded(storage, (document,), row.state, row.location, row.object_uuid)
+        answer = self.loaded(catalog, TableMetadata.parse(document), row.state)
         return msgspec.structs.replace(answer, is_derived=self._formats.of(row).derives_metadata)
+
+    def planning_mode(self, catalog: Catalog) -> str | None:
+        """Who plans scans of tables of a catalog that do not say; None leaves it to clients."""
+        return self._planning_mode_of(catalog, None)
+
+    def _planning_mode_of(self, catalog: Catalog, of_table: str | None) -> str | None:
+        for mode in (of_table, catalog.properties.get(SCAN_PLANNING_MODE)):
+            if mode is not None and mode.lower() in _PLANNING_MODES:
+                return mode.lower()
+        return self._planning_mode
 
 
 class FastLoad(msgspec.Struct, frozen=True):
@@ -280,12 +292,19 @@ class FastLoads:
         return self._formats.of(entry.row).is_current(entry.row)
 
 
-def etag_of(state: EntryState, snapshots: SnapshotsMode = "all", labels: Labels | None = None) -> str:
+def etag_of(
+    state: EntryState,
+    snapshots: SnapshotsMode = "all",
+    labels: Labels | None = None,
+    planning_mode: str | None = None,
+) -> str:
     """The entity tag, quoted and weak: the bytes may be compressed or not."""
     named = f"{state.id.hex}|{state.version}|{snapshots}|{state.metadata_location}"
     digest = blake2b(named.encode(), digest_size=16)
     if labels is not None:
         digest.update(b"|" + msgspec.json.encode(labels, order="deterministic"))
+    if planning_mode is not None:
+        digest.update(b"|" + planning_mode.encode())
     return f'W/"{digest.hexdigest()}"'
 
 
@@ -309,6 +328,11 @@ def _mode(snapshots: str) -> SnapshotsMode:
     if snapshots == "refs":
         return "refs"
     raise BadRequestError("Invalid parameter snapshots: must be all or refs")
+
+
+def _config(catalog: Catalog, location: str, planning_mode: str | None) -> Mapping[str, str]:
+    config = catalog.storage.client_config(location)
+    return config if planning_mode is None else {**config, SCAN_PLANNING_MODE: planning_mode}
 
 
 def _pieces(entry: Entry[TableMetadata], mode: SnapshotsMode) -> Sequence[Piece]:

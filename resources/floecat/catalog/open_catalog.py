@@ -60,7 +60,13 @@ def open_catalog(
     listing = EntryListing(store, paging)
     changes = EntryChanges(parts.transactions, parts.clock)
     verify = gateway.verify_metadata_file
-    loader = TableLoader(parts.entries, parts.files, formats, verify_metadata_file=verify)
+    loader = TableLoader(
+        parts.entries,
+        parts.files,
+        formats,
+        verify_metadata_file=verify,
+        scan_planning_mode=gateway.scan_planning_mode,
+    )
     answers = TableAnswers(parts.entries, parts.files, loader)
     catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
     return CatalogServices(

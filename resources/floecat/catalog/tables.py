@@ -130,7 +130,7 @@ class TableService:
                         " load it first, or drop it"
                     )
                 document = decompress(tables.document(conn, row.id) or b"")
-                answer = self._loader.removed(call.catalog.storage, row, document)
+                answer = self._loader.removed(call.catalog, row, document)
                 finish(conn, answer)
 
             privileges = (Privilege.DROP_TABLE, Privilege.READ_TABLE)

@@ -87,7 +87,7 @@ class CommitService:
 
         codec = self._answers.of_table(call, identifier)
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog.storage), codec
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec
         )
 
     def stage_table(
@@ -115,9 +115,7 @@ class CommitService:
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
                 leave_trace(conn, transaction_id, self._clock.now_ms())
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
-                answer = self._loader.loaded(
-                    call.catalog.storage, staged.pieces(), None, staged.location, staged.table_uuid
-                )
+                answer = self._loader.loaded(call.catalog, staged, None)
                 finish(conn, answer)
                 return answer
 
@@ -136,9 +134,7 @@ class CommitService:
             CommitStateUnknownError: the commit may have been applied.
         """
         codec = self._answers.of_table(call, change.identifier)
-        return self._apply(
-            call, [change], partial(self._loader.changed, call.catalog.storage), codec, stage_id
-        )
+        return self._apply(call, [change], partial(self._loader.changed, call.catalog), codec, stage_id)
 
     def commit_transaction(self, call: Call, changes: Sequence[TableChange]) -> None:
         """Applies changes to several tables, all or none; creates among them too.

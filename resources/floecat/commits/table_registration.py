@@ -89,7 +89,7 @@ class RegisterService:
 
         codec = self._answers.of_table(call, identifier)
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog.storage), codec
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec
         )
 
     def _prepare(

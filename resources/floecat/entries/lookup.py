@@ -40,13 +40,14 @@ _NAME_BYTES = 600
 class Document(Generic[V]):
     """A metadata document, its parsed form once that is needed, and the row that has it."""
 
-    __slots__ = ("_data", "_lock", "_named", "_parse", "_parsed")
+    __slots__ = ("_data", "_lock", "_named", "_parse", "_parsed", "_properties")
 
     def __init__(self, data: bytes, parse: Callable[[bytes], V]) -> None:
         self._data = data
         self._parse = parse
         self._parsed: V | None = None
         self._named: tuple[TableIdentifier, EntryRow] | None = None
+        self._properties: dict[str, str | None] = {}
         self._lock = Lock()
 
     @classmethod
@@ -82,6 +83,13 @@ class Document(Generic[V]):
             row: without the bytes of the document.
         """
         self._named = (identifier, row)
+
+    def property(self, name: str) -> str | None:
+        """A property of the table or view; a document that does not mention the name is not parsed for it."""
+        if name not in self._properties:
+            is_mentioned = self._parsed is not None or msgspec.json.encode(name) in self._data
+            self._properties[name] = self.parsed().properties.get(name) if is_mentioned else None
+        return self._properties[name]
 
     def parsed_already(self) -> V | None:
         """The parsed document, if it was parsed before."""

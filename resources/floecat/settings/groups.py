@@ -34,6 +34,7 @@ __all__ = [
     "GatewaySettings",
     "LogSettings",
     "OidcSettings",
+    "PlanningSettings",
     "PurgeSettings",
     "S3Settings",
     "Settings",
@@ -215,10 +216,23 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     than this. 0 compresses none. A table that sets `write.metadata.compression-codec` decides for itself."""
 
     plan_task_ttl: Annotated[Duration, duration(floor=_MINUTE)] = Duration(600_000)
-    """How long a scan plan is kept. Less than a minute counts as a minute. Planning is not served yet."""
+    """How long a scan plan is kept after it was asked for last; one that has answered everything is kept for
+    a minute. Less than a minute counts as a minute."""
 
     plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 128
-    """File scan tasks in one plan task. Planning is not served yet."""
+    """Most file scan tasks in one answer. Plans with more are answered by the names of plan tasks."""
+
+    plan_task_read_once: Annotated[str, choice("replay", "strict")] = "replay"
+    """A plan task is answered once. `replay` repeats the answer for the same `Idempotency-Key`, and within a
+    minute for the same principal, so that a lost answer loses nothing. `strict` answers 404."""
+
+    plan_sync_budget: Annotated[Duration, duration()] = Duration(1_000)
+    """How long a client waits for a scan plan. One that takes longer is answered `submitted`, and made by the
+    workers of `floecat.planning`. PyIceberg up to 0.12 cannot poll: it waits for 30 s, and gets 503 then."""
+
+    scan_planning_mode: Annotated[str | None, choice("client", "server")] = None
+    """Who plans the scans of tables without the property `scan-planning-mode` (of the table, or of its
+    catalog): told to clients in `/v1/config` and with each table. Default: clients decide."""
 
 
 class StoreSettings(Group, frozen=True, kw_only=True):
@@ -393,6 +407,37 @@ class ConnectorSettings(Group, frozen=True, kw_only=True):
     """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
 
 
+class PlanningSettings(Group, frozen=True, kw_only=True):
+    """Where scan plans are made: in processes of their own, and by workers where they take long."""
+
+    processes: Annotated[int | None, integer(maximum=256)] = None
+    """Processes, at lower priority, in which scans with many bytes of manifests are planned. 0 plans all in
+    the service itself. Default: one less than the machine has cores, at least one."""
+
+    memory: Annotated[int | None, size()] = None
+    """Decoded manifests that the processes keep in memory, together. Default: half of the default of
+    `floecat.cache.memory`."""
+
+    in_process_bytes: Annotated[int, size()] = 256 << 10
+    """Scans whose manifests have no more bytes are planned in the service itself."""
+
+    most_waiting: Annotated[int, integer(minimum=1)] = 100
+    """Plans that may wait for a process. More are answered 503."""
+
+    workers: Annotated[int, integer(maximum=64)] = 2
+    """Plans that took longer than `floecat.gateway.plan-sync-budget` and that one process of the service goes
+    on with at a time. 0 leaves them to other processes."""
+
+    poll_interval_ms: Annotated[int, integer(minimum=10)] = 1_000
+    """How often an idle worker looks for plans that other processes were asked for."""
+
+    lease_ms: Annotated[int, integer(minimum=1_000)] = 15_000
+    """How long a worker owns a plan without renewing. The plan of a worker that died starts again then."""
+
+    max_attempts: Annotated[int, integer(minimum=1)] = 3
+    """Tries of a plan before it fails."""
+
+
 class SparkSettings(Group, frozen=True, kw_only=True):
     """Spark, on which the pipeline builds what many files have to be opened for."""
 
@@ -455,6 +500,9 @@ class Settings(Group, frozen=True, kw_only=True):
 
     connectors: ConnectorSettings = ConnectorSettings()
     """Connectors, which find tables that are in storage already."""
+
+    planning: PlanningSettings = PlanningSettings()
+    """Scan plans."""
 
     spark: SparkSettings = SparkSettings()
     """Spark, on which the pipeline builds what many files have to be opened for."""

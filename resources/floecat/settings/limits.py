@@ -97,6 +97,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     table_manifests: Annotated[int, integer(minimum=1)] = 500_000
     """Most manifests of one table that a purge reads, its own or those of a table that may share files."""
 
+    open_queries: Annotated[int, integer(minimum=1)] = 10_000
+    """Most open queries and scan plans of a catalog. More are answered 503. A plan that fits one answer is
+    not open once it is answered."""
+
+    open_queries_per_principal: Annotated[int, integer(minimum=1)] = 2_000
+    """The same for one principal."""
+
     working_memory_bytes: Annotated[int, size()] = 128 * _MIB
     """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
     takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all

@@ -20,6 +20,7 @@ from floecat.store.schema import query_pins as _pins
 __all__ = [
     "PinRow",
     "QueryRow",
+    "abort",
     "count_open",
     "delete_expired",
     "end",
@@ -125,6 +126,21 @@ def end(conn: Connection, query_id: UUID, state: str, now_ms: int, grace_ms: int
     return conn.change(_END, parameters) == 1
 
 
+def abort(conn: Connection, query_id: UUID, now_ms: int, grace_ms: int) -> bool:
+    """Ends a query as `ended_abort`, also one that was ended as `ended_commit`.
+
+    Returns:
+        False if it was aborted before, or has expired.
+    """
+    parameters = {
+        "query_id": query_id,
+        "new_state": "ended_abort",
+        "now_ms": now_ms,
+        "grace_ends_at_ms": now_ms + grace_ms,
+    }
+    return conn.change(_ABORT, parameters) == 1
+
+
 def pin(conn: Connection, row: PinRow) -> bool:
     """Pins a table, unless the query has pinned it.
 
@@ -190,15 +206,17 @@ _SET_STATE: Final = (
     .values(state=sa.bindparam("new_state"))
 )
 _grace: Final = sa.bindparam("grace_ends_at_ms", type_=sa.BigInteger())
-_END: Final = (
+_ended: Final = (
     sa.update(_queries)
-    .where(_THIS, _IS_OPEN, _IS_LIVE)
+    .where(_THIS, _IS_LIVE)
     .values(
         state=sa.bindparam("new_state"),
         ended_at_ms=sa.bindparam("now_ms"),
         expires_at_ms=sa.case((_queries.c.expires_at_ms > _grace, _grace), else_=_queries.c.expires_at_ms),
     )
 )
+_END: Final = _ended.where(_IS_OPEN)
+_ABORT: Final = _ended.where(_queries.c.state != "ended_abort")
 _PIN: Final = insert_if_absent(_pins, _pins.c.query_id, _pins.c.table_id)
 _TOUCH_PIN: Final = (
     sa.update(_pins)

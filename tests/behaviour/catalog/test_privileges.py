@@ -28,6 +28,8 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.planning.plan_requests import PlanTableScan
+from floecat.planning.plans import PlanPatience
 from floecat.runtime import Kernel
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata
@@ -39,6 +41,8 @@ from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
 P = Privilege
+QUERY = UUID(int=1)
+PATIENT = PlanPatience(60_000)
 CATALOG = Securable("catalog", "floecat")
 
 
@@ -67,6 +71,8 @@ class Lake(NamedTuple):
     delta: str
     files: tuple[str, str]
     """Metadata files of a table and a view that are registered no more."""
+    plan_id: UUID
+    """A scan plan of `t`, which `ada` asked for."""
 
 
 @pytest.fixture
@@ -99,7 +105,9 @@ def lake(kernel: Kernel, call: Call) -> Lake:
     ada, eve = (
         secured.calls.open(Principal(name, call.principal.account_id), "floecat") for name in ("ada", "eve")
     )
-    return Lake(secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view))
+    plan = secured.plans.plan(ada, table("t"), PlanTableScan(), PATIENT)
+    secured.queries.begin(ada, query_id=QUERY)
+    return Lake(secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view), plan.plan_id)
 
 
 class Operation(NamedTuple):
@@ -149,6 +157,11 @@ def _operations() -> list[Operation]:
         op("tables.load", (d,), ((P.READ_TABLE, on("d")),)),
         op("loader.load", (t,), ((P.READ_TABLE, on("t")),)),
         op("loader.start", (t,), ((P.READ_TABLE, on("t")),)),
+        op("plans.plan", (t, PlanTableScan(), PATIENT), ((P.READ_TABLE, on("t")),)),
+        op("plans.result", (t, _plan_id), ((P.READ_TABLE, on("t")),)),
+        op("plans.cancel", (t, _plan_id), ((P.READ_TABLE, on("t")),)),
+        op("explanations.explain", (t,), ((P.READ_TABLE, on("t")),)),
+        op("queries.pin", (QUERY, t), ((P.READ_TABLE, on("t")),)),
         op("metrics.report", (t, _report()), ((P.READ_TABLE, on("t")),)),
         op("commits.create_table", (NS, CreateTable("new", SCHEMA)), ((P.CREATE_TABLE, on("new")),)),
         op(
@@ -227,6 +240,12 @@ _ASK_NOTHING = {
     "delta_registration.known",
     "registrations.known",
     "connectors.open",
+    # of the principal's own query
+    "queries.begin",
+    "queries.get",
+    "queries.renew",
+    "queries.complete",
+    "queries.end",
     # of a table that was looked up with a privilege
     "delta_loads.current",
     "delta_loads.materialise",
@@ -242,6 +261,8 @@ _AS_ANOTHER = {
     "resolver.namespace",
     "resolver.entry",
     "resolver.parent",
+    # finds its plan as "plans.result"
+    "plan_tasks.fetch",
     # listings, and "orphans.find" of each table
     "orphans.find_all",
     # ask for the key of a call
@@ -487,6 +508,10 @@ def _delta(lake: Lake) -> str:
 
 def _connector(lake: Lake) -> NewConnector:
     return NewConnector("k", "delta", lake.delta)
+
+
+def _plan_id(lake: Lake) -> UUID:
+    return lake.plan_id
 
 
 def _job_id(lake: Lake) -> UUID:

@@ -1,0 +1,75 @@
+"""`floecat table plan`: how a scan is planned, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from floecat_rest.commands.console import print_plain, print_rows
+from floecat_rest.commands.names import parse_identifier, written
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    open_call,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from floecat.planning.explanations import Explanation
+
+__all__ = ["plan"]
+
+
+def plan(
+    name: Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")],
+    *,
+    row_filter: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", help="Rows that are read, as in SQL: \"day = '2026-11-01' and amount > 10\"."
+        ),
+    ] = None,
+    snapshot_id: Annotated[
+        int | None, typer.Option("--snapshot-id", help="Snapshot that is read. Default: the current one.")
+    ] = None,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Explain which files a scan reads: what each stage of planning rules out."""
+    identifier = parse_identifier(name)
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        made = kernel.explanations.explain(call, identifier, row_filter, snapshot_id)
+    print_plain(
+        f"{written(identifier)}, "
+        + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")
+    )
+    print_rows(("stage", "of", "left"), _stages(made))
+    print_plain(
+        f"Reads {made.files_by_metrics:,} files: {made.rows:,} rows, {made.size_bytes:,} bytes;"
+        f" {made.files_with_deletes:,} of them with {made.delete_files:,} delete files"
+    )
+    print_plain(
+        f"Planned in {made.elapsed_ms:,.0f} ms from {made.manifest_bytes:,} bytes of manifests;"
+        f" {made.manifests_decoded:,} were decoded"
+    )
+    if made.residuals:
+        print_rows(
+            ("files", "rows must still match"), ((f"{each.files:,}", each.filter) for each in made.residuals)
+        )
+
+
+def _stages(made: Explanation) -> Iterator[tuple[str, str, str]]:
+    stages = (
+        ("data manifests, by the manifest list", made.data_manifests, made.data_manifests_read),
+        ("delete manifests, by the manifest list", made.delete_manifests, made.delete_manifests_read),
+        ("files, by their partition", made.files_in_manifests, made.files_by_partition),
+        ("files, by bounds and counts", made.files_by_partition, made.files_by_metrics),
+    )
+    for stage, of, left in stages:
+        yield stage, f"{of:,}", f"{left:,}"

@@ -1,0 +1,105 @@
+"""Scan plans: the files that a scan reads, found by the catalog."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from litestar import Controller, delete, get, post
+from litestar.params import RawBody
+
+from floecat.errors import NoSuchPlanIdError
+from floecat.identifiers.encoding import decode_segment
+from floecat.planning.plan_answers import PlanAnswer
+from floecat.planning.plan_requests import PlanTableScan
+from floecat.planning.plans import PlanPatience
+from floecat_rest.errors import describe_error
+from floecat_rest.iceberg.wire import FetchScanTasksRequest
+from floecat_rest.json_responses import Answer
+from floecat_rest.request_log import request_id_of
+from floecat_rest.requests import CatalogRequest
+
+__all__ = ["PlanController", "PlansController", "ScanTasksController"]
+
+_TABLE: Final = "/v1/{prefix:str}/namespaces/{namespace:str}/tables/{table:str}"
+_CANNOT_POLL: Final = re.compile(r"PyIceberg/0\.(\d+)\.")
+_LAST_THAT_CANNOT_POLL: Final = 12
+_PATIENCE_WITHOUT_POLLING: Final = PlanPatience(30_000, may_poll=False)
+
+
+class PlansController(Controller):
+    """Plans of a table."""
+
+    path = f"{_TABLE}/plan"
+    tags = ["Scan planning"]
+
+    @post(operation_id="planTableScan", status_code=200, sync_to_thread=True)
+    def plan_table_scan(self, request: CatalogRequest, body: RawBody) -> Answer:
+        """Plans a scan: its tasks, or how to get at them."""
+        sent = request.read(body, PlanTableScan)
+        call = request.mutation(body)
+        answer = request.kernel.plans.plan(call, request.entry(call), sent, _patience(request))
+        return _answered(request, answer, with_id=True)
+
+
+class PlanController(Controller):
+    """One plan."""
+
+    path = f"{_TABLE}/plan/{{plan-id:str}}"
+    tags = ["Scan planning"]
+
+    @get(operation_id="fetchPlanningResult", sync_to_thread=True)
+    def fetch_planning_result(self, request: CatalogRequest) -> Answer:
+        """What became of a plan."""
+        call = request.call()
+        answer = request.kernel.plans.result(call, request.entry(call), _plan_id(request))
+        return _answered(request, answer)
+
+    @delete(operation_id="cancelPlanning", sync_to_thread=True)
+    def cancel_planning(self, request: CatalogRequest) -> None:
+        """Ends a plan and frees what it takes."""
+        call = request.call()
+        request.kernel.plans.cancel(call, request.entry(call), _plan_id(request))
+
+
+class ScanTasksController(Controller):
+    """Tasks of plans."""
+
+    path = f"{_TABLE}/tasks"
+    tags = ["Scan planning"]
+
+    @post(operation_id="fetchScanTasks", status_code=200, sync_to_thread=True)
+    def fetch_scan_tasks(self, request: CatalogRequest, body: RawBody) -> Answer:
+        """The file scan tasks of a plan task."""
+        sent = request.read(body, FetchScanTasksRequest)
+        call = request.mutation(body)
+        fields = request.kernel.plan_tasks.fetch(call, request.entry(call), sent.plan_task)
+        return Answer(200, b"{%b}" % fields)
+
+
+def _patience(request: CatalogRequest) -> PlanPatience:
+    client = _CANNOT_POLL.match(request.header(b"user-agent") or "")
+    if client is not None and int(client[1]) <= _LAST_THAT_CANNOT_POLL:
+        return _PATIENCE_WITHOUT_POLLING
+    return PlanPatience(request.services.settings.gateway.plan_sync_budget.ms)
+
+
+def _plan_id(request: CatalogRequest) -> UUID:
+    text = decode_segment(request.path_params["plan-id"]).literal
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NoSuchPlanIdError("Plan does not exist") from None
+
+
+def _answered(request: CatalogRequest, answer: PlanAnswer, *, with_id: bool = False) -> Answer:
+    head = f'{{"status":"{answer.status}"'
+    if with_id:
+        head += f',"plan-id":"{answer.plan_id}"'
+    fields = answer.fields
+    if answer.error is not None:
+        described, _ = describe_error(answer.error, request_id_of(request.scope))
+        fields = b'"error":' + msgspec.json.encode(described)
+    return Answer(200, b"%b%b%b}" % (head.encode(), b"," if fields else b"", fields))

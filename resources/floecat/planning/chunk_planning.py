@@ -1,0 +1,51 @@
+"""Scans as the planner takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from floecat.planning.expression_json import parse_filter
+from floecat.planning.plan_answers import TaskChunk
+from floecat.planning.plan_requests import PlannedScan
+from floecat.planning.planner import Planner
+from floecat.planning.scans import ScanRequest
+from floecat.planning.targets import spec_types
+from floecat.planning.task_answers import render_tasks
+from floecat.storage.catalog_storage import CatalogStorage
+
+__all__ = ["plan_chunks", "scan_request"]
+
+
+def plan_chunks(
+    planner: Planner,
+    storage: CatalogStorage,
+    scan: PlannedScan,
+    files_per_chunk: int,
+    stop: Callable[[], bool] | None,
+) -> Iterator[TaskChunk]:
+    """Yields the tasks of a scan in chunks; see `ChunkedPlanner.run`."""
+    types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
+    work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk)
+    # engines of other formats keep their manifests where artifacts are
+    return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
+
+
+def scan_request(scan: PlannedScan) -> ScanRequest:
+    """A scan as the planner takes it.
+
+    Raises:
+        BadRequestError: the filter is malformed.
+    """
+    sent = scan.sent
+    return ScanRequest(
+        snapshot_id=sent.snapshot_id,
+        start_snapshot_id=sent.start_snapshot_id,
+        end_snapshot_id=sent.end_snapshot_id,
+        filter=parse_filter(sent.filter),
+        case_sensitive=sent.case_sensitive is not False,
+        use_snapshot_schema=sent.use_snapshot_schema is True,
+        select=sent.select or (),
+        stats_fields=sent.stats_fields or (),
+        min_rows=sent.min_rows_requested,
+    )

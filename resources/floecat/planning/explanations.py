@@ -1,0 +1,50 @@
+"""What is told of a plan: what each stage of it left, and so why a scan reads what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+__all__ = ["Explanation", "Residual"]
+
+
+class Residual(msgspec.Struct, frozen=True):
+    """What is left of the filter for some of the files."""
+
+    filter: str
+    """As a person reads it."""
+    files: int
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A plan in numbers, stage by stage."""
+
+    snapshot_id: int | None
+    """`None` for a table without snapshots."""
+    data_manifests: int
+    """Of the snapshot."""
+    data_manifests_read: int
+    """Those that the partition summaries of the manifest list do not rule out."""
+    delete_manifests: int
+    delete_manifests_read: int
+    files_in_manifests: int
+    """Live data files of the manifests that were read."""
+    files_by_partition: int
+    """Those that their partition does not rule out."""
+    files_by_metrics: int
+    """Those that bounds and counts of columns do not rule out either: the scan reads them."""
+    delete_files: int
+    """Delete files that apply to any of them."""
+    files_with_deletes: int
+    rows: int
+    """Of the data files, deleted ones included."""
+    size_bytes: int
+    """Of the data files."""
+    manifest_bytes: int
+    """Of the manifests that were read, as stored."""
+    manifests_decoded: int
+    """Those of them that were not in memory."""
+    elapsed_ms: float
+    residuals: Sequence[Residual]
+    """The most frequent ones first, at most `MOST_RESIDUALS`."""

@@ -1,0 +1,90 @@
+"""The services of scan plans and queries, and the queue of plans that take long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from floecat.entries.formats import TableFormats
+from floecat.entries.open_entries import EntryParts
+from floecat.jobs.queue import JobQueue
+from floecat.planning.explain import ExplainService
+from floecat.planning.plan_jobs import PlanJobs
+from floecat.planning.plan_rows import PlanRows
+from floecat.planning.plan_tasks import PlanTaskService
+from floecat.planning.plans import PlanService
+from floecat.planning.queries import OpenQueries, QueryService
+from floecat.planning.table_states import CurrentTables
+from floecat.planning.task_chunks import ChunkedPlanner
+from floecat.settings import Settings
+
+if TYPE_CHECKING:
+    from floecat.planning.planner import Planner
+
+__all__ = ["PlanningServices", "open_planning"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningServices:
+    """The services."""
+
+    planner: ChunkedPlanner
+    plans: PlanService
+    tasks: PlanTaskService
+    explanations: ExplainService
+    queries: QueryService
+    queue: JobQueue
+
+
+def open_planning(
+    parts: EntryParts, formats: TableFormats, settings: Settings, *, wake: Callable[[], None]
+) -> PlanningServices:
+    """The services over the parts of entries.
+
+    Args:
+        parts: what they share.
+        formats: bring tables up to date.
+        settings: of the process.
+        wake: called when there is a plan for the queue.
+    """
+    store, clock, gateway = parts.store, parts.clock, settings.gateway
+    tables = CurrentTables(parts.entries, formats)
+    bounds = OpenQueries(
+        per_catalog=settings.limits.open_queries,
+        per_principal=settings.limits.open_queries_per_principal,
+    )
+
+    def opened() -> Planner:
+        # pyarrow and numpy come with it
+        from floecat.planning.planner import open_planner
+
+        made = settings.planning
+        return open_planner(
+            local_bytes=parts.memory.share("plan-manifests"),
+            processes=made.processes,
+            memory_bytes=made.memory,
+            in_process_bytes=made.in_process_bytes,
+            most_waiting=made.most_waiting,
+            bounds=settings.limits,
+        )
+
+    planner = ChunkedPlanner(opened, files_per_chunk=gateway.plan_task_files_per_task)
+    rows = PlanRows(store, clock, ttl_ms=gateway.plan_task_ttl.ms)
+    work = PlanJobs(
+        store,
+        clock,
+        parts.storages,
+        planner,
+        rows,
+        lease_ms=settings.planning.lease_ms,
+        max_attempts=settings.planning.max_attempts,
+    )
+    return PlanningServices(
+        planner=planner,
+        plans=PlanService(store, clock, parts.keys, tables, planner, rows, work, bounds, wake=wake),
+        tasks=PlanTaskService(store, clock, rows, replays=gateway.plan_task_read_once == "replay"),
+        explanations=ExplainService(tables, planner),
+        queries=QueryService(store, clock, tables, bounds),
+        queue=JobQueue(store, clock, work.kind),
+    )

@@ -1,0 +1,120 @@
+"""Requests for scan plans, and how a plan keeps its own until it is made.
+
+A plan that is made later, or piece by piece, must not depend on what becomes of the table. It keeps a
+metadata document with what planning reads: schemas, partition specs, and the snapshots of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from floecat.errors import BadRequestError
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.encoded_json import array_of, encode_json
+from floecat.planning.table_states import snapshot_of
+from floecat.store.documents import compress, decompress
+
+__all__ = ["PlanTableScan", "PlannedScan"]
+
+_KEPT: Final = (
+    "format-version",
+    "table-uuid",
+    "location",
+    "last-sequence-number",
+    "last-updated-ms",
+    "last-column-id",
+    "schema",
+    "schemas",
+    "current-schema-id",
+    "partition-spec",
+    "partition-specs",
+    "default-spec-id",
+    "last-partition-id",
+    "sort-orders",
+    "default-sort-order-id",
+    "next-row-id",
+    "snapshots",
+)
+"""Fields of metadata that planning reads, and those that a document must have."""
+
+
+class PlanTableScan(msgspec.Struct, rename="kebab", frozen=True, kw_only=True, omit_defaults=True):
+    """What a client asks for (REST specification, `PlanTableScanRequest`)."""
+
+    snapshot_id: int | None = None
+    start_snapshot_id: int | None = None
+    end_snapshot_id: int | None = None
+    select: tuple[str, ...] | None = None
+    filter: Any = None
+    case_sensitive: bool | None = None
+    use_snapshot_schema: bool | None = None
+    stats_fields: tuple[str, ...] | None = None
+    min_rows_requested: int | None = None
+
+
+class PlannedScan(msgspec.Struct, frozen=True):
+    """A scan of a table in one state.
+
+    Attributes:
+        metadata: of the table, or as much of it as planning reads.
+        sent: what was asked for, with the id of the snapshot unless it is a range or the table has none.
+    """
+
+    metadata: TableMetadata
+    sent: PlanTableScan
+
+    @classmethod
+    def of(
+        cls, metadata: TableMetadata, sent: PlanTableScan, *, zero_is_current: bool = False
+    ) -> PlannedScan:
+        """Resolves what a client asks for.
+
+        Args:
+            metadata: of the table as it is now.
+            sent: the request.
+            zero_is_current: whether 0 means the current snapshot, if the table has no snapshot 0.
+
+        Raises:
+            BadRequestError: the table has no such snapshot, or both kinds of range are given.
+        """
+        snapshot_id = sent.snapshot_id
+        is_range = sent.start_snapshot_id is not None or sent.end_snapshot_id is not None
+        if is_range and snapshot_id is not None:
+            raise BadRequestError(
+                "Invalid plan: snapshot-id stands beside start-snapshot-id or end-snapshot-id"
+            )
+        if snapshot_id == 0 and zero_is_current and metadata.snapshot(0) is None:
+            snapshot_id = None
+        if not is_range:
+            snapshot = snapshot_of(metadata, snapshot_id=snapshot_id)
+            snapshot_id = None if snapshot is None else snapshot.snapshot_id
+        return cls(metadata, msgspec.structs.replace(sent, snapshot_id=snapshot_id))
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read, the last one of a range; None for an empty table."""
+        sent = self.sent
+        return sent.end_snapshot_id if sent.snapshot_id is None else sent.snapshot_id
+
+    def encode(self) -> bytes:
+        """The scan as `decode` reads it, compressed."""
+        fields = {name: value for name, value in self.metadata.fields.items() if name in _KEPT}
+        snapshot_id = self.sent.snapshot_id
+        if snapshot_id is not None:
+            fields["snapshots"] = array_of([self.metadata.snapshot_bytes(snapshot_id)])
+            fields["current-snapshot-id"] = (encode_json(snapshot_id),)
+        document = b"".join(TableMetadata.of(fields).pieces())
+        return compress(msgspec.json.encode(_Kept(self.sent, msgspec.Raw(document))))
+
+    @classmethod
+    def decode(cls, body: bytes) -> PlannedScan:
+        """The scan that `encode` wrote."""
+        kept = msgspec.json.decode(decompress(body), type=_Kept)
+        return cls(TableMetadata.parse(bytes(kept.document)), kept.sent)
+
+
+class _Kept(msgspec.Struct):
+    sent: PlanTableScan
+    document: msgspec.Raw

@@ -94,19 +94,22 @@ class JavaPlanner:
     """Plans scans in a JVM that has Iceberg, Hadoop and Janino."""
 
     def __init__(self, gateway: JavaGateway) -> None:
-        jvm: Any = gateway.jvm
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.Thread.currentThread().getContextClassLoader())
-        compiler.cook(_SOURCE)
-        methods = compiler.getClassLoader().loadClass("Plans").getMethods()
-        self._methods = {method.getName(): method for method in methods}
+        self.jvm: Any = gateway.jvm
         self._gateway = gateway
-        self._conf = jvm.org.apache.hadoop.conf.Configuration()
-        self.jvm = jvm
+        self._methods = self.compile(_SOURCE, "Plans")
+        self.conf = self.jvm.org.apache.hadoop.conf.Configuration()
+
+    def compile(self, source: str, name: str) -> dict[str, Any]:
+        """The static methods of a class, by name."""
+        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self.jvm.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source)
+        methods = compiler.getClassLoader().loadClass(name).getMethods()
+        return {method.getName(): method for method in methods}
 
     def load(self, metadata_location: str) -> Any:
         """The table of a metadata file."""
-        return self._call("load", metadata_location, self._conf)
+        return self._call("load", metadata_location, self.conf)
 
     def plan(self, table: Any, filter: object) -> Iterator[JavaTask]:
         """Plans a scan of the current snapshot.
@@ -130,8 +133,12 @@ class JavaPlanner:
         found = list(self._call("time", table, expression, times))
         return [each / 1000 for each in found[:times]], int(found[times]), found[times + 1] / 1000
 
-    def _call(self, name: str, *arguments: Any) -> Any:
-        array = self._gateway.new_array(self._gateway.jvm.Object, len(arguments))
+    def invoke(self, method: Any, *arguments: Any) -> Any:
+        """Calls a static method."""
+        array = self._gateway.new_array(self.jvm.Object, len(arguments))
         for place, argument in enumerate(arguments):
             array[place] = argument
-        return self._methods[name].invoke(None, array)
+        return method.invoke(None, array)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return self.invoke(self._methods[name], *arguments)

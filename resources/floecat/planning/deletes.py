@@ -20,8 +20,9 @@ from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.evidence import Evidence
-from floecat.planning.judging import metrics_evidence
+from floecat.planning.judging import in_signed_order, metrics_evidence
 from floecat.planning.manifest_files import ManifestFiles, SpecTypes
+from floecat.planning.vectors import Vector
 
 __all__ = ["PATH_COLUMN_ID", "DeleteIndex", "FoundDeletes", "equality_ids"]
 
@@ -211,6 +212,7 @@ class DeleteIndex:
                 apart = _apart(
                     metrics_evidence(data, type, memo).take(rows[pairs.rows[of_place]]),
                     self._delete_evidence(place, deletes, type).take(delete_rows),
+                    type,
                 )
                 keep[of_place[apart & has_id]] = False
         return pairs.keep(keep)
@@ -232,29 +234,27 @@ def equality_ids(found: Iterable[FoundDeletes]) -> frozenset[int]:
     )
 
 
-def _apart(data: Evidence, deletes: Evidence) -> Bools:
+def _apart(data: Evidence, deletes: Evidence, type: PrimitiveType) -> Bools:
     """Where a column has no value in common, null included."""
     no_nulls = data.flag(data.no_nulls) | deletes.flag(deletes.no_nulls)
     apart = data.flag(data.only_nulls) & deletes.flag(deletes.no_nulls)
     apart |= deletes.flag(deletes.only_nulls) & data.flag(data.no_nulls)
-    if data.lower is None or data.upper is None or deletes.lower is None or deletes.upper is None:
+    bounds = (data.lower, data.upper, deletes.lower, deletes.upper)
+    known = [each for each in bounds if each is not None]
+    if len(known) < len(bounds):
         return apart
-    beyond = _known_less(data.upper.data, deletes.lower.data) | _known_less(
-        deletes.upper.data, data.lower.data
-    )
-    for each in (data.lower, data.upper, deletes.lower, deletes.upper):
-        beyond = each.known(beyond)
+    beyond = _beyond(known)
+    if type.name == "uuid" and beyond.any():
+        # bounds may be of either order
+        beyond &= _beyond([in_signed_order(each) for each in known])
     # NaN is outside bounds
     no_nans = data.flag(data.no_nans) | deletes.flag(deletes.no_nans)
-    is_float = isinstance(data.lower.data, np.ndarray) and data.lower.data.dtype == np.float64
-    return apart | (beyond & no_nulls & (no_nans if is_float else np.True_))
+    return apart | (beyond & no_nulls & (no_nans if type.name in ("float", "double") else np.True_))
 
 
-def _known_less(left: Any, right: Any) -> Bools:
-    if isinstance(left, pa.Array):
-        found: Bools = pc.less(left, right).fill_null(False).to_numpy(zero_copy_only=False)
-        return found
-    return np.asarray(left < right, np.bool_)
+def _beyond(bounds: Sequence[Vector]) -> Bools:
+    data_lower, data_upper, lower, upper = bounds
+    return data_upper.less_than(lower) | upper.less_than(data_lower)
 
 
 def _matched(grouped: _Grouped, everything: Int64s, places: npt.NDArray[Any]) -> _Pairs:

@@ -22,7 +22,14 @@ from floecat.planning.transforms import UNITS_A_DAY, bucket_of, has_ranges, para
 from floecat.planning.vectors import Vector, from_bounds, from_partition
 from floecat.planning.verdicts import Verdict
 
-__all__ = ["by_metrics", "by_partition", "by_summaries", "metrics_evidence", "needs_metrics"]
+__all__ = [
+    "by_metrics",
+    "by_partition",
+    "by_summaries",
+    "in_signed_order",
+    "metrics_evidence",
+    "needs_metrics",
+]
 
 _FLOATS: Final = frozenset({"float", "double"})
 _NULL_TESTS: Final = frozenset({"is-null", "not-null"})
@@ -213,12 +220,15 @@ def _in_any_order(test: Test, evidence: Evidence) -> Bools:
     if test.type is None or test.type.name != "uuid" or not cannot.any():
         return cannot
     # Bounds may be those of signed halves, as writers in Java compared UUIDs.
-    lower, upper = (None if each is None else _flipped(each) for each in (evidence.lower, evidence.upper))
+    lower, upper = (
+        None if each is None else in_signed_order(each) for each in (evidence.lower, evidence.upper)
+    )
     values = tuple(sorted(_flipped_value(value) for value in test.values if isinstance(value, bytes)))
     return cannot & cannot_match(test.operation, values, evidence._replace(lower=lower, upper=upper))
 
 
-def _flipped(vector: Vector) -> Vector:
+def in_signed_order(vector: Vector) -> Vector:
+    """UUIDs that compare as their signed halves do."""
     values = [None if value is None else _flipped_value(value) for value in vector.data.to_pylist()]
     return Vector(pa.array(values, pa.binary()), vector.valid)
 

@@ -386,15 +386,18 @@ class _Scan:
     def _by_metrics(
         self, files: ManifestFiles, rows: Int64s | None, verdicts: Sequence[Verdict], size: int
     ) -> Bools:
-        if not size or all(_is_decided(verdict) for verdict in verdicts):
+        if not size or not self._tests:
             return np.ones(size, np.bool_)
         everything = np.arange(len(files)) if rows is None else rows
+        has_rows: Bools = files.numbers("record_count")[everything] != 0
+        if all(_is_decided(verdict) for verdict in verdicts):
+            return has_rows
         memo: dict[Any, Evidence] = {}
         judged = [
             verdict._replace(cannot=verdict.cannot | self._cannot(test, files, everything, memo))
             for test, verdict in zip(self._tests, verdicts, strict=True)
         ]
-        return ~combine(self._target.filter, judged, size).cannot
+        return has_rows & ~combine(self._target.filter, judged, size).cannot
 
     def _cannot(self, test: Test, files: ManifestFiles, rows: Int64s, memo: dict[Any, Evidence]) -> Bools:
         return by_metrics(test, files.metrics.get(test.field_id), rows, memo)

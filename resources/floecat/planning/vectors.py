@@ -70,6 +70,14 @@ class Vector:
             same = np.asarray(self.data == other.data, np.bool_)
         return other.known(self.known(same))
 
+    def less_than(self, other: Vector) -> Bools:
+        """Where known values are less than those of another vector."""
+        if isinstance(self.data, pa.Array):
+            less = _bools(pc.less(self.data, other.data))
+        else:
+            less = np.asarray(self.data < other.data, np.bool_)
+        return other.known(self.known(less))
+
     def starts_with(self, prefix: bytes) -> Bools:
         """Which known values start with a prefix."""
         return self.known(_bools(pc.starts_with(self.data, prefix)))

@@ -101,11 +101,46 @@ class Column:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file: its path, its rows by column id, and its data sequence number."""
+    """A data file: its path, its rows by column id, its data sequence number, its spec id and partition."""
 
     path: str
     rows: Sequence[Mapping[int, Any]]
     sequence_number: int
+    scope: tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Deletes:
+    """A delete file.
+
+    Attributes:
+        key: path, `@` and the offset of a deletion vector or `null`.
+        kind: `equality`, `position` or `vector`.
+        target: the only data file, if it names one.
+        scope: spec id and partition.
+        sequence_number: of the delete file.
+        rows: keys of equality deletes by column id.
+    """
+
+    key: str
+    kind: str
+    target: str | None
+    scope: tuple[int, str]
+    sequence_number: int
+    rows: Sequence[Mapping[int, Any]] = ()
+
+    def applies(self, file: DataFile, rows: Sequence[Mapping[int, Any]]) -> bool:
+        """Whether it deletes, or may delete, some of the rows of a file."""
+        if self.kind == "equality":
+            if self.scope[0] and self.scope != file.scope:
+                return False
+            keys = [{id: repr(value) for id, value in row.items()} for row in self.rows]
+            return file.sequence_number < self.sequence_number and any(
+                all(repr(row[id]) == value for id, value in key.items()) for row in rows for key in keys
+            )
+        if file.sequence_number > self.sequence_number or not rows:
+            return False
+        return self.scope == file.scope if self.target is None else self.target == file.path
 
 
 @dataclass
@@ -116,6 +151,14 @@ class RandomTable:
     metadata_location: str
     columns: Sequence[Column]
     files: dict[str, DataFile] = field(default_factory=dict)
+    deletes: list[Deletes] = field(default_factory=list)
+
+    def deletes_of(self, file: DataFile, rows: Sequence[Mapping[int, Any]]) -> frozenset[str]:
+        """Keys of delete files that a plan must list for some rows of a file."""
+        found = [deletes for deletes in self.deletes if deletes.applies(file, rows)]
+        if any(deletes.kind == "vector" for deletes in found):
+            found = [deletes for deletes in found if deletes.kind != "position"]
+        return frozenset(deletes.key for deletes in found)
 
 
 def json_value(value: Any, column: Column, source: Random | None = None) -> Any:
@@ -155,6 +198,7 @@ class _Maker:
         self.sequence_number = 0
         self.manifests: list[ManifestFile] = []
         self.files: dict[str, DataFile] = {}
+        self.deletes: list[Deletes] = []
         self._with_vector: set[str] = set()
         self._partitions: dict[str, tuple[PartitionSpec, dict[str, Any]]] = {}
 
@@ -170,18 +214,13 @@ class _Maker:
         location = self._write("list.avro", self._list())
         metadata = json.dumps(self._metadata(location)).encode()
         metadata_location = self._write("1.metadata.json", metadata)
-        # a dropped column is gone from the schema, and its values remain in files
-        return RandomTable(metadata, metadata_location, self.current, self.files)
+        return RandomTable(metadata, metadata_location, self.columns, self.files, self.deletes)
 
     def _columns(self) -> list[Column]:
         types = self.source.choices(list(_POOLS), k=self.source.randint(1, 4))
         return [
             Column(id, f"c{id}", type, self.source.random() < 0.2) for id, type in enumerate(types, start=1)
         ]
-
-    @property
-    def current(self) -> list[Column]:
-        return self.columns
 
     def _specs(self) -> list[PartitionSpec]:
         specs = []
@@ -207,7 +246,8 @@ class _Maker:
             path = f"file:///data/{len(self.files)}.parquet"
             rows = self._rows(spec)
             partition = self._partition(spec, rows[0]) if rows else self._partition(spec, self._row())
-            self.files[path] = DataFile(path, rows, self.sequence_number)
+            scope = (spec.spec_id, repr(partition))
+            self.files[path] = DataFile(path, rows, self.sequence_number, scope)
             self._partitions[path] = (spec, partition)
             entries.append(self._entry(path, partition, self._metrics(rows), len(rows)))
         if self.source.random() < 0.3:
@@ -226,12 +266,13 @@ class _Maker:
             kind = self.source.choice(["equality", "position", "vector"])
             target = self.source.choice(of_spec) if of_spec else None
             partition = self._partition(spec, self._row()) if target is None else self._partitions[target][1]
+            scope = (spec.spec_id, repr(partition))
             if kind == "equality":
-                entries.append(self._equality(path, partition))
+                entries.append(self._equality(path, partition, scope))
             elif target is None:
                 continue
             elif kind == "position" or self.version < 3 or target in self._with_vector:
-                entries.append(self._position(path, partition, target))
+                entries.append(self._position(path, partition, target, scope))
             else:
                 self._with_vector.add(target)
                 more = {
@@ -241,19 +282,28 @@ class _Maker:
                     "content_offset": 4 + len(entries),
                     "content_size_in_bytes": 40,
                 }
+                key = f"{path}@{more['content_offset']}"
+                self.deletes.append(Deletes(key, "vector", target, scope, self.sequence_number))
                 entries.append(self._entry(path, partition, {}, 1, **more))
         if entries:
             self._manifest(spec, entries, content=1)
 
-    def _equality(self, path: str, partition: dict[str, Any]) -> dict[str, Any]:
+    def _equality(self, path: str, partition: dict[str, Any], scope: tuple[int, str]) -> dict[str, Any]:
         columns = self.source.sample(self.columns, k=min(len(self.columns), self.source.randint(1, 2)))
         rows = [self._row() for _ in range(self.source.randint(1, 2))]
         metrics = self._metrics(rows, columns)
         ids = [column.id for column in columns]
+        keys = [{id: row[id] for id in ids} for row in rows]
+        number = self.sequence_number
+        self.deletes.append(Deletes(f"{path}@null", "equality", None, scope, number, keys))
         return self._entry(path, partition, metrics, len(rows), content=2, equality_ids=ids)
 
-    def _position(self, path: str, partition: dict[str, Any], target: str) -> dict[str, Any]:
+    def _position(
+        self, path: str, partition: dict[str, Any], target: str, scope: tuple[int, str]
+    ) -> dict[str, Any]:
         kind = self.source.choice(["partition", "reference", "bounds"])
+        only = None if kind == "partition" else target
+        self.deletes.append(Deletes(f"{path}@null", "position", only, scope, self.sequence_number))
         if kind == "reference":
             return self._entry(path, partition, {}, 1, content=1, referenced_data_file=target)
         bounds = {_PATH_ID: target.encode()} if kind == "bounds" else {}

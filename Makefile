@@ -36,15 +36,15 @@ $(STAMP): pyproject.toml constraints.txt $(APART) | $(VENV)/pyvenv.cfg
 	@touch $@ $(UP_STAMP)
 
 $(UP_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@echo "Installing Floecat, Dagster and PyIceberg into $(VENV): 0.7 GB, a minute or two the first time"
+	@echo "Installing Floecat, Dagster and PyIceberg into $(VENV): 0.7 GB, a few minutes the first time"
 	@$(PIP) install --constraint constraints.txt --editable '.[$(UP_EXTRAS)]'
 	@touch $@
 
 up: $(UP_STAMP) ## Start everything: REST on 9200, Dagster UI on 3000, demo data (ARGS="--help" shows options)
 	@$(BIN)/floecat up $(ARGS)
 
-wheel: $(STAMP) ## Build the wheel into dist/
-	$(BIN)/python -m hatchling build -t wheel
+wheel: | $(VENV)/pyvenv.cfg ## Build the wheel into dist/
+	@$(PIP) wheel --no-deps --wheel-dir dist .
 
 compose-smoke: ## Try the Compose deployment with Trino, Polaris and Keycloak; needs Docker (COMPOSE_SMOKE_MODES="trino" chooses)
 	@deploy/smoke/run.sh

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,23 @@ def until(text: str, process: subprocess.Popen[str]) -> str:
         if text in line:
             return seen
     raise AssertionError(seen)
+
+
+def test_the_wheel_holds_what_is_no_code(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "floecat_assets/dagster.yaml",
+        "floecat_assets/workspace.yaml",
+        "floecat_assets/dg.toml",
+        "floecat_rest/openapi/rest-catalog-open-api.yaml",
+        "floecat/store/migrations/script.py.mako",
+        *(f"{package}/py.typed" for package in ("floecat", "floecat_rest", "floecat_assets")),
+    } <= names
+    assert {name.split("/")[0].split("-")[0] for name in names} == {
+        "floecat",
+        "floecat_rest",
+        "floecat_assets",
+    }
 
 
 def test_up_starts_all_and_one_signal_stops_all(

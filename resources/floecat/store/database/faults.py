@@ -121,9 +121,8 @@ def raise_named_fault(error: Exception, url: sa.URL) -> NoReturn:
     driver = error.orig if isinstance(error, sa_exc.StatementError) else error
     if not isinstance(meaning, StoreUnavailableError | StoreFaultError):
         raise_fault(error)
+    # libpq quotes host, port, user and database, never a password
     reason = (str(driver).strip() or type(driver).__name__).splitlines()[0]
-    if url.password:
-        reason = reason.replace(str(url.password), "***")
     raise type(meaning)(f"{meaning.message}: {_place(url)}: {reason}") from driver
 
 

@@ -31,8 +31,8 @@ class FailedKey(msgspec.Struct, frozen=True):
 class PurgeProgress(msgspec.Struct):
     """Files by what became of them.
 
-    `deleted`, `bytes` and `working_ms` are of all attempts; the rest is of the last one, which finds no file
-    again that an earlier one deleted.
+    `deleted`, `bytes` and `working_ms` are of all attempts, the rest is of the last one. A file counts again
+    if a later attempt finds it again, as one beside a file that could not be deleted.
     """
 
     found: int = 0
@@ -92,16 +92,12 @@ class PurgeProgress(msgspec.Struct):
         if len(self.failed_keys) < MAX_FAILED_KEYS:
             self.failed_keys.append(FailedKey(location, reason))
 
-    def resumed(self) -> PurgeProgress:
-        """Where another attempt starts."""
-        return PurgeProgress(
-            found=self.deleted,
-            deleted=self.deleted,
-            bytes=self.bytes,
-            working_ms=self.working_ms,
-            expected=self.expected,
-            offered_until_ms=self.offered_until_ms,
-        )
+    def begin_again(self) -> None:
+        """Forgets what another attempt finds again."""
+        self.found = self.deleted
+        self.shared = self.outside = self.gc_disabled = self.failed = self.waiting = 0
+        self.note = ""
+        self.failed_keys.clear()
 
     def add(self, other: PurgeProgress) -> None:
         """Counts what was done elsewhere."""

@@ -210,7 +210,8 @@ def _payload(row: JobRow) -> PurgePayload:
 
 
 def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
-    row = job.row
+    row, progress = job.row, progress_of(job.row)
+    progress.begin_again()
     return PurgeRequest(
         job_id=row.id,
         attempt=row.attempts,
@@ -226,7 +227,7 @@ def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
         principal=row.created_by,
         request_id=row.request_id,
         requested_at_ms=row.created_at_ms,
-        progress=progress_of(row).resumed(),
+        progress=progress,
         lease=job.lease,
         check=job.check,
         attachment=job.attachment,

@@ -62,10 +62,14 @@ class ReachableFilesPurger:
             JobPostponedError: the table is large, and others may delete its files faster.
         """
         progress = request.progress
-        offers = self._offer_ms > 0 and runner is None and progress.offered_until_ms is None
+        offers = self._offer_ms > 0 and request.attempt == 1 and progress.offered_until_ms is None
         try:
             self._purge.purge(
-                self._target(request), request.check, progress, runner=runner, refuse_large=offers
+                self._target(request),
+                request.check,
+                progress,
+                runner=runner,
+                refuse_large=offers and runner is None,
             )
         except LargeTableError as error:
             progress.offered_until_ms = self._clock.now_ms() + self._offer_ms

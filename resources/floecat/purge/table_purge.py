@@ -176,71 +176,69 @@ class TablePurge:
         progress = PurgeProgress() if progress is None else progress
         if target.format != "iceberg":
             return self._others[target.format].purge(target, before_batch, progress)
-        target, metadata = self._metadata(target)
-        if metadata is None:
-            progress.note = "the metadata file is gone"
-        elif metadata.table_uuid.lower() != target.table_uuid.lower():
-            progress.note = "the metadata file belongs to another table"
-        else:
-            reachable = ReachableFiles(
-                target.storage,
-                target.metadata_location,
-                metadata,
-                self._bounds,
-                renew=target.renew,
-                sidecars=chain.from_iterable(find(target) for find in self._sidecars),
-            )
-            keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
-            if not keeps_data and refuse_large and self._large_from is not None:
-                progress.expected = sum(files for _, files in reachable.manifests())
-                if progress.expected >= self._large_from:
-                    raise LargeTableError(progress.expected)
-            with self._shared.collect(
-                target.storage, target.metadata_location, metadata, target.lease
-            ) as kept:
-                way = _Way(kept, before_batch, progress, None if keeps_data else runner, keeps_data)
-                self._delete(target, reachable, way)
-            progress.note = _note(reachable, keeps_data=keeps_data)
-            if not progress.complete:
-                raise PurgeIncompleteError(_reason(progress, reachable))
+        way = _Way(before_batch, progress, runner, refuse_large)
+        try:
+            self._purge(target, way)
+        except LocationNotAllowedError:
+            raise
+        except ForbiddenError:
+            if target.renew is None:
+                raise
+            progress.begin_again()
+            self._purge(msgspec.structs.replace(target, storage=target.renew()), way)
         return progress
 
-    def _metadata(self, target: PurgeTarget) -> tuple[PurgeTarget, TableMetadata | None]:
-        """The metadata, and the target with keys that could read it."""
-        location = target.metadata_location
+    def _purge(self, target: PurgeTarget, way: _Way) -> None:
+        metadata, progress = self._metadata(target), way.progress
+        if metadata is None:
+            progress.note = "the metadata file is gone"
+            return
+        if metadata.table_uuid.lower() != target.table_uuid.lower():
+            progress.note = "the metadata file belongs to another table"
+            return
+        keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
+        reachable = ReachableFiles(
+            target.storage,
+            target.metadata_location,
+            metadata,
+            self._bounds,
+            renew=target.renew,
+            sidecars=chain.from_iterable(find(target) for find in self._sidecars),
+        )
+        if way.refuse_large and self._large_from is not None and not keeps_data:
+            progress.expected = sum(files for _, files in reachable.manifests())
+            if progress.expected >= self._large_from:
+                raise LargeTableError(progress.expected)
+        collected = self._shared.collect(target.storage, target.metadata_location, metadata, target.lease)
+        with collected as kept:
+            self._delete(target, reachable, kept, way, keeps_data=keeps_data)
+        progress.note = _note(reachable, keeps_data=keeps_data)
+        if not progress.complete:
+            raise PurgeIncompleteError(_reason(progress, reachable))
+
+    def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:
-            try:
-                document = self._metadata_files.read(target.storage, location)
-            except LocationNotAllowedError:
-                raise
-            except ForbiddenError:
-                if target.renew is None:
-                    raise
-                target = msgspec.structs.replace(target, storage=target.renew())
-                document = self._metadata_files.read(target.storage, location)
-            return target, read_metadata_file(document)
+            return read_metadata_file(self._metadata_files.read(target.storage, target.metadata_location))
         except FileMissingError:
             # lost, or deleted by a run that died before it reported; that run left no other file
-            if target.document is None:
-                return target, None
-            return target, TableMetadata.parse(decompress(target.document))
+            return None if target.document is None else TableMetadata.parse(decompress(target.document))
 
-    def _delete(self, target: PurgeTarget, reachable: ReachableFiles, way: _Way) -> None:
+    def _delete(
+        self, target: PurgeTarget, reachable: ReachableFiles, kept: KeptFiles, way: _Way, *, keeps_data: bool
+    ) -> None:
         with Deletions(
             target.storage,
-            way.kept,
+            kept,
             batch_size=self._batch_size,
             before_batch=way.before_batch,
             progress=way.progress,
             threads=self._threads,
-            keeps_data=way.keeps_data,
+            keeps_data=keeps_data,
             renew=target.renew,
         ) as deletions:
-            if way.runner is not None:
+            if way.runner is not None and not keeps_data:
                 ranges = Ranges(target.storage, way.runner, self._batch_size, self._range_s, self._bounds)
-                reachable.emptied = ranges.empty(
-                    reachable.manifests(), way.kept, way.before_batch, way.progress
-                )
+                reachable.emptied = ranges.empty(reachable.manifests(), kept, way.before_batch, way.progress)
             with read_ahead(reachable) as files:
                 for file in files:
                     deletions.add(file)
@@ -248,13 +246,12 @@ class TablePurge:
 
 
 class _Way(NamedTuple):
-    """How files are deleted."""
+    """How a purge is done; see `TablePurge.purge`."""
 
-    kept: KeptFiles
     before_batch: Callable[[], None]
     progress: PurgeProgress
     runner: RangeRunner | None
-    keeps_data: bool
+    refuse_large: bool
 
 
 def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:

@@ -36,13 +36,16 @@ class PurgeBench:
         )
         prepare_store(self.settings)
         self.clock = SetClock()
-        self.kernel: Kernel = open_kernel(self.settings, clock=self.clock)
+        self.kernel = self.open_kernel(self.settings)
         self.events: list[TableEvent] = []
         self.kernel.listeners.add(self.events.append)
         gateway = self.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
         self.call: Call = self.kernel.calls.open(principal, gateway.default_prefix)
         self.kernel.namespaces.create(self.call, NAME.namespace, {})
+
+    def open_kernel(self, settings: Settings) -> Kernel:
+        return open_kernel(settings, clock=self.clock)
 
     def new_table(self, name: str) -> TableFiles:
         table = TableFiles(self.kernel.files, f"{self.settings.warehouse_location}/ns/{name}")

@@ -37,7 +37,9 @@ class TableFiles:
         metadata_location: the current metadata file.
     """
 
-    def __init__(self, files: FileIO, location: str, *, table_uuid: str | None = None) -> None:
+    def __init__(
+        self, files: FileIO, location: str, *, table_uuid: str | None = None, first_number: int = 1
+    ) -> None:
         self.files = files
         self.location = location
         self.table_uuid = table_uuid or str(uuid.uuid4())
@@ -49,7 +51,7 @@ class TableFiles:
         self.partition_statistics: list[dict[str, Any]] = []
         self.metadata_log: list[dict[str, Any]] = []
         self._added_by: dict[str, int] = {}
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(first_number)
 
     @property
     def manifests(self) -> list[str]:

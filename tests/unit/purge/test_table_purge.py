@@ -93,9 +93,8 @@ def test_tables_inside_each_other(
     kept: str,
 ) -> None:
     first = TableFiles(files, f"{warehouse}/{dropped}")
-    second = TableFiles(files, f"{warehouse}/{kept}")
+    second = TableFiles(files, f"{warehouse}/{kept}", first_number=100)
     first.append(first.write(first.path("data/first.parquet")), manifest=None)
-    second._numbers = iter(range(100, 200))  # type: ignore[assignment]
     second.append(second.write(second.path("data/second.parquet")))
     first.commit()
     second.commit()

@@ -31,7 +31,7 @@ def main() -> None:
             _drain(service, "POST", "namespaces/bench/register", body)
         latencies = _load_in_parallel(service)
         figure("memory.document", size / 1e6, "MB")
-        figure("memory.peak-rss", _peak_rss_mib(service.pid), "MiB", target=1536)
+        figure("memory.peak-rss", peak_rss_mib(service.pid), "MiB", target=1536)
         figure("memory.other-requests.max", max(latencies), "s", target=1.0)
 
 
@@ -66,7 +66,12 @@ def _load_in_parallel(service: Floecat) -> list[float]:
     return latencies
 
 
-def _peak_rss_mib(pid: int) -> float:
+def peak_rss_mib(pid: int | str) -> float:
+    """Most memory that a process had so far.
+
+    Args:
+        pid: its id, or `self`.
+    """
     status = Path(f"/proc/{pid}/status").read_text()
     peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(peak.split()[1]) / 1024

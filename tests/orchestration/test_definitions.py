@@ -33,7 +33,11 @@ def test_the_code_location_holds_what_it_should():
     dg.Definitions.validate_loadable(loaded)
     repository = loaded.get_repository_def()
     tables, made = dg.AssetKey(["catalog", "tables"]), dg.AssetKey(["compat", "artifacts"])
-    assert repository.asset_graph.get_all_asset_keys() == {tables, made}
+    outcomes, orphans = dg.AssetKey(["purge", "outcomes"]), dg.AssetKey(["purge", "orphan_files"])
+    assert repository.asset_graph.get_all_asset_keys() == {tables, made, outcomes, orphans}
+    for key in (outcomes, orphans):
+        node = repository.asset_graph.get(key)
+        assert (node.group_name, node.partitions_def, node.pools) == ("purge", None, {"purge"})
     node = repository.asset_graph.get(tables)
     assert (node.is_external, node.group_name, node.kinds) == (True, "catalog", {"iceberg"})
     assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
@@ -45,10 +49,12 @@ def test_the_code_location_holds_what_it_should():
         (tables, "metadata_files_reachable"),
         *((made, f"{what}_match") for what in ("live_files", "rows", "deleted_rows")),
         (made, "artifacts_present"),
+        (outcomes, "no_dead_letters"),
     }
     assert {(sensor.name, sensor.default_status) for sensor in repository.sensor_defs} == {
         ("commit_sensor", dg.DefaultSensorStatus.RUNNING),
         ("delta_log_sensor", dg.DefaultSensorStatus.RUNNING),
+        ("purge_sensor", dg.DefaultSensorStatus.RUNNING),
     }
     assert {(each.name, each.cron_schedule, each.job_name) for each in repository.schedule_defs} == {
         ("connector_scan_schedule", "* * * * *", "connector_scan"),

@@ -86,6 +86,16 @@ class JobOperations:
             made_at_ms = jobs.oldest_open(conn, kind)
         return 0 if made_at_ms is None else max(0, self._clock.now_ms() - made_at_ms)
 
+    def overdue(self, kind: str, due_for_ms: int) -> int:
+        """How many jobs of a kind have been due for some time."""
+        with self._store.read() as conn:
+            return jobs.count_due(conn, kind, self._clock.now_ms() - due_for_ms)
+
+    def failed(self, kind: str, limit: int) -> Sequence[JobRow]:
+        """Jobs of a kind that failed for good, of all catalogs, oldest first."""
+        with self._store.read() as conn:
+            return jobs.list_failed(conn, kind, limit)
+
     def word(self, row: JobRow) -> str:
         """The state of a job in the words of its kind."""
         kind = self.kinds.get(row.kind)

@@ -157,6 +157,14 @@ class PurgeOperations:
                 jobs[self._kind.word(state)] += count
         return PurgeTotals(jobs, self._jobs.oldest_open_age_ms(PURGE))
 
+    def left_over(self, due_for_ms: int) -> int:
+        """How many purges of all catalogs have been due for some time, and no worker took them."""
+        return self._jobs.overdue(PURGE, due_for_ms)
+
+    def dead_letters(self, limit: int) -> Sequence[PurgeInfo]:
+        """Purges of all catalogs that have used up their attempts, oldest first. For operators of all."""
+        return [self._info(row) for row in self._jobs.failed(PURGE, limit)]
+
     def _info(self, row: JobRow) -> PurgeInfo:
         payload = msgspec.json.decode(row.payload, type=PurgePayload)
         return PurgeInfo(

@@ -29,10 +29,12 @@ __all__ = [
     "cancel_unstarted",
     "catalogs_with_open_job",
     "count_by_state",
+    "count_due",
     "get",
     "insert",
     "job_row",
     "list_all",
+    "list_failed",
     "list_in_lane",
     "oldest_open",
     "retry",
@@ -165,6 +167,17 @@ def count_by_state(conn: Connection) -> dict[tuple[str, str], int]:
     return {(row[0], row[1]): row[2] for row in conn.all(_COUNT)}
 
 
+def count_due(conn: Connection, kind: str, before_ms: int) -> int:
+    """How many open jobs of a kind were due at a time, and no worker has them."""
+    row = conn.first(_COUNT_DUE, {"kind": kind, "before_ms": before_ms})
+    return 0 if row is None else row[0]
+
+
+def list_failed(conn: Connection, kind: str, limit: int) -> list[JobRow]:
+    """Jobs of a kind that failed for good, of all catalogs, oldest first."""
+    return [job_row(row) for row in conn.all(_LIST_FAILED, {"kind": kind, "limit": limit})]
+
+
 def oldest_open(conn: Connection, kind: str) -> int | None:
     """When the oldest open job of a kind was made; `None` if none is open."""
     row = conn.first(_OLDEST_OPEN, {"kind": kind})
@@ -246,6 +259,22 @@ _CANCEL_RUNNING: Final = (
     .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
 )
 _COUNT: Final = sa.select(_jobs.c.kind, _jobs.c.state, sa.func.count()).group_by(_jobs.c.kind, _jobs.c.state)
+_COUNT_DUE: Final = sa.select(sa.func.count()).where(
+    IS_OPEN,
+    _jobs.c.kind == sa.bindparam("kind"),
+    # of a job whose worker died, the end of the lease and the back-off behind it
+    _jobs.c.not_before_ms <= sa.bindparam("before_ms"),
+)
+_LIST_FAILED: Final = (
+    sa.select(*JOB_COLUMNS)
+    .where(
+        _jobs.c.finished_at_ms.is_not(None),
+        _jobs.c.kind == sa.bindparam("kind"),
+        _jobs.c.state == "failed",
+    )
+    .order_by(_jobs.c.id)
+    .limit(LIMIT)
+)
 _OLDEST_OPEN: Final = sa.select(sa.func.min(_jobs.c.created_at_ms)).where(
     IS_OPEN, _jobs.c.kind == sa.bindparam("kind")
 )

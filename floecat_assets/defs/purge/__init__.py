@@ -1,0 +1,1 @@
+"""Purges of dropped tables, and orphan files of live ones."""

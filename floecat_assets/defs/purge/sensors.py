@@ -1,0 +1,48 @@
+"""Starts runs for purges."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from floecat.errors import UnavailableError
+from floecat_assets.defs.compat.jobs import UNFINISHED
+from floecat_assets.defs.purge.assets import outcomes
+from floecat_assets.defs.purge.checks import no_dead_letters
+from floecat_assets.defs.resources import KernelResource
+
+__all__ = ["LEFT_AFTER_MS", "purge_outcomes", "purge_sensor"]
+
+LEFT_AFTER_MS = 60_000
+"""A purge that was due for so long is left over: workers of the service take theirs within seconds."""
+
+purge_outcomes = dg.define_asset_job(
+    "purge_outcomes",
+    selection=dg.AssetSelection.assets(outcomes) | dg.AssetSelection.checks(no_dead_letters),
+    description="Works on purges that are offered to Spark, or that no worker of the service took.",
+)
+
+
+@dg.sensor(job=purge_outcomes, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def purge_sensor(
+    context: dg.SensorEvaluationContext, kernel: KernelResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Starts a run for large purges that are offered, for those that are left over, and for new dead letters.
+
+    One run works on all of them, so none starts while another has not ended. The cursor is the number of dead
+    letters that the last run saw.
+    """
+    try:
+        opened = kernel.open()
+        offered = len(opened.large_purges.offered())
+        left = opened.purges.left_over(LEFT_AFTER_MS)
+        dead = opened.purges.totals().jobs["DEAD_LETTER"]
+    except UnavailableError as error:
+        return dg.SkipReason(f"Nothing was checked: {error.message}")
+    cursor = context.cursor or "0"
+    seen = int(cursor) if cursor.isdecimal() else 0
+    found = f"{offered} purges are offered, {left} are left over, {dead} are dead"
+    if not offered and not left and dead == seen:
+        return dg.SkipReason(found)
+    if context.instance.get_runs(dg.RunsFilter(job_name=purge_outcomes.name, statuses=UNFINISHED), limit=1):
+        return dg.SkipReason(f"{found}; a run is under way")
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags={"floecat/reason": found})], cursor=str(dead))

@@ -13,7 +13,6 @@ import threading
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from benchmarks.figures import figure, progress
 from benchmarks.planning_work import Found, count_tasks
@@ -223,32 +222,44 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--per-manifest", type=int, default=2000)
     parser.add_argument("--memory-mib", type=int, default=512)
+    parser.add_argument("--folder", type=Path, help="where tables are kept for the next run")
     options = parser.parse_args()
-    memory_bytes = options.memory_mib << 20
     gateway = start_java("-Xmx4g")
-    java = JavaPlanner(gateway)
-    folder = Path(tempfile.mkdtemp(prefix="floecat-planning-"))
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="floecat-planning-"))
     try:
-        make: Any = java.compile(_SOURCE, "Tables")["make"]
         for files in options.files:
             for is_clustered in (False, True):
-                name = f"{files:,} files, {'clustered' if is_clustered else 'days in every manifest'}"
-                progress(f"writing {name}")
-                manifests = files // options.per_manifest
-                arguments = (
-                    str(folder),
-                    f"db.t{files}_{is_clustered}".lower(),
-                    files,
-                    manifests,
-                    is_clustered,
-                )
-                location = java.invoke(make, java.conf, *arguments)
-                _compare(java, name, location, files, memory_bytes)
-                if not is_clustered:
-                    _concurrent(location, files, memory_bytes)
+                _measure(JavaPlanner(gateway), folder, files, is_clustered, options)
     finally:
         gateway.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+        if options.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _measure(
+    java: JavaPlanner,
+    folder: Path,
+    files: int,
+    is_clustered: bool,
+    options: argparse.Namespace,
+) -> None:
+    name = f"{files:,} files, {'clustered' if is_clustered else 'days in every manifest'}"
+    location = _table(java, folder, name, (files, files // options.per_manifest, is_clustered))
+    memory_bytes = options.memory_mib << 20
+    _compare(java, name, location, files, memory_bytes)
+    if not is_clustered:
+        _concurrent(location, files, memory_bytes)
+
+
+def _table(java: JavaPlanner, folder: Path, name: str, size: tuple[int, int, bool]) -> str:
+    """The metadata file of a table, which is made unless it is in the folder."""
+    place = folder / f"{name}.location"
+    if not place.exists():
+        progress(f"writing {name}")
+        make = java.compile(_SOURCE, "Tables")["make"]
+        table = f"db.t{size[0]}_{size[2]}".lower()
+        place.write_text(java.invoke(make, java.conf, str(folder), table, *size))
+    return place.read_text()
 
 
 if __name__ == "__main__":

@@ -340,7 +340,7 @@ class _Scan:
         for _, spec, files in self._loaded(manifests, ids):
             counters.files += len(files)
             tasks = self._tasks(spec, files)
-            if not len(tasks):
+            if tasks is None:
                 continue
             if counters.first_task_ms is None:
                 counters.first_task_ms = self._elapsed_ms()
@@ -356,7 +356,7 @@ class _Scan:
     def _elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000
 
-    def _tasks(self, spec: SpecTypes, files: ManifestFiles) -> FileTasks:
+    def _tasks(self, spec: SpecTypes, files: ManifestFiles) -> FileTasks | None:
         target, counters = self._target, self._counters
         rows = self._appended(files)
         verdicts = [by_partition(test, spec, files, rows) for test in self._tests]
@@ -368,6 +368,8 @@ class _Scan:
         chosen = self._by_metrics(files, rows, verdicts, size)
         rows, verdicts = _narrowed(rows, verdicts, chosen, size)
         size = len(files) if rows is None else len(rows)
+        if not size:
+            return None
         content = files.content_files(rows, target.stats_ids)
         counters.files_matched += size
         counters.rows += int(np.maximum(content.table["record_count"].to_numpy(), 0).sum())

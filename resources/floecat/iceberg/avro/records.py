@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,6 +30,11 @@ _CHUNK_ROWS = 24 * 1024
 
 _larger_chunk = threading.Lock()
 """Held while a block beyond these is decoded, which takes many times its size: one at a time in a process."""
+
+_KEPT_SCHEMA_BYTES = 64 * 1024
+"""Longest schema that is kept parsed: all manifests of a table have the same."""
+
+_parse_kept = lru_cache(maxsize=32)(parse_writer_schema)
 
 Wanted: TypeAlias = "dict[int, Set[int] | None]"
 """Places in `RecordReader.fields`; for a map with integer keys the wanted keys, None for all."""
@@ -93,7 +99,9 @@ class RecordReader:
         self.header: Header = read_header(data, location=location, what=what)
         self._codec = self.header.metadata.get("avro.codec", b"null").decode(errors="replace")
         try:
-            self._schema = parse_writer_schema(self.header.metadata.get("avro.schema", b""), bounds)
+            schema = self.header.metadata.get("avro.schema", b"")
+            parse = _parse_kept if len(schema) <= _KEPT_SCHEMA_BYTES else parse_writer_schema
+            self._schema = parse(schema, bounds)
         except SchemaError as error:
             if error.bound is not None:
                 raise self._exceeded(error.bound, str(error)) from None

@@ -20,6 +20,7 @@ from floecat.errors import ForbiddenError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes
@@ -217,3 +218,40 @@ def test_more_buckets_than_folders_are_everywhere() -> None:
     assert EVERYWHERE in area
     assert overlaps(area, folders("gs://b/t"))
     assert overlaps(folders("gs://b/t"), area)
+
+
+def summaries(table: TableFiles) -> list[SnapshotSummary]:
+    return list(table.metadata().snapshots)
+
+
+def test_of_a_new_snapshot_only_what_it_adds_is_read(
+    files: FileIO, warehouse: str, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    for number in range(3):
+        table.append(f"{warehouse}/landing/{number}/a.parquet")
+    reader, storage = AreaReader(cached_bytes=0), storage_at(allowed, files)
+    before = files.counters.counts
+    area = reader.added_area(storage, summaries(table)[-1:], all_manifests=False)
+    assert (files.counters.counts - before).reads == 2
+    assert area == folders(f"{warehouse}/t/metadata", f"{warehouse}/landing/2")
+    area = reader.added_area(storage, summaries(table)[-1:], all_manifests=True)
+    assert area == folders(
+        f"{warehouse}/t/metadata", *(f"{warehouse}/landing/{number}" for number in range(3))
+    )
+    assert reader.added_area(storage, [], all_manifests=True) == Area()
+
+
+def test_what_takes_long_or_cannot_be_read_may_be_everywhere(
+    files: FileIO, warehouse: str, allowed: AllowedLocations
+) -> None:
+    reader, storage = AreaReader(cached_bytes=0), storage_at(allowed, files)
+    large = TableFiles(files, f"{warehouse}/large")
+    for _ in range(65):
+        large.append()
+    assert reader.added_area(storage, summaries(large)[-1:], all_manifests=True) == {EVERYWHERE}
+    assert reader.added_area(storage, summaries(large), all_manifests=False) == {EVERYWHERE}
+    damaged = TableFiles(files, f"{warehouse}/damaged")
+    files.delete(damaged.append())
+    files.write_new(summaries(damaged)[0].manifest_list or "", b"broken")
+    assert reader.added_area(storage, summaries(damaged), all_manifests=False) == {EVERYWHERE}

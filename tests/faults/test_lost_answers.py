@@ -134,7 +134,13 @@ def renaming(source: str, destination: str) -> Any:
 
 @pytest.fixture
 def bench(behind_proxy: Deployment, postgres_proxy: CutProxy) -> Bench:
-    sender = Sender(behind_proxy.start(FLOECAT_PURGE_ENABLED="false").base_url)
+    # the looks for a lost COMMIT are over soon: connections that were cut come back at once
+    environment = {
+        "FLOECAT_PURGE_ENABLED": "false",
+        "FLOECAT_GATEWAY_COMMIT_CONFIRM_INITIAL_SLEEP_MS": "2",
+        "FLOECAT_GATEWAY_COMMIT_CONFIRM_MAX_SLEEP_MS": "20",
+    }
+    sender = Sender(behind_proxy.start(**environment).base_url)
     assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
     for name in ("t", "u"):
         assert sender.send("POST", "/namespaces/ns/tables", creating(name)).status == 200

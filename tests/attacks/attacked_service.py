@@ -29,7 +29,7 @@ _MOST_KEPT = 1.5
 _HEAP_BYTES = 64 << 20
 """Heap that 40 threads keep for their next requests, whatever these are."""
 
-_QUIET_S = 2.0
+_QUIET_S = 1.0
 _USERS = 40
 _SETTLES_S = 30.0
 _LIMIT_BYTES = 8 << 30

@@ -24,7 +24,7 @@ def attacked_service(start_attacked: Callable[..., AttackedService]) -> Attacked
 
 
 @pytest.fixture(
-    params=[pytest.param(2.0, id="short"), pytest.param(20.0, id="long", marks=pytest.mark.scale)]
+    params=[pytest.param(1.0, id="short"), pytest.param(20.0, id="long", marks=pytest.mark.scale)]
 )
 def seconds(request: pytest.FixtureRequest) -> float:
     """How long an attack lasts at least."""

@@ -16,6 +16,7 @@ import pytest
 
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_manifest
+from floecat.identifiers.namespace import TableIdentifier
 from tests.orchestration.conftest import Lakehouse
 
 ROOT = Path(__file__).parents[2]
@@ -48,29 +49,32 @@ def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     log.close()
 
 
-def test_the_daemon_reports_commits(daemon: Path, lakehouse: Lakehouse) -> None:
-    table = lakehouse.create("orders")
-    lakehouse.append(table, "42")
-    with dg.DagsterInstance.from_config(str(daemon)) as instance:
-        records = _materializations(instance, TABLES, 2)
-        assert instance.get_dynamic_partitions("tables") == [lakehouse.entry_id(table)]
-    assert len(records) == 2, (daemon / "daemon.log").read_text()
-    assert records[0].partition_key == lakehouse.entry_id(table)
-    assert records[0].asset_materialization.metadata["dagster/row_count"].value == 42
-
-
-def test_the_daemon_makes_delta_tables_readable(daemon: Path, lakehouse: Lakehouse) -> None:
-    """A table that was only registered: a run of its own reads the log, and the snapshot is whole."""
+def test_the_daemon_reports_commits_and_makes_delta_tables_readable(
+    daemon: Path, lakehouse: Lakehouse
+) -> None:
+    """Of the Delta table, which was only registered, a run of its own reads the log."""
     writer = lakehouse.delta("orders")
     writer.delete({0: [1, 2]})
-    table = lakehouse.register_delta(writer, read=False)
+    delta_table = lakehouse.register_delta(writer, read=False)
+    table = lakehouse.create("customers")
+    lakehouse.append(table, "42")
     with dg.DagsterInstance.from_config(str(daemon)) as instance:
-        records = _materializations(instance, ARTIFACTS, 1, within_s=150)
-        assert records, (daemon / "daemon.log").read_text()
+        artifacts = _materializations(instance, ARTIFACTS, 1, within_s=150)
+        assert artifacts, (daemon / "daemon.log").read_text()
         runs = instance.get_runs(dg.RunsFilter(job_name="delta_artifacts"))
-    assert records[0].partition_key == lakehouse.entry_id(table)
-    assert records[0].asset_materialization.metadata["delta/deleted_rows"].value == 2
-    assert [run.tags["floecat/table"] for run in runs] == [lakehouse.entry_id(table)]
+        commits = _materializations(instance, TABLES, 2, partition=lakehouse.entry_id(table))
+        partitions = set(instance.get_dynamic_partitions("tables"))
+    assert partitions == {lakehouse.entry_id(table), lakehouse.entry_id(delta_table)}
+    assert len(commits) == 2, (daemon / "daemon.log").read_text()
+    assert commits[0].asset_materialization.metadata["dagster/row_count"].value == 42
+    assert artifacts[0].partition_key == lakehouse.entry_id(delta_table)
+    assert artifacts[0].asset_materialization.metadata["delta/deleted_rows"].value == 2
+    assert [run.tags["floecat/table"] for run in runs] == [lakehouse.entry_id(delta_table)]
+    _check_files(lakehouse, delta_table)
+
+
+def _check_files(lakehouse: Lakehouse, table: TableIdentifier) -> None:
+    """Every manifest of the newest snapshot is there and can be read."""
     loaded = lakehouse.kernel.tables.load(lakehouse.call(), table)
     document = msgspec.json.decode(loaded.metadata)
     manifest_list = Path(document["snapshots"][-1]["manifest-list"].removeprefix("file://"))
@@ -82,11 +86,17 @@ def test_the_daemon_makes_delta_tables_readable(daemon: Path, lakehouse: Lakehou
 
 
 def _materializations(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, count: int, *, within_s: float = 60
+    instance: dg.DagsterInstance,
+    asset: dg.AssetKey,
+    count: int,
+    *,
+    partition: str | None = None,
+    within_s: float = 60,
 ) -> list[dg.EventLogRecord]:
+    wanted = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[partition] if partition else None)
     deadline = time.monotonic() + within_s
     while True:
-        records = instance.fetch_materializations(asset, limit=10).records
+        records = instance.fetch_materializations(wanted, limit=10).records
         if len(records) >= count or time.monotonic() > deadline:
             return list(records)
         time.sleep(0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import threading
 
 import pytest
 
@@ -16,6 +17,9 @@ from floecat.errors import (
 )
 from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
 from tests.clients.delta.writer import deletion_vector_payload
+
+LOOKS = 10
+VERSIONS_FOR_A_LOOK = 4
 
 
 def vector_file(writer):
@@ -265,25 +269,25 @@ def test_a_type_that_iceberg_has_not(lake, tmp_path):
 
 
 def test_a_table_that_is_written_meanwhile(lake, tmp_path):
-    import threading
-
     writer = delta_table(tmp_path / "t")
     table = lake.register(writer.folder)
-    stop = threading.Event()
+    wanted = threading.Semaphore(0)
 
     def write():
-        while not stop.is_set():
+        for _ in range(LOOKS * VERSIONS_FOR_A_LOOK):
+            wanted.acquire()
             writer.append(rows_of(writer.version * 1000))
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for _ in range(10):
+        for _ in range(LOOKS):
+            wanted.release(VERSIONS_FOR_A_LOOK)
             seen = lake.versions(table)[-1]
             lake.load(table)
             if seen:
                 assert lake.rows(table, seen) == as_rows(writer.rows[seen])
     finally:
-        stop.set()
+        wanted.release(LOOKS * VERSIONS_FOR_A_LOOK)
         thread.join()
     assert lake.rows(table) == as_rows(writer.rows[writer.version])

@@ -38,7 +38,7 @@ _READY_S = 180.0
 _WORKSPACE = "workspace.yaml"
 _LOCATIONS = """{ workspaceOrError {
   ... on Workspace { locationEntries { name loadStatus
-    locationOrLoadError { ... on PythonError { message } } } }
+    locationOrLoadError { ... on PythonError { message causes { message } } } } }
   ... on PythonError { message } } }"""
 
 
@@ -121,8 +121,10 @@ def all_loaded(url: str) -> bool:
         raise CodeLocationError(f"Dagster cannot load its workspace: {_last_line(workspace['message'])}")
     locations = workspace["locationEntries"]
     for location in locations:
-        problem = (location["locationOrLoadError"] or {}).get("message")
-        if problem is not None:
+        error = location["locationOrLoadError"]
+        if error and "message" in error:
+            # the first says only that something did not load; its last cause says what
+            problem = [error, *error["causes"]][-1]["message"]
             raise CodeLocationError(
                 f"Dagster cannot load the code location {location['name']}: {_last_line(problem)}"
             )

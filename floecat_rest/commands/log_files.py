@@ -74,12 +74,8 @@ class LogFile:
 
 
 def cause(lines: Sequence[str]) -> str | None:
-    """Why a process ended, by its log: the last error in it, else the last line. None if it wrote nothing."""
-    for line in reversed(lines):
-        found = _failure(line)
-        if found is not None:
-            return found
-    return next((line.strip() for line in reversed(lines) if line.strip()), None)
+    """Why a process ended, by its log: the last error in it. None if there is none."""
+    return next((found for line in reversed(lines) if (found := _failure(line)) is not None), None)
 
 
 def _failure(line: str) -> str | None:

@@ -129,14 +129,14 @@ class Service:
         return False
 
     def ending(self) -> str:
-        """Why it ended, then how, and the last lines that it wrote."""
-        how = describe_exit(self.exit_code())
+        """Why it ended and how, then the last lines that it wrote. A signal is cause enough."""
+        code = self.exit_code()
         lines = self.log.lines() if self.log else []
-        why = cause(lines)
-        if self.log is None or why is None:
-            return f"{self.name} ended ({how})"
-        tail = f"{how}; the end of {self.log.path}:"
-        return "\n".join([f"{self.name} ended: {why}", tail, *lines[-_TAIL_LINES:]])
+        killed = code is not None and code < 0
+        why = None if killed else cause(lines)
+        first = f"{self.name} ended{f': {why}' if why else ''} ({describe_exit(code)})"
+        tail = [f"The end of {self.log.path}:", *lines[-_TAIL_LINES:]] if self.log and lines else []
+        return "\n".join([first, *tail])
 
     def silence(self, problem: str) -> str:
         """That it takes too long, and where to look."""

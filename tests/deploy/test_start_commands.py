@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +24,7 @@ import yaml
 from tests.services.pipeline import ask, assert_pipeline_works, processes_of
 from tests.services.s3 import S3Server
 
+DOCKERFILE = Path(__file__).parents[2] / "deploy" / "Dockerfile"
 COMPOSE = Path(__file__).parents[2] / "deploy" / "compose"
 
 
@@ -110,6 +113,17 @@ def test_the_services_of_compose_start_work_and_end(deployment: Deployment) -> N
         until_ready(f"{dagster}/server_info", pipeline)
         assert_pipeline_works(rest, dagster)
         assert not list(deployment.home.glob("**/*.db"))
+        (probe,) = re.findall(
+            r"HEALTHCHECK.*?CMD (\[.+?\])$", DOCKERFILE.read_text(), re.DOTALL | re.MULTILINE
+        )
+        for command, port, used in (
+            (json.loads(probe), 9200, deployment.rest_port),
+            (deployment.services["dagster"]["healthcheck"]["test"][1:], 3000, deployment.dagster_port),
+        ):
+            assert command[:2] == ["python", "-c"]
+            subprocess.run(
+                [sys.executable, "-c", command[2].replace(str(port), str(used))], check=True, timeout=30
+            )
         service.send_signal(signal.SIGTERM)
         service.communicate(timeout=60)
         assert service.returncode == 0

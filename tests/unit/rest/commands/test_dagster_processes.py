@@ -13,8 +13,10 @@ from floecat_rest.commands.dagster_processes import CodeLocationError, all_loade
 from tests.services.http_server import QuietHandler, serving
 
 
-def location(status: str, problem: str | None = None) -> dict[str, Any]:
-    error = {} if problem is None else {"message": problem}
+def location(status: str, *problems: str) -> dict[str, Any]:
+    """A location; problems go from the outermost error to its last cause."""
+    messages = [{"message": problem} for problem in problems]
+    error = messages[0] | {"causes": messages[1:]} if messages else {}
     return {"name": "floecat", "loadStatus": status, "locationOrLoadError": error}
 
 
@@ -49,8 +51,12 @@ def test_all_locations_must_be_loaded(locations: list[dict[str, Any]], expected:
     ("workspace", "message"),
     [
         (
-            {"locationEntries": [location("LOADED", "ImportError: x\n\nModuleNotFoundError: No module y\n")]},
-            "Dagster cannot load the code location floecat: ModuleNotFoundError: No module y",
+            {"locationEntries": [location("LOADED", "LoadError: in\nmodule_name=x\n", "NoModule: y\n")]},
+            "Dagster cannot load the code location floecat: NoModule: y",
+        ),
+        (
+            {"locationEntries": [location("LOADED"), location("LOADED", "TimeOut: z")]},
+            "Dagster cannot load the code location floecat: TimeOut: z",
         ),
         ({"message": "no file\n"}, "Dagster cannot load its workspace: no file"),
     ],

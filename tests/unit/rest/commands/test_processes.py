@@ -53,12 +53,18 @@ def test_end_of_one_is_told_with_its_cause_first_and_ends_the_others(tmp_path: P
     with pytest.raises(ChildEndedError) as caught:
         start_and_wait(good, bad)
     assert caught.value.message.splitlines() == [
-        "bad ended: out of cheese",
-        f"exit code 3; the end of {tmp_path}/log/bad.log:",
+        "bad ended: out of cheese (exit code 3)",
+        f"The end of {tmp_path}/log/bad.log:",
         "error: out of cheese",
         "bye",
     ]
     assert good.exit_code() == -signal.SIGTERM
+
+
+def test_a_signal_is_the_cause_whatever_the_log_says(tmp_path: Path) -> None:
+    killed = service(tmp_path, "bad", "import os; print('error: none', flush=True); os.kill(os.getpid(), 9)")
+    with pytest.raises(ChildEndedError, match=r"^bad ended \(signal 9, SIGKILL, as the system sends it"):
+        start_and_wait(killed)
 
 
 def test_a_service_without_a_log_writes_where_we_do(
@@ -158,5 +164,5 @@ def test_service_that_never_answers(tmp_path: Path) -> None:
 
 def test_service_that_ends_before_it_answers(tmp_path: Path) -> None:
     short = service(tmp_path, "short", "print('no')", "http://127.0.0.1:9/")
-    with pytest.raises(ChildEndedError, match=r"short ended: no\nexit code 0;"):
+    with pytest.raises(ChildEndedError, match=r"short ended \(exit code 0\)\n"):
         start_and_wait(short, ready_within_s=30)

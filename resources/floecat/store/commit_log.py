@@ -116,7 +116,7 @@ def append(
     *,
     transaction_id: UUID | None = None,
 ) -> CommitNumbers:
-    """Numbers and appends entries.
+    """Numbers entries, and appends them at the latest with COMMIT.
 
     Call it late in the transaction: other commits of the catalog wait for its end.
 
@@ -137,7 +137,7 @@ def append(
         "committed_at_ms": now_ms,
         "transaction_id": transaction_id or uuids.uuid7(),
     }
-    conn.change_many(
+    conn.change_last(
         _INSERT,
         [
             {"commit_version": number, **shared, **_values(entry)}

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import BadRequestError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, leases, namespaces, tables
+from floecat.store import accounts, catalogs, leases, namespaces, schema, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import (
@@ -179,6 +180,36 @@ def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None
     assert sorted(numbers) == list(range(1, 41))
 
 
+def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, namespace: NamespaceRow) -> None:
+    insert_account = sa.insert(schema.accounts)
+
+    def work(conn: Connection, account_id: UUID) -> None:
+        namespaces.set_properties(conn, namespace.id, {"mark": str(account_id)}, NOW_MS)
+        conn.change_last(insert_account, [{"id": account_id, "created_at_ms": NOW_MS}])
+
+    def properties(conn: Connection) -> dict[str, str]:
+        row = namespaces.get(conn, namespace.catalog_id, namespace.levels)
+        assert row is not None
+        return row.properties
+
+    def with_another_statement(conn: Connection) -> dict[str, str]:
+        work(conn, taken)
+        return properties(conn)
+
+    taken = uuids.uuid7()
+    store.run(lambda conn: work(conn, taken))
+    for _ in range(10):  # also when the driver has prepared the statements
+        fresh = uuids.uuid7()
+        store.run(lambda conn, fresh=fresh: work(conn, fresh))  # type: ignore[misc]
+        for refused in (lambda conn: work(conn, taken), with_another_statement):
+            with pytest.raises(DuplicateKeyError) as duplicate:
+                store.run(refused)
+            assert duplicate.value.table == "accounts"
+        with store.read() as conn:
+            assert properties(conn) == {"mark": str(fresh)}
+            assert fresh in account_ids(conn)
+
+
 def test_writers_of_several_processes_queue(store: Store, url: str, namespace: NamespaceRow) -> None:
     stores = [store, Store.open(url), Store.open(url)]
 
@@ -282,7 +313,7 @@ def test_a_prepared_query_gives_what_an_ordinary_one_does(store: Store, namespac
 _FORK = """
 import os, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts, tables
+from floecat.store import accounts, schema, tables
 from floecat.store.database.engine import Store
 from floecat.store.schema import accounts as rows
 
@@ -363,8 +394,8 @@ store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), 1))
 
 
 @pytest.fixture
-def sqlite_file(tmp_path: Path, sqlite_template: Path) -> Path:
-    return Path(shutil.copy(sqlite_template, tmp_path / "forked.db"))
+def sqlite_file(upgraded_store: Callable[[str], str]) -> Path:
+    return Path(upgraded_store("sqlite").removeprefix("sqlite:///"))
 
 
 def test_a_child_that_outlives_its_parent_loses_no_change(sqlite_file: Path) -> None:

@@ -11,10 +11,15 @@ from typing import Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from floecat.store.database.errors import ConnectionLostError, StoreFaultError
+from floecat.store.database.errors import (
+    CommitOutcomeUnknownError,
+    ConnectionLostError,
+    StoreFaultError,
+)
 from floecat.store.database.faults import DATABASE_ERRORS, raise_fault
 from floecat.store.database.prepared_statements import (
     Parameters,
+    PreparedStatement,
     PreparedStatements,
     Row,
     Statement,
@@ -100,6 +105,14 @@ class Connection(ABC):
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
 
+    def change_last(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
+        """As `change_many`, at the latest with COMMIT: for a change under a lock that others wait for.
+
+        PostgreSQL gets it in one message with COMMIT, so that they wait for one answer less. Any other
+        statement of the transaction sends it first.
+        """
+        self.change_many(statement, parameters)
+
 
 class TransactionConnection(Connection):
     """Runs statements inside one transaction.
@@ -108,12 +121,13 @@ class TransactionConnection(Connection):
         failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
     """
 
-    __slots__ = ("_sql", "_statements", "failed")
+    __slots__ = ("_last", "_sql", "_statements", "failed")
 
     def __init__(self, sql: sa.Connection, statements: PreparedStatements) -> None:
         """Takes a connection in autocommit, on which `control` will open the transaction."""
         self._sql = sql
         self._statements = statements
+        self._last: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
         self.failed = False
 
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
@@ -143,6 +157,14 @@ class TransactionConnection(Connection):
         else:
             self._run(lambda _: self._sql.execute(prepared.statement, parameters))
 
+    def change_last(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
+        """As `change_many`, with COMMIT or before the next statement; see `Connection.change_last`."""
+        if self._sql.dialect.name == "sqlite":
+            self.change_many(statement, parameters)
+        elif parameters:
+            count_statement()
+            self._last.append((self._statements.get(statement, parameters[0]), parameters))
+
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
         return TransactionConnection(self._sql, self._statements)
@@ -150,6 +172,33 @@ class TransactionConnection(Connection):
     def control(self, text: str) -> None:
         """Runs a statement that opens or ends a transaction, with the driver's own error if it fails."""
         self._sql.exec_driver_sql(text)
+
+    def commit(self) -> None:
+        """Sends COMMIT behind the changes that waited for it.
+
+        Raises:
+            CommitOutcomeUnknownError: the connection died; the transaction may have been committed.
+            Exception: as `control`, also for a change that waited.
+        """
+        last, self._last = self._last, []
+        driver = self._sql.connection.dbapi_connection
+        if not last or driver is None:
+            self.control("COMMIT")
+            return
+        dialect = self._sql.dialect
+        try:
+            with driver.pipeline():
+                for prepared, parameters in last:
+                    for each in parameters:
+                        prepared.send(driver, each)
+                driver.execute("COMMIT")
+        except dialect.loaded_dbapi.Error as error:
+            dead = is_dead(error, driver, dialect)
+            # the driver takes statements for prepared that the server has skipped after the error
+            self._sql.invalidate(error)
+            if not dead:
+                raise
+            raise CommitOutcomeUnknownError("The store did not say whether the change was applied") from error
 
     def reconnect(self) -> None:
         """Takes another connection from the pool, in place of a dead one."""
@@ -175,6 +224,11 @@ class TransactionConnection(Connection):
             if driver is None:
                 raise ConnectionLostError("The connection to the store was lost")
             try:
+                if self._last:
+                    last, self._last = self._last, []
+                    for prepared, parameters in last:
+                        for each in parameters:
+                            prepared.change(driver, each)
                 return work(driver)
             except dialect.loaded_dbapi.Error as error:
                 if is_dead(error, driver, dialect):

@@ -32,6 +32,7 @@ from floecat.store.database.connections import (
     TransactionConnection,
     active_counter,
     count_transaction,
+    driver_errors,
 )
 from floecat.store.database.errors import (
     ConnectionLostError,
@@ -304,8 +305,8 @@ class Store:
             self._roll_back(connection)
             raise StoreFaultError("A failed statement was ignored; the transaction was rolled back")
         try:
-            connection.control("COMMIT")
-        except DATABASE_ERRORS as error:
+            connection.commit()
+        except driver_errors(self._engine.dialect) as error:
             self._roll_back(connection)
             raise_fault(error, committing=True)
 

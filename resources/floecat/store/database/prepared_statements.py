@@ -102,6 +102,10 @@ class PreparedStatement:
         """Runs a change and returns how many rows it changed. Raises what `rows` does."""
         return self._rowcount(connection, lambda cursor: cursor.execute(self._sql, self._bound(parameters)))
 
+    def send(self, connection: DBAPIConnection, parameters: Parameters) -> None:
+        """Sends a change whose outcome is seen later, in a pipeline. Raises what `rows` does."""
+        connection.cursor().execute(self._sql, self._bound(parameters))
+
     def change_many(self, connection: DBAPIConnection, parameters: Sequence[Parameters]) -> None:
         """Runs a change once for each set of parameters. Raises what `rows` does."""
         bound = list(map(self._bound, parameters))

@@ -7,9 +7,11 @@ equals no value; whether it is greater than others depends on the engine, so it 
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.planning.literals import Canonical
@@ -167,17 +169,23 @@ def _outside_set(values: tuple[Canonical, ...], known: Evidence) -> Bools:
 
 def _in_gap(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:
     """Where both bounds are numbers between two neighbours of a sorted set."""
-    if lower.data.dtype == np.int64 and upper.data.dtype == np.int64:
-        # decimals of a set may be beyond 64 bits where those of files are not
-        values = tuple(value for value in values if -(2**63) <= value < 2**63)  # type: ignore[operator]
-        if not values:
-            return np.ones(len(lower), np.bool_)
-    numbers = np.array(values, np.result_type(lower.data, upper.data))
+    numbers = _sorted_numbers(values, np.result_type(lower.data, upper.data))
+    if not len(numbers):
+        return upper.known(lower.known(np.ones(len(lower), np.bool_)))
     places = np.searchsorted(numbers, lower.data)
     after = numbers[np.minimum(places, len(numbers) - 1)]
     # NaN sorts last, and compares as false
     found = (places < len(numbers)) & np.asarray(after > upper.data, np.bool_)
     return upper.known(lower.known(found))
+
+
+@lru_cache(maxsize=16)
+def _sorted_numbers(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if dtype == np.int64:
+        # decimals of a set may be beyond 64 bits where those of files are not
+        ordered: Any = values
+        values = values[bisect_left(ordered, -(2**63)) : bisect_left(ordered, 2**63)]
+    return np.array(values, dtype)
 
 
 def _equal_and_absent(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -94,8 +95,7 @@ def _by_bucket(test: Test, buckets: int, values: Vector, nulls: Evidence) -> Ver
         return Verdict(
             cannot_match(test.operation, test.values, nulls), must_match(test.operation, test.values, nulls)
         )
-    wanted = {bucket_of(value, test.type, buckets) for value in test.values}
-    outside = ~np.isin(values.data, list(wanted))
+    outside = ~np.isin(values.data, _buckets(test.values, test.type, buckets))
     if test.operation == "in":
         return Verdict(outside | nulls.flag(nulls.only_nulls), np.zeros(nulls.size, np.bool_))
     return Verdict(np.zeros(nulls.size, np.bool_), outside & nulls.flag(nulls.no_nulls))
@@ -106,7 +106,14 @@ def _is_comparable(result: PrimitiveType, source: PrimitiveType, transform: str)
     return transform != IDENTITY or (result.name == "date") == (source.name == "date")
 
 
-def _longest(values: Sequence[Canonical]) -> int:
+@lru_cache(maxsize=64)
+def _buckets(values: tuple[Canonical, ...], type: PrimitiveType, buckets: int) -> tuple[int, ...]:
+    """The buckets of a set, sorted."""
+    return tuple(sorted({bucket_of(value, type, buckets) for value in values}))
+
+
+@lru_cache(maxsize=64)
+def _longest(values: tuple[Canonical, ...]) -> int:
     return max((len(value) for value in values if isinstance(value, bytes)), default=0)
 
 
@@ -152,9 +159,8 @@ def _by_summary(
     if field.transform.startswith("bucket"):
         if test.operation != "in":
             return cannot_match(test.operation, test.values, evidence)
-        buckets = {bucket_of(value, test.type, parameter(field.transform)) for value in test.values}
-        evidence = evidence._replace(lower=lower, upper=upper)
-        return cannot_match("in", tuple(sorted(buckets)), evidence)
+        buckets = _buckets(test.values, test.type, parameter(field.transform))
+        return cannot_match("in", buckets, evidence._replace(lower=lower, upper=upper))
     if not has_ranges(field.transform, test.type) or not _is_comparable(result, test.type, field.transform):
         return cannot_match(test.operation, test.values, evidence)
     lower, upper = source_range(field.transform, test.type, lower, upper, longest=_longest(test.values))

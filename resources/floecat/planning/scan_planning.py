@@ -40,6 +40,9 @@ _CHECK_S: Final = 0.02
 _AHEAD: Final = 4
 """Manifests that are decoded before they are needed, by thread."""
 
+_AHEAD_BYTES: Final = 64 << 20
+"""The same, of all threads, as stored."""
+
 
 class ManifestLists:
     """Manifest lists in memory, within a budget. Thread-safe."""
@@ -273,7 +276,8 @@ class _Scan:
                     ids = column_ids | self._metric_ids(spec)
                     held = self._planner.manifests.held(self._storage, manifest, spec, ids)
                     waiting.append((manifest, spec, held or self._pool.submit(self._load, manifest, ids)))
-                    if len(waiting) >= self._ahead:
+                    size = sum(each.manifest_length for each, _, _ in waiting)
+                    if len(waiting) >= self._ahead or size >= _AHEAD_BYTES:
                         break
                 if not waiting:
                     return

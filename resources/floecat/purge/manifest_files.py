@@ -6,8 +6,9 @@ What is missing, located elsewhere or damaged is kept in mind and raises nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from floecat.errors import (
     BadRequestError,
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["FileKind", "ManifestFiles", "ReachableFile", "Unreadable"]
 
 _KEPT_LIST_BYTES = 16 << 20
+_SMALL_FILE_BYTES = 8 << 20
+_MOST_NOTED = 1_000
+
+T = TypeVar("T")
 
 
 class FileKind(IntEnum):
@@ -70,11 +75,13 @@ class ManifestFiles:
     """Reads manifest lists and manifests, and no data files.
 
     Attributes:
-        missing: manifest lists and manifests that are gone. What they led to cannot be found; after a
-            deletion that stopped halfway it is gone too.
-        unreachable: those that are not read because they lie outside the allowed locations, or where this
+        missing: the first manifest lists and manifests that are gone. What they led to cannot be found; after
+            a deletion that stopped halfway it is gone too.
+        unreachable: the first that are not read because they lie outside the allowed locations, or where this
             storage has nothing.
-        unreadable: those that exist and cannot be read.
+        lost: how many are missing or unreachable.
+        unreadable: the first of those that exist and cannot be read.
+        failures: how many cannot be read.
         emptied: manifests all of whose files are gone, by `file_key`; they are not read.
     """
 
@@ -83,6 +90,7 @@ class ManifestFiles:
         storage: CatalogStorage,
         bounds: Bounds = DEFAULT_BOUNDS,
         renew: Callable[[], CatalogStorage] | None = None,
+        large_file: AbstractContextManager[object] | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -90,12 +98,15 @@ class ManifestFiles:
             storage: of the catalog; nothing outside its allowed locations is read.
             bounds: of manifest lists and manifests.
             renew: finds the storage again, with the keys of this moment, if it refuses access.
+            large_file: held while a manifest of more than 8 MiB is in memory; a lock, for one at a time.
         """
         self._storage = storage
         self._bounds = bounds
         self._renew = renew
+        self._large_file = large_file or nullcontext()
         self._lists: dict[str, bytes] = {}
         self.emptied: Set[bytes] = frozenset()
+        self.lost = self.failures = 0
         self.missing: list[str] = []
         self.unreachable: list[str] = []
         self.unreadable: list[Unreadable] = []
@@ -116,17 +127,17 @@ class ManifestFiles:
         if self.emptied and file_key(manifest) in self.emptied:
             yield ReachableFile(manifest, FileKind.MANIFEST, parent, size_bytes=size_bytes)
             return
-        data = self._read(manifest, FileKind.MANIFEST)
-        if data is None:
-            return
-        complete = True
-        try:
-            for path, its_bytes in self._paths(data, manifest):
-                if seen.add(path):
-                    yield ReachableFile(path, FileKind.DATA, manifest, size_bytes=its_bytes)
-        except InvalidMetadataError as error:
-            self.unreadable.append(Unreadable(manifest, FileKind.MANIFEST, error))
-            complete = False
+        with self._opened(manifest) as data:
+            if data is None:
+                return
+            complete = True
+            try:
+                for path, its_bytes in self._paths(data, manifest):
+                    if seen.add(path):
+                        yield ReachableFile(path, FileKind.DATA, manifest, size_bytes=its_bytes)
+            except InvalidMetadataError as error:
+                self._fail(manifest, FileKind.MANIFEST, error)
+                complete = False
         yield ReachableFile(manifest, FileKind.MANIFEST, parent, complete, size_bytes or len(data))
 
     def listed(self, data: bytes, location: str) -> Iterator[ManifestFile]:
@@ -146,7 +157,7 @@ class ManifestFiles:
             location: its location.
             keep: keep it for the next call, if it is short.
         """
-        data = self._lists.pop(location, None) or self._read(location, FileKind.MANIFEST_LIST)
+        data = self._lists.pop(location, None) or self._read_whole(location, FileKind.MANIFEST_LIST)
         if keep and data is not None and sum(map(len, self._lists.values())) + len(data) <= _KEPT_LIST_BYTES:
             self._lists[location] = data
         return data
@@ -165,24 +176,50 @@ class ManifestFiles:
             for path in read_file_paths(data, location=location, bounds=self._bounds):
                 yield path, 0
 
-    def _read(self, location: str, kind: FileKind) -> bytes | None:
+    def _fail(self, location: str, kind: FileKind, error: FloecatError) -> None:
+        self.failures += 1
+        _note(self.unreadable, Unreadable(location, kind, error))
+
+    @contextmanager
+    def _opened(self, manifest: str) -> Iterator[bytes | None]:
+        """The content of a manifest; of a large one while no other has one in memory."""
+        most = self._bounds.manifest_bytes
         try:
-            self._storage.allowed.check(location)
-            return self._read_renewed(location)
-        except FileMissingError:
-            self.missing.append(location)
+            data = self._read(manifest, FileKind.MANIFEST, min(most, _SMALL_FILE_BYTES))
+        except PayloadTooLargeError:
+            pass
+        else:
+            yield data
+            return
+        with self._large_file:
+            yield self._read_whole(manifest, FileKind.MANIFEST)
+
+    def _read_whole(self, location: str, kind: FileKind) -> bytes | None:
+        try:
+            return self._read(location, kind, self._bounds.manifest_bytes)
         except PayloadTooLargeError:
             what = "manifest" if kind is FileKind.MANIFEST else "manifest list"
             error = exceeded(self._bounds, "manifest_bytes", f"{what} {location}", "it has more bytes than")
-            self.unreadable.append(Unreadable(location, kind, error))
-        except (LocationNotAllowedError, BadRequestError):
-            self.unreachable.append(location)
-        except ForbiddenError as refusal:
-            self.unreadable.append(Unreadable(location, kind, refusal))
+            self._fail(location, kind, error)
         return None
 
-    def _read_renewed(self, location: str) -> bytes:
-        most = self._bounds.manifest_bytes
+    def _read(self, location: str, kind: FileKind, most: int) -> bytes | None:
+        try:
+            self._storage.allowed.check(location)
+            return self._read_renewed(location, most)
+        except FileMissingError:
+            self.lost += 1
+            _note(self.missing, location)
+        except PayloadTooLargeError:
+            raise
+        except (LocationNotAllowedError, BadRequestError):
+            self.lost += 1
+            _note(self.unreachable, location)
+        except ForbiddenError as refusal:
+            self._fail(location, kind, refusal)
+        return None
+
+    def _read_renewed(self, location: str, most: int) -> bytes:
         try:
             return self._storage.files(location).read(location, max_bytes=most)
         except ForbiddenError:
@@ -190,3 +227,8 @@ class ManifestFiles:
                 raise
             self._storage = self._renew()
             return self._storage.files(location).read(location, max_bytes=most)
+
+
+def _note(noted: list[T], problem: T) -> None:
+    if len(noted) < _MOST_NOTED:
+        noted.append(problem)

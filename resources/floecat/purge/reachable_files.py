@@ -8,14 +8,14 @@ expired before are not reachable; they are orphans.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.location_set import LocationSet
-from floecat.purge.manifest_files import FileKind, ManifestFiles, ReachableFile, Unreadable
+from floecat.purge.manifest_files import FileKind, ManifestFiles, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["ReachableFiles"]
@@ -32,6 +32,7 @@ class ReachableFiles(ManifestFiles):
         bounds: Bounds = DEFAULT_BOUNDS,
         *,
         renew: Callable[[], CatalogStorage] | None = None,
+        large_file: AbstractContextManager[object] | None = None,
         sidecars: Iterable[str] = (),
     ) -> None:
         """Takes what to walk.
@@ -42,9 +43,10 @@ class ReachableFiles(ManifestFiles):
             metadata: the document.
             bounds: of manifest lists and manifests.
             renew: finds the storage again, with the keys of this moment, if it refuses access.
+            large_file: held while a large manifest is in memory.
             sidecars: further files of the table, which no metadata names.
         """
-        super().__init__(storage, bounds, renew)
+        super().__init__(storage, bounds, renew, large_file)
         self._root = metadata_location
         self._metadata = metadata
         self._sidecars = sidecars
@@ -67,7 +69,7 @@ class ReachableFiles(ManifestFiles):
             for entry in self._metadata.metadata_log:
                 if seen.add(entry.metadata_file):
                     yield ReachableFile(entry.metadata_file, FileKind.OLD_METADATA, self._root)
-        yield ReachableFile(self._root, FileKind.ROOT_METADATA, None, complete=not self.unreadable)
+        yield ReachableFile(self._root, FileKind.ROOT_METADATA, None, complete=self.failures == 0)
 
     def manifests(self) -> Iterator[tuple[str, int]]:
         """Yields each manifest once, with the number of files that its list says it has.
@@ -82,6 +84,7 @@ class ReachableFiles(ManifestFiles):
                 location = snapshot.manifest_list
                 if location and seen.add(location):
                     yield from self._counted(location, seen)
+        self.lost = self.failures = 0
         for problems in (self.missing, self.unreachable, self.unreadable):
             problems.clear()
 
@@ -114,11 +117,11 @@ class ReachableFiles(ManifestFiles):
         data = self.list_bytes(location)
         if data is None:
             return
-        failures = len(self.unreadable)
+        failures = self.failures
         try:
             for listed in self.listed(data, location):
                 yield from self.files_of(listed.manifest_path, location, seen, listed.manifest_length)
         except InvalidMetadataError as error:
-            self.unreadable.append(Unreadable(location, FileKind.MANIFEST_LIST, error))
-        complete = len(self.unreadable) == failures
+            self._fail(location, FileKind.MANIFEST_LIST, error)
+        complete = self.failures == failures
         yield ReachableFile(location, FileKind.MANIFEST_LIST, self._root, complete, len(data))

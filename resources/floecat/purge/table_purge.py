@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -32,6 +33,7 @@ __all__ = [
     "LargeTableError",
     "PurgeIncompleteError",
     "PurgeTarget",
+    "Sidecars",
     "TablePurge",
 ]
 
@@ -138,6 +140,7 @@ class TablePurge:
         self._bounds = bounds
         self._sidecars = sidecars
         self._others = others
+        self._large_file = Lock()
 
     def purge(
         self,
@@ -203,6 +206,7 @@ class TablePurge:
             metadata,
             self._bounds,
             renew=target.renew,
+            large_file=self._large_file,
             sidecars=chain.from_iterable(find(target) for find in self._sidecars),
         )
         if way.refuse_large and self._large_from is not None and not keeps_data:
@@ -262,8 +266,7 @@ def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:
 
 
 def _note(reachable: ReachableFiles, *, keeps_data: bool) -> str:
-    lost = len(reachable.missing) + len(reachable.unreachable)
-    notes = [f"{lost} manifests or manifest lists were gone before"] if lost else []
+    notes = [f"{reachable.lost} manifests or manifest lists were gone before"] if reachable.lost else []
     if keeps_data:
         notes.append(f"{GC_ENABLED} is false: data files stay")
     return "; ".join(notes)

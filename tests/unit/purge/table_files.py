@@ -18,7 +18,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.live_tables import LiveTable, NearTable
 from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import TablePurge
+from floecat.purge.table_purge import Sidecars, TablePurge
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.entry_areas import StoredArea
 from floecat.store.job_claims import Lease
@@ -210,7 +210,12 @@ class FakeLiveTables:
         return {self.catalog_id: storage_at(self.roots, self.files)}
 
 
-def new_purger(live: FakeLiveTables, batch_size: int = 5, bounds: Bounds = DEFAULT_BOUNDS) -> TablePurge:
+def new_purger(
+    live: FakeLiveTables,
+    batch_size: int = 5,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    sidecars: Sequence[Sidecars] = (),
+) -> TablePurge:
     """A purger that looks at these tables."""
-    shared = SharedFiles(live, bounds=bounds)
-    return TablePurge(MetadataFiles(max_bytes=1 << 20), shared, batch_size=batch_size, bounds=bounds)
+    files, shared = MetadataFiles(max_bytes=1 << 20), SharedFiles(live, bounds=bounds)
+    return TablePurge(files, shared, batch_size=batch_size, bounds=bounds, sidecars=sidecars)

@@ -613,3 +613,45 @@ def test_a_table_that_was_made_anew_in_place_keeps_what_it_needs_now(
     live.register(anew)
     purger.purge(target(table, allowed))
     assert table.remaining() == [needed]
+
+
+def test_files_beside_the_metadata_go_too(
+    table: TableFiles, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    """An index beside data files is named by what wrote it, and not by the metadata."""
+    index = table.write(table.path("indexes/1.puffin"))
+    asked: list[str] = []
+
+    def sidecars(target: PurgeTarget) -> list[str]:
+        asked.append(target.table_uuid)
+        return [index]
+
+    purge = new_purger(live, sidecars=[sidecars])
+    purge.purge(target(table, allowed))
+    assert asked == [table.table_uuid]
+    assert table.remaining() == []
+
+
+def test_data_of_a_lance_table_stays(
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
+) -> None:
+    """Its entry has a metadata file that was written here; the table at the location is Lance's own."""
+    table = TableFiles(files, f"{warehouse}/lance")
+    table.properties["table_type"] = "lance"
+    table.commit()
+    theirs = [table.write(table.path(name)) for name in ("_versions/1.manifest", "data/0.lance")]
+    assert purger.purge(target(table, allowed)).deleted == 1
+    assert table.remaining() == theirs
+
+
+def test_progress_tells_sizes_as_metadata_has_them(
+    files: FileIO, warehouse: str, purger: TablePurge, allowed: AllowedLocations
+) -> None:
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(count=3)
+    table.commit()
+    lists = [files.read(each["manifest-list"]) for each in table.snapshots]
+    progress = purger.purge(target(table, allowed))
+    # 100 bytes for each data file, and what the list says of its manifest
+    assert progress.bytes == 3 * 100 + 10 + sum(map(len, lists))
+    assert (progress.found, progress.deleted) == (6, 6)

@@ -24,7 +24,7 @@ from floecat_rest.commands.options import (
 
 if TYPE_CHECKING:
     from floecat.fileio.base import FileEntry
-    from floecat.purge.orphans.orphan_files import OrphanProgress, OrphanReport
+    from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport
 
 __all__ = ["orphans"]
 

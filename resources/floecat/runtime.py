@@ -148,7 +148,7 @@ class Kernel:
 
         self.events = CatalogEvents(store, self.metadata_files, self.storages)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
-        kinds = [self.purge_queue.kind, self.connector_scans.kind, self.plan_queue.kind]
+        kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
         self.jobs = JobOperations(store, clock, kinds)
         self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
 

@@ -9,7 +9,7 @@ import dagster as dg
 from floecat_assets.defs.resources import KernelResource
 
 if TYPE_CHECKING:
-    from floecat.purge.orphans.orphan_files import OrphanReport
+    from floecat.purge.orphans.orphan_run import OrphanReport
 
 __all__ = ["OrphanConfig", "orphan_files"]
 

@@ -18,6 +18,7 @@ from floecat.purge.large_jobs import LargeJobs
 from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
+from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
@@ -67,8 +68,9 @@ def open_purge(
     Raises:
         SettingsError: the purger that is set cannot be imported.
     """
+    live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
-        StoredTables(parts.store, parts.storages, parts.clock),
+        live,
         dict.fromkeys(others, all_folders),
         bounds=settings.limits,
         area_bytes=parts.memory.share("purge-areas"),
@@ -102,6 +104,7 @@ def open_purge(
     queue = JobQueue(parts.store, parts.clock, kind)
     drops = DropService(tables, parts.clock, queue, listeners, purger=purgers.selected, wake=wake)
     large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
-    needed = NeededFilesReader(parts.store, parts.storages, shared, parts.clock, settings.limits)
-    orphans = OrphanFiles(parts, namespaces, tables, needed, batch_size=settings.purge.files_per_call)
+    needed = NeededFilesReader(parts.store, parts.storages, live, shared, parts.clock, settings.limits)
+    runs = OrphanJobs(parts.store, parts.clock, lease_ms=kind.lease_ms, retention_ms=kind.retention_ms)
+    orphans = OrphanFiles(parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call)
     return PurgeServices(queue, drops, purgers, large_jobs, orphans)

@@ -47,7 +47,7 @@ from floecat.store.documents import has_metadata
 from floecat.store.entry_areas import StoredArea
 from floecat.store.job_claims import Lease
 
-__all__ = ["SharedFiles", "SharedFilesUnknownError"]
+__all__ = ["PurgeTurns", "SharedFiles", "SharedFilesUnknownError"]
 
 _log = logging.getLogger(__name__)
 
@@ -252,7 +252,9 @@ class SharedFiles:
         except BaseException:
             kept.close()
             raise
-        turns = None if lease is None else _Turns(self._live, lease, sorted(map(folder_text, dropped.area)))
+        turns = (
+            None if lease is None else PurgeTurns(self._live, lease, sorted(map(folder_text, dropped.area)))
+        )
         return KeptFiles(kept, catch_up, turns)
 
     def _add_needed(
@@ -366,8 +368,8 @@ class SharedFiles:
         _log.info("files shared with live table %s stay", table.entry_id)
 
 
-class _Turns(NamedTuple):
-    """Announces the batches of one purge."""
+class PurgeTurns(NamedTuple):
+    """Announces the batches of one purge, or of another job that deletes files."""
 
     live: LiveTables
     lease: Lease

@@ -7,7 +7,7 @@ says which entries have to be read again.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote
@@ -21,13 +21,14 @@ from floecat.errors import BadRequestError, InvalidMetadataError
 from floecat.fileio.locations import normalize_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds
+from floecat.purge.live_tables import LiveTables
 from floecat.purge.location_set import LocationSet, is_plain_name, lies_below
 from floecat.purge.purge_jobs import PURGE, PurgePayload
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import catalogs, commit_log, jobs, staged_tables
+from floecat.store import catalogs, jobs, staged_tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
 from floecat.store.jobs import JobRow
@@ -90,7 +91,8 @@ class FolderNeeds:
         self._reader = reader
         self._storage = storage
         self._folder = folder
-        self._positions: dict[UUID, int] | None = None
+        self._live = reader.live
+        self._positions: Mapping[UUID, int] | None = None
 
     def refresh(self) -> bool:
         """Adds what became needed since the last call; the first one reads everything.
@@ -102,11 +104,12 @@ class FolderNeeds:
             SharedFilesUnknownError: a live table that may need files cannot be read.
             StorageUnavailableError: storage fails.
         """
-        seen, self._positions = self._positions, self._reader.positions()
-        changed = None if seen is None else self._reader.changed(seen, self._positions)
-        if changed is None or changed:
-            self._reader.add(self.files, self._storage, self._folder, changed)
-        return bool(changed)
+        seen, self._positions = self._positions, self._live.positions()
+        if seen == self._positions:
+            return False
+        only = seen and {table.entry_id for table in self._live.changed(seen, self._positions)}
+        self._reader.add(self.files, self._storage, self._folder, only)
+        return seen is not None
 
     def close(self) -> None:
         """Frees memory and disk."""
@@ -114,35 +117,37 @@ class FolderNeeds:
 
 
 class NeededFilesReader:
-    """Reads what must stay. Safe to share between threads."""
+    """Reads what must stay. Safe to share between threads.
+
+    Attributes:
+        live: tables of all catalogs.
+    """
 
     def __init__(
-        self, store: Store, storages: CatalogStorages, shared: SharedFiles, clock: Clock, bounds: Bounds
+        self,
+        store: Store,
+        storages: CatalogStorages,
+        live: LiveTables,
+        shared: SharedFiles,
+        clock: Clock,
+        bounds: Bounds,
     ) -> None:
         """Puts it together.
 
         Args:
             store: holds the catalogs.
             storages: of the catalogs.
+            live: tables of all catalogs.
             shared: finds the files of live tables.
             clock: the time.
             bounds: of manifest lists and manifests.
         """
+        self.live = live
         self._store = store
         self._storages = storages
         self._shared = shared
         self._clock = clock
         self._bounds = bounds
-
-    def positions(self) -> dict[UUID, int]:
-        """The number of the last commit of each catalog."""
-        with self._store.read() as conn:
-            return catalogs.commit_versions(conn)
-
-    def changed(self, seen: dict[UUID, int], now: dict[UUID, int]) -> set[UUID]:
-        """Entries with commits in between."""
-        with self._store.read() as conn:
-            return commit_log.changed_entries(conn, seen, now)
 
     def add(
         self, files: NeededFiles, storage: CatalogStorage, folder: str, only: Collection[UUID] | None

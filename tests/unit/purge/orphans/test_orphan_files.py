@@ -18,7 +18,7 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError, UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import FileEntry
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.orphans.orphan_files import OrphanReport
+from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport
 from floecat.purge.shared_files import SharedFilesUnknownError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StorageSettings
@@ -123,6 +123,42 @@ def test_many_are_deleted_in_batches(kernel: Kernel, call: Call, table: TableFil
     kernel.orphans.find(call, named("t"), delete=True, progress=lambda step: steps.append(step.deleted))
     assert steps == [0, 2, 4, 5]
     assert not any(kernel.files.exists(location) for location in lost)
+
+
+def test_a_run_that_deletes_is_a_job(kernel: Kernel, call: Call, table: TableFiles) -> None:
+    register(kernel, call, table)
+    orphans(kernel, call, delete=True)
+    assert kernel.jobs.list(call, kinds=["orphan-files"]) == []
+    stray(table)
+    states: list[str] = []
+    kernel.orphans.find(
+        call,
+        named("t"),
+        delete=True,
+        progress=lambda step: states.extend(job.state for job in kernel.jobs.list(call) if step.deleted),
+    )
+    (job,) = kernel.jobs.list(call, kinds=["orphan-files"])
+    assert (states, job.state, job.title) == (["running"], "succeeded", "ns.t")
+
+
+def test_a_run_whose_process_died_is_given_up(kernel: Kernel, call: Call, table: TableFiles) -> None:
+    register(kernel, call, table)
+    lost = stray(table)
+
+    def die(step: OrphanProgress) -> None:
+        if step.deleted:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kernel.orphans.find(call, named("t"), delete=True, progress=die)
+    (job,) = kernel.jobs.list(call, kinds=["orphan-files"])
+    assert (job.state, kernel.files.exists(lost)) == ("cancelled", False)
+    kernel.jobs.retry(call, job.id)
+    stray(table)
+    orphans(kernel, call, delete=True)
+    given_up, _ = kernel.jobs.list(call, kinds=["orphan-files"])
+    assert (given_up.state, given_up.id) == ("failed", job.id)
+    assert "again" in (given_up.last_error or "")
 
 
 def test_young_and_hidden_files_stay(kernel: Kernel, call: Call, table: TableFiles) -> None:

@@ -15,7 +15,8 @@ __all__ = ["LogFile", "cause"]
 _FAILURES = (
     re.compile(r"error: (?P<cause>.+)"),  # of the floecat command
     re.compile(r"(?P<cause>(?:\w+\.)*\w*(?:Error|Exception)(?:: .*)?)"),  # last line of a traceback
-    re.compile(r"\S+ \S+ +(?:ERROR|CRITICAL) +(?P<cause>.+)"),  # of our own log
+    # of our own log; uvicorn's last line comes after the error that it is about
+    re.compile(r"\S+ \S+ +(?:ERROR|CRITICAL) +(?P<cause>(?! |uvicorn\.error: Application startup failed).+)"),
     re.compile(r".* - (?:ERROR|CRITICAL) - (?P<cause>.+)"),  # of Dagster's log
 )
 

@@ -49,6 +49,20 @@ def pods() -> dict[str, dict[str, Any]]:
     }
 
 
+def test_make_installs_extras_that_exist_and_the_readme_lists_them() -> None:
+    variables = dict(
+        re.findall(r"^(UP_EXTRAS|EXTRAS) := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
+    extras = set(project["optional-dependencies"])
+    assert set(variables["EXTRAS"].split(",")) == extras
+    assert variables["UP_EXTRAS"] == "pipeline,demo"
+    table = re.findall(
+        r"^\| (`.+?) \| .* MB|^\| (`.+?) \| .* GB", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert {name for row in table for name in re.findall(r"`(\w+)`", "".join(row))} == extras
+
+
 def test_dockerfile() -> None:
     checked(str(Path(sys.executable).with_name("hadolint")), str(DEPLOY / "Dockerfile"))
     last_stage = (DEPLOY / "Dockerfile").read_text().rpartition("FROM ")[2]

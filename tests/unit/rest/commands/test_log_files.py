@@ -49,6 +49,13 @@ def test_a_large_file_is_rotated_under_a_running_service(tmp_path: Path) -> None
             ["2026-01-01 00:00:00,000 ERROR   uvicorn.error: no loop", "2026-01-01 INFO x: bye"],
             "uvicorn.error: no loop",
         ),
+        (
+            [
+                "floecat.errors.SettingsError: no key",
+                "2026-01-01 00:00:00,000 ERROR   uvicorn.error: Application startup failed. Exiting.",
+            ],
+            "floecat.errors.SettingsError: no key",
+        ),
         (['{"level":"error","message":"no loop"}', '{"level":"info","message":"bye"}'], "no loop"),
         (["2026-01-01 00:00:00 +0000 - dagster.daemon - ERROR - no heartbeat", "bye"], "no heartbeat"),
         (["only words", ""], None),

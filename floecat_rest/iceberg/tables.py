@@ -101,17 +101,23 @@ class TableController(Controller):
         table = request.kernel.commits.commit(call, change, request.stage_id())
         return request.table_answer(table, with_config=False)
 
-    @delete(operation_id="dropTable", sync_to_thread=True)
-    def drop_table(
+    @delete(operation_id="dropTable")
+    async def drop_table(
         self,
         request: CatalogRequest,
         purge_requested: Annotated[bool, QueryParameter(name="purgeRequested")] = False,
     ) -> None:
         """Removes the table, and with `purgeRequested` its files, some time later."""
-        call = request.mutation()
-        request.kernel.drops.drop(
-            call, request.entry(call), purge=purge_requested, request_id=request_id_of(request.scope)
-        )
+        if purge_requested and request.kernel.drops.purges_at_once:
+            await in_storage_thread(partial(_drop, request, purge=True))
+        else:
+            await sync_to_thread(_drop, request, purge=purge_requested)
+
+
+def _drop(request: CatalogRequest, *, purge: bool) -> None:
+    call = request.mutation()
+    request_id = request_id_of(request.scope)
+    request.kernel.drops.drop(call, request.entry(call), purge=purge, request_id=request_id)
 
 
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:

@@ -56,6 +56,11 @@ class DropService:
         self._purger = purger
         self._wake = wake
 
+    @property
+    def purges_at_once(self) -> bool:
+        """Whether a drop with purge takes as long as the purger."""
+        return self._purger != SQL_ASYNC
+
     def drop(
         self, call: Call, identifier: TableIdentifier, *, purge: bool, request_id: str | None = None
     ) -> None:
@@ -97,13 +102,13 @@ class DropService:
             request_id=request_id,
             now_ms=self._clock.now_ms(),
         )
-        if self._purger != SQL_ASYNC:
+        if self.purges_at_once:
             job = self._queue.claimed(job)
         jobs.insert(conn, job, tables.document(conn, row.id))
         return job
 
     def _purge(self, job: JobRow) -> None:
-        if self._purger == SQL_ASYNC:
+        if not self.purges_at_once:
             self._wake()
             return
         worked = self._queue.work_on(job)

@@ -56,6 +56,8 @@ class PurgeProgress(msgspec.Struct):
     """Files by the counts of the manifest lists, some of them several times; 0 before they are read."""
     offered_until_ms: int | None = None
     """A large table waits until then for Spark, or has waited; `None` for other tables."""
+    server: str = ""
+    """`host:pid` of the last process that worked on it."""
     note: str = ""
     """Why less than everything was deleted, if so."""
     failed_keys: list[FailedKey] = []

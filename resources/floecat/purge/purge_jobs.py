@@ -13,6 +13,7 @@ from floecat.events.listeners import EventListeners
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
+from floecat.jobs.queue import server_identity
 from floecat.jobs.running import RunningJob
 from floecat.purge.progress import PROGRESS, progress_of
 from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
@@ -212,6 +213,7 @@ def _payload(row: JobRow) -> PurgePayload:
 def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
     row, progress = job.row, progress_of(job.row)
     progress.begin_again()
+    progress.server = server_identity()
     return PurgeRequest(
         job_id=row.id,
         attempt=row.attempts,

@@ -441,6 +441,34 @@ def test_a_running_worker_takes_jobs_as_they_come(
         worker.stop()
 
 
+def test_no_more_jobs_are_claimed_than_threads_are_idle(
+    catalog: Catalog, store: Store, clock: SetClock, warehouse: str
+) -> None:
+    """A job that waits in a process would use up its lease, and its attempts if the process dies."""
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    class SlowFileIO(LocalFileIO):
+        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+            entered.release()
+            assert go_on.wait(20)
+            return super().delete_many(locations)
+
+    files = SlowFileIO(fsync=False)
+    made = [catalog.dropped(new_table(files, f"{warehouse}/t{number}", 1)) for number in range(6)]
+    worker = JobWorkers(new_queue(store, files, clock), threads=3, poll_interval_ms=10, claim_batch=2)
+    worker.start()
+    try:
+        for _ in range(3):
+            assert entered.acquire(timeout=20)
+        assert sorted(catalog.job(job).state for job in made) == ["queued"] * 3 + ["running"] * 3
+        go_on.set()
+        wait_for(lambda: all(catalog.job(job).state == "succeeded" for job in made))
+    finally:
+        go_on.set()
+        worker.stop()
+    assert {catalog.job(job).attempts for job in made} == {1}
+
+
 def test_an_idle_worker_can_be_woken(
     catalog: Catalog, files: FileIO, warehouse: str, queue: JobQueue
 ) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from floecat.entries.calls import Call
 from floecat.errors import CommitStateUnknownError, FloecatError, StoreUnavailableError
@@ -158,3 +161,69 @@ def test_a_load_that_publishes_a_delta_version_is_answered(kernel: Kernel, call:
     with kernel.store.read() as conn:
         log = commit_log.read_after(conn, call.catalog.id, 0, 100)
     assert [row.operation for row in log if row.name == "d"] == ["register", "refresh"]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_group_whose_commit_is_not_answered_is_confirmed_for_each_member(
+    kernel: Kernel, call: Call, tmp_path: Path, applied: bool
+) -> None:
+    names = [f"t{number}" for number in range(8)]
+    for name in names:
+        create(kernel, call, name)
+    before = metadata_files(tmp_path)
+
+    def commit(name: str) -> bool:
+        try:
+            kernel.commits.commit(call, set_property(name, "mark", "1"))
+        except CommitStateUnknownError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(names)) as threads, broken_commits(applied=applied, after=1) as commits:
+        with kernel.store.write():
+            outcomes = [threads.submit(commit, name) for name in names]
+            # all wait for the store when their files are there
+            wait_until(lambda: len(metadata_files(tmp_path) - before) == len(names))
+        made = [outcome.result() for outcome in outcomes]
+    assert len(commits) < len(names), "no transaction was shared"
+    marked = [b'"mark"' in kernel.tables.load(call, table(name)).metadata for name in names]
+    assert made == marked
+    assert all(made) == applied
+    with kernel.store.read() as conn:
+        log = commit_log.read_after(conn, call.catalog.id, 0, 100)
+    assert [row.commit_version for row in log] == list(range(1, len(log) + 1))
+    assert len(log) == len(names) + sum(made)
+    assert len(metadata_files(tmp_path) - before) == len(names)
+
+
+def metadata_files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*.metadata.json"))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def broken_commits(*, applied: bool, after: int) -> Iterator[list[str]]:
+    """The disk fails in the COMMIT behind the first ones, before it is done or when it is; yields all."""
+    commits: list[str] = []
+
+    def fail(*arguments: object) -> None:
+        if arguments[2] == "COMMIT":
+            commits.append("COMMIT")
+            if len(commits) == after + 1:
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+                raise error
+
+    moment = "after_cursor_execute" if applied else "before_cursor_execute"
+    sa.event.listen(sa.Engine, moment, fail)
+    try:
+        yield commits
+    finally:
+        sa.event.remove(sa.Engine, moment, fail)

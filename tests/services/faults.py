@@ -141,8 +141,8 @@ class FaultyFileIO:
     def list_folders(self, prefix: str) -> Sequence[str]:
         return self._call("list_folders", prefix, lambda: self.inner.list_folders(prefix))
 
-    def make_directory(self, location: str) -> None:
-        self._call("make_directory", location, lambda: self.inner.make_directory(location))
+    def make_directory(self, *locations: str) -> None:
+        self._call("make_directory", locations[0], lambda: self.inner.make_directory(*locations))
 
     def _add(self, kind: Kind, nth: int, when: When, fault: Callable[[], None]) -> None:
         with self._lock:

@@ -140,11 +140,11 @@ class MetadataFiles:
 
     def prepare_table_location(self, storage: CatalogStorage, location: str) -> None:
         """Creates the folders that clients write to and do not create, on local storage only."""
-        for folder in ("metadata", "data"):
-            path = f"{location.rstrip('/')}/{folder}"
+        paths = [f"{location.rstrip('/')}/{folder}" for folder in ("metadata", "data")]
+        for path in paths:
             storage.allowed.check(path)
-            with _own_folders():
-                storage.files(path).make_directory(path)
+        with _own_folders():
+            storage.files(paths[0]).make_directory(*paths)
 
 
 def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:

@@ -217,8 +217,11 @@ class FileIO(Protocol):
         """
         ...
 
-    def make_directory(self, location: str) -> None:
-        """Makes a folder and its parents where the storage has folders; otherwise does nothing."""
+    def make_directory(self, *locations: str) -> None:
+        """Makes folders and their parents where the storage has folders; otherwise does nothing.
+
+        They are durable when this returns. Together they cost less than one by one.
+        """
         ...
 
 

@@ -174,14 +174,14 @@ class LocalFileIO:
             raise local_failure(error, found) from error
         return [str(found._replace(path=f"{found.path}/{name}")) for name in names]
 
-    def make_directory(self, location: str) -> None:
+    def make_directory(self, *locations: str) -> None:
         """See `FileIO.make_directory`."""
-        found, path = self._find(location)
-        self.counters.add("directories")
+        found = [self._find(location) for location in locations]
+        self.counters.add("directories", number=len(found))
         try:
-            self._make_folders(path)
+            self._make_folders(*(path for _, path in found))
         except OSError as error:
-            raise local_failure(error, found) from error
+            raise local_failure(error, found[0][0]) from error
 
     def _find(self, location: str, *, follow: bool = True) -> tuple[Location, str]:
         found = self._normalized(location)
@@ -225,17 +225,20 @@ class LocalFileIO:
             self._make_folders(os.path.realpath(folder))
         return os.open(path, flags, 0o666), path
 
-    def _make_folders(self, folder: str) -> None:
-        missing = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        for each in reversed(missing):
-            with suppress(FileExistsError):
-                os.mkdir(each)
-            if not os.path.isdir(each):
-                raise NotADirectoryError(errno.ENOTDIR, "A folder of the location is a file")
-            self._sync_folder(os.path.dirname(each))
+    def _make_folders(self, *folders: str) -> None:
+        """Makes folders and their parents. They are synced behind the last, by one write of the journal."""
+        parents: dict[str, None] = {}
+        for folder in folders:
+            missing = []
+            above = folder
+            while not os.path.isdir(above):
+                missing.append(above)
+                above = os.path.dirname(above)
+            for each in reversed(missing):
+                _make_folder(each)
+                parents[os.path.dirname(each)] = None
+        for parent in parents:
+            self._sync_folder(parent)
 
     def _sync_folder(self, folder: str) -> None:
         if not self._fsync:
@@ -295,6 +298,14 @@ def _open_regular_file(path: str) -> int:
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "Not a regular file")
     return descriptor
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, "A folder of the location is a file") from None
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -125,9 +125,10 @@ class ObjectStoreFileIO:
             raise object_failure(error, found) from None
         return [str(found._replace(path=f"/{key.strip('/')}")) for key in sorted(listed["common_prefixes"])]
 
-    def make_directory(self, location: str) -> None:
-        """Does nothing but check the location: object storage has no folders."""
-        self._buckets.get(normalize_location(location))
+    def make_directory(self, *locations: str) -> None:
+        """Does nothing but check the locations: object storage has no folders."""
+        for location in locations:
+            self._buckets.get(normalize_location(location))
 
     def _find(self, location: str) -> tuple[Location, Bucket]:
         found = _file_location(location)

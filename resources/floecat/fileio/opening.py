@@ -106,9 +106,9 @@ class StorageFileIO:
         """See `FileIO.list_folders`."""
         return self._storage(prefix).list_folders(prefix)
 
-    def make_directory(self, location: str) -> None:
-        """See `FileIO.make_directory`."""
-        self._storage(location).make_directory(location)
+    def make_directory(self, *locations: str) -> None:
+        """See `FileIO.make_directory`. All are in one storage."""
+        self._storage(locations[0]).make_directory(*locations)
 
     def _storage(self, location: str) -> FileIO:
         return self._local if normalize_location(location).scheme == "file" else self._objects

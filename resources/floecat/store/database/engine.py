@@ -53,6 +53,8 @@ T = TypeVar("T")
 _MAX_ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.005
 _UPGRADE_TIMEOUT_S: Final = 120.0
+_WHOLE: Final = 0.9
+"""A wait that has this share of its time left has all of it."""
 _DRIVERS: Final = {
     "sqlite": "sqlite",
     "sqlite+pysqlite": "sqlite",
@@ -134,7 +136,7 @@ class Store:
         groups = self._groups
         with (
             self._one_transaction_per_thread(),
-            self._transaction() if groups is None else groups.alone() as connection,
+            self._transaction(self._ends_at()) if groups is None else groups.alone() as connection,
         ):
             count_transaction()
             yield connection
@@ -268,13 +270,13 @@ class Store:
             return self._groups.run(work)
 
     @contextmanager
-    def _transaction(self) -> Iterator[TransactionConnection]:
+    def _transaction(self, ends_at: float) -> Iterator[TransactionConnection]:
         if self._forked_in_use:
             raise StoreFaultError(
                 "The process was forked while the store was in use; start it without a fork"
             )
-        with self._turns.hold(self._timeout_s) if self._turns else nullcontext():
-            connection = self._begin_transaction()
+        with self._turns.hold(ends_at) if self._turns else nullcontext():
+            connection = self._begin_transaction(ends_at)
             try:
                 try:
                     yield connection
@@ -285,11 +287,15 @@ class Store:
             finally:
                 connection.close()
 
-    def _begin_transaction(self) -> TransactionConnection:
+    def _ends_at(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def _begin_transaction(self, ends_at: float) -> TransactionConnection:
         connection = TransactionConnection(self._checkout(), self._statements)
         try:
             try:
-                connection.control(self._begin)
+                with self._waiting_until(connection, ends_at):
+                    connection.control(self._begin)
             except DATABASE_ERRORS as error:
                 if not connection_lost(error):
                     raise
@@ -299,6 +305,19 @@ class Store:
             connection.close()
             raise_fault(error)
         return connection
+
+    @contextmanager
+    def _waiting_until(self, connection: TransactionConnection, ends_at: float) -> Iterator[None]:
+        """Lets SQLite wait for its lock for no longer than what the waits before have left."""
+        left_s = ends_at - time.monotonic()
+        if not self._sqlite or left_s > self._timeout_s * _WHOLE:
+            yield
+            return
+        connection.control(sqlite.busy_timeout(left_s))
+        try:
+            yield
+        finally:
+            connection.control(sqlite.busy_timeout(self._timeout_s))
 
     def _commit(self, connection: TransactionConnection) -> None:
         if connection.failed:

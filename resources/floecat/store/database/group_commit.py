@@ -41,13 +41,17 @@ class GroupCommit:
     """The queue of writers of one process."""
 
     def __init__(
-        self, transaction: Callable[[], AbstractContextManager[TransactionConnection]], *, timeout_s: float
+        self,
+        transaction: Callable[[float], AbstractContextManager[TransactionConnection]],
+        *,
+        timeout_s: float,
     ) -> None:
         """Sets up an empty queue.
 
         Args:
-            transaction: a transaction that is committed at the end of its block.
-            timeout_s: how long a writer waits until its work begins.
+            transaction: a transaction that is committed at the end of its block; takes the `time.monotonic`
+                until which it may wait to begin.
+            timeout_s: how long a writer waits until its work begins, in the queue and for the transaction.
         """
         self._transaction = transaction
         self._timeout_s = timeout_s
@@ -63,7 +67,7 @@ class GroupCommit:
             StoreUnavailableError: the turn did not come in time, or as `Store.write`.
             CommitOutcomeUnknownError: as `Store.write`.
         """
-        member = _Member(work)
+        member = _Member(work, ends_at=time.monotonic() + self._timeout_s)
         self._enter(member)
         if member.leads:
             self._lead(member)
@@ -72,9 +76,10 @@ class GroupCommit:
     @contextmanager
     def alone(self) -> Iterator[TransactionConnection]:
         """A transaction that no other work shares, as a block in this thread."""
-        self._enter(_Member(_no_work, is_alone=True))
+        ends_at = time.monotonic() + self._timeout_s
+        self._enter(_Member(_no_work, ends_at=ends_at, is_alone=True))
         try:
-            with self._transaction() as connection:
+            with self._transaction(ends_at) as connection:
                 yield connection
         finally:
             self._leave()
@@ -92,7 +97,7 @@ class GroupCommit:
                 return
             self._waiting.append(member)
         try:
-            if member.wait(self._timeout_s):
+            if member.wait(max(0.0, member.ends_at - time.monotonic())):
                 return
             if self._withdraw(member):
                 raise StoreUnavailableError("The store did not get a lock in time")
@@ -123,10 +128,9 @@ class GroupCommit:
     def _lead(self, own: _Member[Any]) -> None:
         group = [own]
         try:
-            with self._transaction() as connection:
+            with self._transaction(own.ends_at) as connection:
                 own.run(connection)
-                for member in self._followers():
-                    group.append(member)
+                for member in self._followers(group):
                     _run_under_savepoint(member, connection)
         except Exception as error:  # noqa: BLE001 - the outcome of each member, raised in its thread
             own.fail(error)
@@ -141,15 +145,20 @@ class GroupCommit:
         finally:
             self._leave()
             for member in group[1:]:
-                member.wake()
+                if not member.leads:
+                    member.wake()
 
-    def _followers(self) -> Iterator[_Member[Any]]:
+    def _followers(self, group: list[_Member[Any]]) -> Iterator[_Member[Any]]:
+        """Moves members from the queue to the group, one by one."""
         ends_at = time.monotonic() + _LONGEST_S
         for _ in range(_MOST_MEMBERS - 1):
             with self._lock:
                 if not self._waiting or self._waiting[0].is_alone or time.monotonic() >= ends_at:
                     return
-                member = self._waiting.popleft()
+                # in this order: an interrupt in between must leave no member that nobody wakes
+                member = self._waiting[0]
+                group.append(member)
+                self._waiting.popleft()
             yield member
 
 
@@ -157,13 +166,15 @@ class _Member(Generic[T]):
     """A writer in the queue, and what became of its work.
 
     Attributes:
+        ends_at: until when the work may wait to begin, by `time.monotonic`.
         leads: the thread of this writer works the queue off.
         saw_others: the work ran behind that of others, in their transaction.
         is_committed: the transaction with the work is committed.
         is_alone: the writer has a block of its own instead of work that another thread can run.
     """
 
-    def __init__(self, work: Callable[[Connection], T], *, is_alone: bool = False) -> None:
+    def __init__(self, work: Callable[[Connection], T], *, ends_at: float, is_alone: bool = False) -> None:
+        self.ends_at = ends_at
         self.leads = False
         self.saw_others = False
         self.is_committed = False

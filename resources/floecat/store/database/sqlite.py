@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.database.errors import StoreUnavailableError
 
-__all__ = ["ProcessTurns", "create_engine", "create_file", "is_open"]
+__all__ = ["ProcessTurns", "busy_timeout", "create_engine", "create_file", "is_open"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -48,15 +48,14 @@ class ProcessTurns:
         self._file: int | None = None
 
     @contextmanager
-    def hold(self, timeout_s: float) -> Iterator[None]:
-        """Holds the turn of this process; for one thread at a time.
+    def hold(self, ends_at: float) -> Iterator[None]:
+        """Holds the turn of this process; for one thread at a time. Waits until a `time.monotonic`.
 
         Raises:
             StoreUnavailableError: the turn did not come in time.
         """
         if self._file is None:
             self._file = _open_turns(self._path)
-        ends_at = time.monotonic() + timeout_s
         self._lock(_NEXT, ends_at)
         try:
             self._lock(_TURN, ends_at)
@@ -92,6 +91,11 @@ class ProcessTurns:
             # after COMMIT an error would be taken for a failed change
             with suppress(OSError):
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
+
+
+def busy_timeout(timeout_s: float) -> str:
+    """The statement that sets how long a connection waits for the lock of the file."""
+    return f"PRAGMA busy_timeout={max(0, round(timeout_s * 1000))}"
 
 
 def create_file(url: sa.URL) -> None:

@@ -48,10 +48,12 @@ class Database:
         self.statements = PreparedStatements(self.engine.dialect)
         self.groups = GroupCommit(self.transaction, timeout_s=timeout_s)
         self.commits = 0
+        self.ends_at: list[float] = []
         self.at_commit: Callable[[], None] = lambda: None
 
     @contextmanager
-    def transaction(self) -> Iterator[TransactionConnection]:
+    def transaction(self, ends_at: float) -> Iterator[TransactionConnection]:
+        self.ends_at.append(ends_at)
         connection = TransactionConnection(self.engine.connect(), self.statements)
         connection.control("BEGIN IMMEDIATE")
         try:
@@ -244,6 +246,19 @@ def test_a_turn_that_does_not_come_in_time(tmp_path: Path) -> None:
     assert database.groups.waiting == 0
     assert database.numbers() == []
     assert database.groups.run(insert(2)) == 1
+
+
+def test_a_transaction_has_the_time_that_the_queue_has_left(database: Database) -> None:
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as threads, database.groups.alone():
+        late = threads.submit(database.groups.run, insert(1))
+        database.wait_for_waiting(1)
+        entered = time.monotonic()
+        while time.monotonic() < entered + 0.05:
+            time.sleep(0.01)
+    assert late.result() == 1
+    first, second = database.ends_at
+    assert began + 30 <= first <= second <= entered + 30
 
 
 def test_a_work_runs_in_the_context_of_its_writer(database: Database) -> None:

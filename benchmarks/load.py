@@ -33,6 +33,7 @@ def main() -> None:
         with floecat(folder) as service:
             _against_bare(folder, service)
             _history(service)
+            _refs_against_bare(folder, service)
         with (
             seaweed(folder) as peer,
             floecat(folder, peer.settings(), name="on-s3") as service,
@@ -94,6 +95,12 @@ def _history(service: Floecat) -> None:
             run_wrk(url + suffix, 1, 1, headers)
             latencies.append(run_wrk(url + suffix, 1, 3, headers).p50_ms)
         figure(f"load.{name}.10MB-to-2KB.p50", latencies[1], "ms", baseline=latencies[0], target=1.5)
+
+
+def _refs_against_bare(folder: Path, service: Floecat) -> None:
+    """Whether `snapshots=refs` of a long history costs more than its bytes: the log of snapshots stays."""
+    url = f"{service.api}/namespaces/bench/tables/t10MB?snapshots=refs"
+    _one_size(folder, url, "identity", "load.refs.10MB", target=1.5)
 
 
 def _small_tables(

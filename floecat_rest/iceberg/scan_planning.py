@@ -14,7 +14,7 @@ from floecat.errors import NoSuchPlanIdError
 from floecat.identifiers.encoding import decode_segment
 from floecat.planning.plan_answers import PlanAnswer
 from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanPatience
+from floecat.planning.plans import PlanClient
 from floecat_rest.errors import describe_error
 from floecat_rest.iceberg.wire import FetchScanTasksRequest
 from floecat_rest.json_responses import Answer
@@ -24,9 +24,10 @@ from floecat_rest.requests import CatalogRequest
 __all__ = ["PlanController", "PlansController", "ScanTasksController"]
 
 _TABLE: Final = "/v1/{prefix:str}/namespaces/{namespace:str}/tables/{table:str}"
-_CANNOT_POLL: Final = re.compile(r"PyIceberg/0\.(\d+)\.")
-_LAST_THAT_CANNOT_POLL: Final = 12
-_PATIENCE_WITHOUT_POLLING: Final = PlanPatience(30_000, may_poll=False)
+_PYICEBERG: Final = re.compile(r"PyIceberg/0\.(\d+)\.")
+_LAST_EARLY_PYICEBERG: Final = 12
+_EARLY_PYICEBERG: Final = PlanClient(30_000, is_early_pyiceberg=True)
+_DELTA_SPARK: Final = "Delta/"
 
 
 class PlansController(Controller):
@@ -40,7 +41,7 @@ class PlansController(Controller):
         """Plans a scan: its tasks, or how to get at them."""
         sent = request.read(body, PlanTableScan)
         call = request.mutation(body)
-        answer = request.kernel.plans.plan(call, request.entry(call), sent, _patience(request))
+        answer = request.kernel.plans.plan(call, request.entry(call), sent, _client(request))
         return _answered(request, answer, with_id=True)
 
 
@@ -79,11 +80,13 @@ class ScanTasksController(Controller):
         return Answer(200, b"{%b}" % fields)
 
 
-def _patience(request: CatalogRequest) -> PlanPatience:
-    client = _CANNOT_POLL.match(request.header(b"user-agent") or "")
-    if client is not None and int(client[1]) <= _LAST_THAT_CANNOT_POLL:
-        return _PATIENCE_WITHOUT_POLLING
-    return PlanPatience(request.services.settings.gateway.plan_sync_budget.ms)
+def _client(request: CatalogRequest) -> PlanClient:
+    agent = request.header(b"user-agent") or ""
+    pyiceberg = _PYICEBERG.match(agent)
+    if pyiceberg is not None and int(pyiceberg[1]) <= _LAST_EARLY_PYICEBERG:
+        return _EARLY_PYICEBERG
+    budget_ms = request.services.settings.gateway.plan_sync_budget.ms
+    return PlanClient(budget_ms, zero_is_current=agent.startswith(_DELTA_SPARK))
 
 
 def _plan_id(request: CatalogRequest) -> UUID:

@@ -24,9 +24,11 @@ class TableFormat(Protocol):
 
     Attributes:
         derives_metadata: whether the metadata is made here from another log, so that it can be made again.
+        files_have_partition_columns: whether data files have the columns that they are partitioned by.
     """
 
     derives_metadata: bool
+    files_have_partition_columns: bool
 
     def is_current(self, row: EntryRow, /) -> bool:
         """Whether the entry may be answered as it is. Asks neither store nor storage."""
@@ -53,6 +55,7 @@ class IcebergFormat:
     """Tables whose metadata the catalog keeps."""
 
     derives_metadata = False
+    files_have_partition_columns = True
 
     def is_current(self, _row: EntryRow, /) -> bool:
         """Always: the store has the newest metadata."""
@@ -89,6 +92,7 @@ class TurnedOffFormat:
     """Stands in for the services of a format. Its tables are listed, renamed and dropped, nothing else."""
 
     derives_metadata = True
+    files_have_partition_columns = False
 
     def __init__(self, name: str, setting: str) -> None:
         """Names the format as messages do, and the setting that turns it off."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from floecat.planning.expression_json import parse_filter
-from floecat.planning.plan_answers import TaskChunk
+from floecat.planning.plan_answers import PartitionForm, TaskChunk
 from floecat.planning.plan_requests import PlannedScan
 from floecat.planning.planner import Planner
+from floecat.planning.pyiceberg_partitions import pyiceberg_partitions
 from floecat.planning.scans import ScanRequest
 from floecat.planning.targets import spec_types
 from floecat.planning.task_answers import render_tasks
@@ -23,10 +24,16 @@ def plan_chunks(
     scan: PlannedScan,
     files_per_chunk: int,
     stop: Callable[[], bool] | None,
+    form: PartitionForm,
 ) -> Iterator[TaskChunk]:
     """Yields the tasks of a scan in chunks; see `ChunkedPlanner.run`."""
     types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
-    work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk)
+    partitions = (
+        None
+        if form == "specified"
+        else partial(pyiceberg_partitions, are_absent=form == "pyiceberg-without-columns")
+    )
+    work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk, partitions=partitions)
     # engines of other formats keep their manifests where artifacts are
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
 

@@ -18,7 +18,18 @@ import pyarrow.compute as pc
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["concat", "field", "hex_texts", "integers", "lists", "metrics_maps", "partitions", "texts"]
+__all__ = [
+    "concat",
+    "field",
+    "hex_texts",
+    "integers",
+    "lists",
+    "metrics_maps",
+    "partitions",
+    "separated",
+    "single_values",
+    "texts",
+]
 
 _TEXT: Final = pa.string()
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
@@ -33,6 +44,13 @@ def concat(*parts: pa.Array | str) -> pa.StringArray:
 def field(name: str, values: pa.StringArray) -> pa.StringArray:
     """A field of an object with the comma before it; null where the value is null."""
     return pc.binary_join_element_wise(f',"{name}":', values, "")
+
+
+def separated(columns: Sequence[pa.StringArray]) -> pa.StringArray:
+    """Texts row by row with commas between them, without the nulls."""
+    return pc.utf8_slice_codeunits(
+        concat(*(pc.binary_join_element_wise(",", column, "") for column in columns)), 1
+    )
 
 
 def integers(values: pa.Array) -> pa.StringArray:
@@ -71,8 +89,20 @@ def partitions(values: pa.StructArray, types: Sequence[PrimitiveType | None]) ->
     """
     if not types:
         return "[]"
-    columns = [_single_values(column, type) for column, type in zip(values.flatten(), types, strict=True)]
+    columns = [single_values(column, type) for column, type in zip(values.flatten(), types, strict=True)]
     return pc.binary_join_element_wise("[", pc.binary_join_element_wise(*columns, ","), "]", "")
+
+
+def single_values(values: pa.Array, type: PrimitiveType | None) -> pa.StringArray:
+    """Single values of one type; nulls are `null`. Each distinct value is rendered once."""
+    name = _ARROW_NAMES.get(values.type.id, "") if type is None else type.name
+    distinct = values.dictionary_encode()
+    if name in _TIMES:
+        rendered = _TIMES[name](distinct.dictionary)
+    else:
+        render = _RENDERERS.get(name, _encode_plain)
+        rendered = [render(value) for value in distinct.dictionary.to_pylist()]
+    return pc.fill_null(pa.array(rendered, _TEXT).take(distinct.indices), "null")
 
 
 def metrics_maps(columns: Sequence[ColumnMetrics]) -> list[pa.StringArray]:
@@ -96,16 +126,9 @@ def metrics_maps(columns: Sequence[ColumnMetrics]) -> list[pa.StringArray]:
 def _map(ids: Sequence[int], values: Sequence[pa.StringArray]) -> pa.StringArray:
     null = pa.scalar(None, _TEXT)
     keys = [pc.if_else(pc.is_valid(column), str(id), null) for id, column in zip(ids, values, strict=True)]
-    joined = _separated(keys)
-    whole = concat('{"keys":[', joined, '],"values":[', _separated(values), "]}")
+    joined = separated(keys)
+    whole = concat('{"keys":[', joined, '],"values":[', separated(values), "]}")
     return pc.if_else(pc.equal(joined, ""), null, whole)
-
-
-def _separated(columns: Sequence[pa.StringArray]) -> pa.StringArray:
-    """Texts row by row with commas between them, without the nulls."""
-    return pc.utf8_slice_codeunits(
-        concat(*(pc.binary_join_element_wise(",", column, "") for column in columns)), 1
-    )
 
 
 _MAPS: Final[Sequence[tuple[str, str, Callable[[Any], pa.StringArray]]]] = (
@@ -116,18 +139,6 @@ _MAPS: Final[Sequence[tuple[str, str, Callable[[Any], pa.StringArray]]]] = (
     ("lower-bounds", "lower_bounds", hex_texts),
     ("upper-bounds", "upper_bounds", hex_texts),
 )
-
-
-def _single_values(values: pa.Array, type: PrimitiveType | None) -> pa.StringArray:
-    """Single values of one type; nulls are `null`. Each distinct value is rendered once."""
-    name = _ARROW_NAMES.get(values.type.id, "") if type is None else type.name
-    distinct = values.dictionary_encode()
-    if name in _TIMES:
-        rendered = _TIMES[name](distinct.dictionary)
-    else:
-        render = _RENDERERS.get(name, _encode_plain)
-        rendered = [render(value) for value in distinct.dictionary.to_pylist()]
-    return pc.fill_null(pa.array(rendered, _TEXT).take(distinct.indices), "null")
 
 
 def _encode_plain(value: object) -> str:

@@ -120,7 +120,8 @@ def _timestamp(value: object, type_: PrimitiveType) -> int | Fraction:
         # whole numbers are microseconds, for columns of nanoseconds too, as in the reference implementation
         return _whole(value, type_) * 1000 // per_unit
     match = _TIMESTAMP.fullmatch(value)
-    if match is None or (match[3] is not None) != type_.name.startswith("timestamptz"):
+    # PyIceberg leaves out the offset of a timestamptz, which is that of UTC
+    if match is None or (match[3] is not None and not type_.name.startswith("timestamptz")):
         raise ValueError
     moment = datetime.fromisoformat(match[1]) - _offset(match[3])
     since = moment - _EPOCH

@@ -15,6 +15,7 @@ from floecat.store.documents import compress, decompress
 
 __all__ = [
     "NO_TASKS",
+    "PartitionForm",
     "PlanAnswer",
     "PlanStatus",
     "TaskChunk",
@@ -27,6 +28,10 @@ __all__ = [
 
 PlanStatus: TypeAlias = Literal["completed", "submitted", "cancelled", "failed"]
 """As the REST specification has it."""
+
+PartitionForm: TypeAlias = Literal["specified", "pyiceberg", "pyiceberg-without-columns"]
+"""How partitions are spelled: as specified, or for PyIceberg up to 0.12; the last one for data files that do
+not have the columns that they are partitioned by."""
 
 _TASK_NAME: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-task-(0|[1-9][0-9]{0,15})")
 

@@ -74,7 +74,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
         Args:
             metadata: of the table as it is now.
             sent: the request.
-            zero_is_current: whether 0 means the current snapshot, if the table has no snapshot 0.
+            zero_is_current: whether the id 0 means the current snapshot.
 
         Raises:
             BadRequestError: the table has no such snapshot, or both kinds of range are given.
@@ -85,7 +85,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
             raise BadRequestError(
                 "Invalid plan: snapshot-id stands beside start-snapshot-id or end-snapshot-id"
             )
-        if snapshot_id == 0 and zero_is_current and metadata.snapshot(0) is None:
+        if snapshot_id == 0 and zero_is_current:
             snapshot_id = None
         if not is_range:
             snapshot = snapshot_of(metadata, snapshot_id=snapshot_id)

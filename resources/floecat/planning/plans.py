@@ -27,7 +27,14 @@ from floecat.errors import (
 )
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.planning.plan_answers import PlanAnswer, TaskChunk, decode_error, task_list, unpack
+from floecat.planning.plan_answers import (
+    PartitionForm,
+    PlanAnswer,
+    TaskChunk,
+    decode_error,
+    task_list,
+    unpack,
+)
 from floecat.planning.plan_jobs import PlanJobs
 from floecat.planning.plan_requests import PlannedScan, PlanTableScan
 from floecat.planning.plan_rows import REPLAY_MS, PlanRows
@@ -39,19 +46,22 @@ from floecat.store.database.engine import Connection, Store
 from floecat.store.plans import PlanRow, TaskRow
 from floecat.store.queries import QueryRow
 
-__all__ = ["PlanPatience", "PlanService"]
+__all__ = ["PlanClient", "PlanService"]
 
 _MOST_BYTES = 32 << 20
 """Compressed tasks of a plan that is made while the client waits; a larger plan is a job."""
 _RETRY_AFTER_S = 5
 
 
-class PlanPatience(NamedTuple):
-    """How long a client waits for a plan."""
+class PlanClient(NamedTuple):
+    """What a client can do."""
 
     budget_ms: int
-    may_poll: bool = True
-    """Whether a plan that takes longer may be answered as `submitted`; otherwise it is refused for now."""
+    """How long it waits for a plan."""
+    is_early_pyiceberg: bool = False
+    """PyIceberg up to 0.12 cannot poll, and takes partitions in a form of its own."""
+    zero_is_current: bool = False
+    """Whether it means the current snapshot by the snapshot id 0."""
 
 
 class PlanService:
@@ -94,7 +104,7 @@ class PlanService:
         self._wake = wake
 
     def plan(
-        self, call: Call, identifier: TableIdentifier, sent: PlanTableScan, patience: PlanPatience
+        self, call: Call, identifier: TableIdentifier, sent: PlanTableScan, client: PlanClient
     ) -> PlanAnswer:
         """Plans a scan.
 
@@ -112,7 +122,7 @@ class PlanService:
 
         def work(finish: Finish[UUID]) -> UUID:
             nonlocal made
-            made = self._made(call, identifier, sent, patience, finish)
+            made = self._made(call, identifier, sent, client, finish)
             return made.plan_id
 
         plan_id = self._keys.run(call, JsonAnswer(UUID), work)
@@ -168,32 +178,35 @@ class PlanService:
         call: Call,
         identifier: TableIdentifier,
         sent: PlanTableScan,
-        patience: PlanPatience,
+        client: PlanClient,
         finish: Finish[UUID],
     ) -> PlanAnswer:
         entry = self._tables.load(call, identifier)
-        scan = PlannedScan.of(entry.document.parsed(), sent, zero_is_current=entry.row.format == "delta")
+        scan = PlannedScan.of(entry.document.parsed(), sent, zero_is_current=client.zero_is_current)
         with self._store.read() as conn:
             self._bounds.check(conn, call, self._clock.now_ms())
-        chunks = self._chunks(call, scan, patience)
+        form = _form(client, has_columns=self._tables.files_have_partition_columns(entry))
+        chunks = self._chunks(call, scan, client, form)
         plan = _NewPlan(call, identifier, entry, scan, finish)
         return self._submit(plan) if chunks is None else self._complete(plan, chunks)
 
-    def _chunks(self, call: Call, scan: PlannedScan, patience: PlanPatience) -> list[TaskChunk] | None:
+    def _chunks(
+        self, call: Call, scan: PlannedScan, client: PlanClient, form: PartitionForm
+    ) -> list[TaskChunk] | None:
         """The tasks; None if there is no time for them, or too many."""
-        ends_at = time.monotonic() + patience.budget_ms / 1000
+        ends_at = time.monotonic() + client.budget_ms / 1000
         chunks: list[TaskChunk] = []
         size = 0
         try:
             for chunk in self._planner.run(
-                call.catalog.storage, scan, stop=lambda: time.monotonic() >= ends_at
+                call.catalog.storage, scan, stop=lambda: time.monotonic() >= ends_at, form=form
             ):
                 chunks.append(chunk)
                 size += len(chunk.answer)
-                if patience.may_poll and size > _MOST_BYTES:
+                if not client.is_early_pyiceberg and size > _MOST_BYTES:
                     return None
         except PlanStoppedError:
-            if not patience.may_poll:
+            if client.is_early_pyiceberg:
                 raise UnavailableError(
                     "The plan takes longer than this client can wait, which cannot poll; try again",
                     retry_after_s=_RETRY_AFTER_S,
@@ -248,6 +261,12 @@ class PlanService:
             raise StoreUnavailableError(
                 "The store did not say whether it keeps the plan; plan again"
             ) from None
+
+
+def _form(client: PlanClient, *, has_columns: bool) -> PartitionForm:
+    if not client.is_early_pyiceberg:
+        return "specified"
+    return "pyiceberg" if has_columns else "pyiceberg-without-columns"
 
 
 class _NewPlan(NamedTuple):

@@ -41,6 +41,10 @@ class CurrentTables:
             raise missing_table(identifier)
         return entry
 
+    def files_have_partition_columns(self, entry: Entry[TableMetadata]) -> bool:
+        """Whether data files of a table have the columns that they are partitioned by."""
+        return self._formats.of(entry.row).files_have_partition_columns
+
 
 def snapshot_of(
     metadata: TableMetadata, *, snapshot_id: int | None = None, as_of_ms: int | None = None

@@ -22,10 +22,15 @@ from floecat.planning.plan_answers import TaskChunk
 from floecat.planning.scans import ContentFiles, FileTasks, ScanPlan
 from floecat.store.documents import compress
 
-__all__ = ["PartitionTypes", "render_tasks"]
+__all__ = ["PartitionTypes", "Partitions", "render_tasks"]
 
 PartitionTypes: TypeAlias = Mapping[int, Sequence[PrimitiveType | None]]
 """Result types of the fields of partition specs, by spec id; None where only files know it."""
+
+Partitions: TypeAlias = Callable[
+    [ContentFiles, Sequence[PrimitiveType | None]], tuple[pa.StringArray | str, pa.StringArray | str]
+]
+"""Spec ids and partitions of files, as JSON; the same for all files where it is not an array."""
 
 _LARGEST_CHUNK_BYTES: Final = 8 << 20
 
@@ -36,19 +41,29 @@ _CONTENT: Final = {
 }
 
 
-def render_tasks(plan: ScanPlan, *, types: PartitionTypes, files_per_chunk: int) -> Iterator[TaskChunk]:
+def render_tasks(
+    plan: ScanPlan,
+    *,
+    types: PartitionTypes,
+    files_per_chunk: int,
+    partitions: Partitions | None = None,
+) -> Iterator[TaskChunk]:
     """Renders a plan while it is made.
 
     Args:
         plan: the plan.
         types: of all specs of the table.
         files_per_chunk: most tasks in a chunk.
+        partitions: how partitions are spelled for a client that does not take them as specified.
     """
-    return _Renderer(plan, types, files_per_chunk).chunks()
+    return _Renderer(plan, types, files_per_chunk, partitions or _specified).chunks()
 
 
 class _Renderer:
-    def __init__(self, plan: ScanPlan, types: PartitionTypes, files_per_chunk: int) -> None:
+    def __init__(
+        self, plan: ScanPlan, types: PartitionTypes, files_per_chunk: int, partitions: Partitions
+    ) -> None:
+        self._partitions = partitions
         self._plan = plan
         self._types = types
         self._most = files_per_chunk
@@ -92,7 +107,7 @@ class _Renderer:
             written = write_expression(residuals[len(self._residuals)])
             self._residuals.append(msgspec.json.encode(written).decode())
         residual = pa.array(self._residuals, pa.string()).take(batch.residuals)
-        files = _content_files(batch.files, self._types[batch.files.spec_id])
+        files = self._content_files(batch.files)
         tasks = columns.concat('{"data-file":', files, ',"residual-filter":', residual, "}").to_pylist()
         if batch.deletes is None:
             return zip(tasks, [None] * len(tasks), strict=True)
@@ -103,10 +118,21 @@ class _Renderer:
         row = found.row
         files = found.files
         one = ContentFiles(files.spec_id, files.table.slice(row, 1), files.partitions.slice(row, 1))
-        return str(_content_files(one, self._types[files.spec_id])[0])
+        return str(self._content_files(one)[0])
+
+    def _content_files(self, files: ContentFiles) -> pa.StringArray:
+        return _content_files(files, *self._partitions(files, self._types[files.spec_id]))
 
 
-def _content_files(files: ContentFiles, types: Sequence[PrimitiveType | None]) -> pa.StringArray:
+def _specified(
+    files: ContentFiles, types: Sequence[PrimitiveType | None]
+) -> tuple[pa.StringArray | str, pa.StringArray | str]:
+    return str(files.spec_id), columns.partitions(files.partitions, types)
+
+
+def _content_files(
+    files: ContentFiles, spec_ids: pa.StringArray | str, partitions: pa.StringArray | str
+) -> pa.StringArray:
     """Content files as JSON objects."""
 
     def column(name: str) -> pa.Array:
@@ -115,8 +141,10 @@ def _content_files(files: ContentFiles, types: Sequence[PrimitiveType | None]) -
     content = pc.fill_null(column("content"), int(FileContent.DATA)).to_numpy()
     names = pa.array([_CONTENT[FileContent(number)] for number in range(len(_CONTENT))])
     fields: list[pa.Array | str] = [
-        f'{{"spec-id":{files.spec_id},"partition":',
-        columns.partitions(files.partitions, types),
+        '{"spec-id":',
+        spec_ids,
+        ',"partition":',
+        partitions,
         ',"content":"',
         names.take(pa.array(content)),
         '","file-path":',

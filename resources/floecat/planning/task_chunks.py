@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from floecat.planning.plan_answers import TaskChunk
+from floecat.planning.plan_answers import PartitionForm, TaskChunk
 from floecat.planning.plan_requests import PlannedScan
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
@@ -41,7 +41,12 @@ class ChunkedPlanner:
             return self._planner
 
     def run(
-        self, storage: CatalogStorage, scan: PlannedScan, *, stop: Callable[[], bool] | None = None
+        self,
+        storage: CatalogStorage,
+        scan: PlannedScan,
+        *,
+        stop: Callable[[], bool] | None = None,
+        form: PartitionForm = "specified",
     ) -> Iterator[TaskChunk]:
         """Yields the tasks of a scan in chunks, in an order that is always the same.
 
@@ -49,6 +54,7 @@ class ChunkedPlanner:
             storage: of the catalog.
             scan: what is read.
             stop: see `Planner.run`.
+            form: how partitions are spelled.
 
         Raises:
             FloecatError: as `Planner.run`.
@@ -56,7 +62,7 @@ class ChunkedPlanner:
         planner = self.planner()
         from floecat.planning.chunk_planning import plan_chunks
 
-        return plan_chunks(planner, storage, scan, self._files_per_chunk, stop)
+        return plan_chunks(planner, storage, scan, self._files_per_chunk, stop, form)
 
     def close(self) -> None:
         """Ends the planner, if it was opened."""

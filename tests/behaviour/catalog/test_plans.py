@@ -27,7 +27,7 @@ from floecat.errors import (
 from floecat.fileio.local import LocalFileIO
 from floecat.planning.plan_answers import PlanAnswer
 from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanPatience
+from floecat.planning.plans import PlanClient
 from floecat.runtime import Kernel
 from floecat.settings import GatewaySettings, PlanningSettings
 from floecat.settings.limits import LimitSettings
@@ -40,8 +40,8 @@ from tests.behaviour.catalog.changes import change, create, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.scan_files import Appends, paths_of
 
-PATIENT = PlanPatience(60_000)
-HURRIED = PlanPatience(0)
+PATIENT = PlanClient(60_000)
+HURRIED = PlanClient(0)
 T = table("t")
 EVERYTHING = PlanTableScan()
 MINUTE_MS = 60_000
@@ -93,7 +93,7 @@ class Scans:
         self.kernel.commits.commit(self.call, change("t", self.files.append(*manifests)))
 
     def plan(
-        self, sent: PlanTableScan = EVERYTHING, patience: PlanPatience = PATIENT, call: Call | None = None
+        self, sent: PlanTableScan = EVERYTHING, patience: PlanClient = PATIENT, call: Call | None = None
     ) -> PlanAnswer:
         return self.kernel.plans.plan(call or self.call, T, sent, patience)
 
@@ -285,7 +285,7 @@ class TestJobs:
     def test_a_client_that_cannot_poll_is_told_to_come_again(self, scans: Scans) -> None:
         scans.append(4)
         with pytest.raises(UnavailableError) as caught:
-            scans.plan(patience=PlanPatience(0, may_poll=False))
+            scans.plan(patience=PlanClient(0, is_early_pyiceberg=True))
         assert caught.value.retry_after_s > 0
         assert scans.rows() == 0
 

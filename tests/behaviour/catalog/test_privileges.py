@@ -29,7 +29,7 @@ from floecat.errors import (
 )
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanPatience
+from floecat.planning.plans import PlanClient
 from floecat.runtime import Kernel
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata
@@ -42,7 +42,7 @@ from tests.view_documents import view_version
 
 P = Privilege
 QUERY = UUID(int=1)
-PATIENT = PlanPatience(60_000)
+PATIENT = PlanClient(60_000)
 CATALOG = Securable("catalog", "floecat")
 
 

@@ -1,0 +1,321 @@
+"""Clients have scans planned by the service, and read what they read when they plan themselves."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from py4j.java_gateway import JavaGateway
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import BadRequestError
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotNull,
+    NotStartsWith,
+    Or,
+    StartsWith,
+)
+from pyiceberg.io import FileIO, InputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
+
+from tests.clients.connections import Connections, connect_pyiceberg
+from tests.clients.kit.java import Iceberg
+from tests.clients.warehouses import Warehouse, unique
+from tests.services.java_answers import JavaAnswers
+
+_ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+COLUMNS = pa.schema(
+    [
+        ("i", pa.int32()),
+        ("l", pa.int64()),
+        ("f", pa.float32()),
+        ("d", pa.float64()),
+        ("b", pa.bool_()),
+        ("s", pa.string()),
+        ("n", pa.decimal128(9, 2)),
+        ("day", pa.date32()),
+        ("t", pa.time64("us")),
+        ("ts", pa.timestamp("us")),
+        ("tz", pa.timestamp("us", "UTC")),
+        ("u", pa.uuid()),
+        ("y", pa.binary()),
+        ("x", pa.binary(3)),
+    ]
+)
+LITERALS: list[BooleanExpression] = [
+    GreaterThan("i", 3),
+    LessThan("l", 2**40),
+    GreaterThanOrEqual("f", 1.5),
+    And(LessThan("d", 3.0), Not(IsNaN("d"))),
+    IsNaN("d"),
+    EqualTo("b", True),
+    EqualTo("s", "ü2"),
+    StartsWith("s", "ü"),
+    NotStartsWith("s", "ü1"),
+    In("s", {"ü1", "ü4", "none"}),
+    NotIn("i", {1, 2}),
+    NotEqualTo("n", Decimal("2.50")),
+    In("n", {Decimal("1.50"), Decimal("3.50")}),
+    EqualTo("day", date(2024, 1, 3)),
+    LessThan("t", time(3, 0, 0, 1)),
+    GreaterThanOrEqual("ts", datetime(2024, 1, 3)),
+    LessThan("tz", datetime(2024, 1, 3, tzinfo=UTC)),
+    EqualTo("y", b"\x00\xff2"),
+    EqualTo("x", b"\x00\xff2"),
+    Or(IsNull("s"), EqualTo("i", 2)),
+    And(NotNull("s"), Not(Or(EqualTo("i", 2), GreaterThan("day", date(2024, 1, 4))))),
+    AlwaysFalse(),
+]
+PARTITIONS: dict[str, Any] = {
+    "s": IdentityTransform(),
+    "ts": DayTransform(),
+    "l": BucketTransform(8),
+    "y": TruncateTransform(2),
+    "n": IdentityTransform(),
+}
+
+
+class WatchedFiles(PyArrowFileIO):
+    """Files of PyIceberg that say which Avro files were opened."""
+
+    opened: list[str]
+
+    def __init__(self, files: FileIO) -> None:
+        super().__init__(files.properties)
+        self.opened = []
+
+    def new_input(self, location: str) -> InputFile:
+        if location.endswith(".avro"):
+            self.opened.append(location)
+        return super().new_input(location)
+
+
+def rows(first: int, last: int) -> pa.Table:
+    """Rows of which the first one has nulls."""
+    made: list[dict[str, Any]] = [
+        {
+            "i": number,
+            "l": number << 38,
+            "f": number / 2,
+            "d": float("nan") if number == 4 else number / 2,
+            "b": number % 2 == 0,
+            "s": f"ü{number}",
+            "n": Decimal(number) + Decimal("0.50"),
+            "day": date(2024, 1, number + 1),
+            "t": time(number, 0, 0, 1),
+            "ts": datetime(2024, 1, number + 1, 12),
+            "tz": datetime(2024, 1, number + 1, 12, tzinfo=UTC),
+            "u": _ID if number == 2 else uuid.UUID(int=number),
+            "y": b"\x00\xff%d" % number,
+            "x": b"\x00\xff%d" % number,
+        }
+        for number in range(first, last)
+    ]
+    made.append(dict.fromkeys(COLUMNS.names) | {"i": 100 + first})
+    for row in made:
+        row["u"] = None if row["u"] is None else row["u"].bytes
+    return pa.Table.from_pylist(made, schema=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def planned(disk_warehouse: Warehouse) -> Iterator[RestCatalog]:
+    """A catalog of PyIceberg that has its scans planned."""
+    with connect_pyiceberg(disk_warehouse, **{"scan-planning-mode": "server"}) as catalog:
+        yield catalog
+
+
+@pytest.fixture(
+    scope="module", params=[[], ["l"], ["s", "ts", "y", "n"]], ids=["unpartitioned", "bucket", "evolved"]
+)
+def both(
+    request: pytest.FixtureRequest,
+    connections: Connections,
+    disk_warehouse: Warehouse,
+    planned: RestCatalog,
+) -> tuple[Table, Table]:
+    """A table with two snapshots, planned by the service and planned by the client."""
+    here = connections.pyiceberg(disk_warehouse)
+    namespace = unique("planned")
+    here.create_namespace(namespace)
+    name = f"{namespace}.t"
+    table = here.create_table(name, COLUMNS)
+    for column in request.param:
+        with table.update_spec() as update:
+            update.add_field(column, PARTITIONS[column], f"by_{column}")
+        table.append(rows(1, 4))
+    table.append(rows(2, 7))
+    table.manage_snapshots().create_tag(table.metadata.current_snapshot_id or 0, "then").commit()
+    table.append(rows(7, 9))
+    return planned.load_table(name), here.load_table(name)
+
+
+def same(left: pa.Table, right: pa.Table) -> bool:
+    order = [("i", "ascending"), ("l", "ascending")]
+    return str(left.sort_by(order).to_pylist()) == str(right.sort_by(order).to_pylist())
+
+
+def test_every_form_of_literal(both: tuple[Table, Table]) -> None:
+    there, here = both
+    for filter in LITERALS:
+        scan = there.scan(row_filter=filter, selected_fields=("i", "l"))
+        own = here.scan(row_filter=filter, selected_fields=("i", "l")).to_arrow()
+        assert same(scan.to_arrow(), own), filter
+        # where a file has nulls for a negated filter, the client's own plan counts more rows than it reads
+        assert scan.count() == own.num_rows, filter
+
+
+def test_uuids(both: tuple[Table, Table]) -> None:
+    """PyIceberg plans scans by UUID, and cannot filter the rows that it reads."""
+    planned, own = (
+        {task.file.file_path for task in table.scan(row_filter=EqualTo("u", _ID)).plan_files()}
+        for table in both
+    )
+    assert planned
+    assert planned <= own
+
+
+def test_the_client_reads_no_manifest(both: tuple[Table, Table]) -> None:
+    there, here = both
+    for table, reads in ((there, False), (here, True)):
+        files = WatchedFiles(table.io)
+        watched = Table(table.name(), table.metadata, table.metadata_location, files, table.catalog)
+        assert same(watched.scan().to_arrow(), here.scan().to_arrow())
+        assert bool(files.opened) == reads
+
+
+def test_tags_and_snapshots(both: tuple[Table, Table]) -> None:
+    there, here = both
+    for snapshot in here.metadata.snapshots:
+        at = {"snapshot_id": snapshot.snapshot_id}
+        assert same(there.scan(**at).to_arrow(), here.scan(**at).to_arrow())  # type: ignore[arg-type]
+    assert there.scan().use_ref("then").count() == here.scan().use_ref("then").count()
+
+
+def test_format_version_1(connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog) -> None:
+    here = connections.pyiceberg(disk_warehouse)
+    namespace = unique("planned")
+    here.create_namespace(namespace)
+    data = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
+    table = here.create_table(f"{namespace}.t", data.schema, properties={"format-version": "1"})
+    table.append(data)
+    scan = planned.load_table(f"{namespace}.t").scan(row_filter="i > 1")
+    assert scan.to_arrow().num_rows == scan.count() == 2
+
+
+def test_mistakes_reach_the_user(both: tuple[Table, Table]) -> None:
+    there, _ = both
+    with pytest.raises(BadRequestError, match="nothing"):
+        there.scan(row_filter="nothing = 1").plan_files()
+
+
+def test_a_client_that_is_to_plan_itself_posts_nothing(
+    disk_warehouse: Warehouse, both: tuple[Table, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect_pyiceberg(disk_warehouse, **{"scan-planning-mode": "client"}) as catalog:
+        table = catalog.load_table(both[1].name()[-2:])
+        posted: list[str] = []
+        post = catalog._session.post
+        monkeypatch.setattr(
+            catalog._session, "post", lambda url, **more: posted.append(url) or post(url, **more)
+        )
+        assert table.scan().count() == both[0].scan().count()
+    assert posted == []
+
+
+@pytest.fixture(scope="module")
+def deletes(iceberg_java: JavaGateway, disk_warehouse: Warehouse) -> str:
+    """A table of format version 3 by Java, of which no file exists: its name as `namespace.t`.
+
+    Files 1 and 2 are of partition a, 3 of b, 4 of null. Vectors of 1, 3 and 4 share a Puffin file; an
+    equality delete is of partition a.
+    """
+    iceberg = Iceberg(iceberg_java)
+    api, schema = iceberg.api, iceberg.schema()
+    spec = api.PartitionSpec.builderFor(schema).identity("data").build()
+    name = unique("deletes")
+    catalog = iceberg.catalog(disk_warehouse)
+    catalog.createNamespace(iceberg.namespace(name))
+    properties = iceberg.map({"format-version": "3"})
+    table = catalog.createTable(iceberg.identifier(name, "t"), schema, spec, properties)
+    spec = table.spec()
+    files = []
+    append = table.newFastAppend()
+    for number, partition in enumerate(("a", "a", "b", "__HIVE_DEFAULT_PARTITION__"), start=1):
+        builder = api.DataFiles.builder(spec).withPath(f"file:/d/{number}.parquet").withFileSizeInBytes(9)
+        files.append(builder.withRecordCount(5).withPartitionPath(f"data={partition}").build())
+        append.appendFile(files[-1])
+    append.commit()
+    change = table.newRowDelta()
+    for number in (0, 2, 3):
+        vector = (
+            api.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath("file:/d/shared.puffin")
+        )
+        vector = vector.withFormat("PUFFIN").withPartition(files[number].partition()).withFileSizeInBytes(99)
+        vector = vector.withReferencedDataFile(str(files[number].path())).withRecordCount(1)
+        change.addDeletes(vector.withContentOffset(4 + 40 * number).withContentSizeInBytes(40).build())
+    ids = iceberg.jvm.java.lang.reflect.Array.newInstance(iceberg.jvm.java.lang.Integer.TYPE, 1)
+    ids[0] = schema.findField("id").fieldId()
+    equality = api.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(ids).withPath("file:/d/eq.parquet")
+    equality = equality.withPartition(files[0].partition()).withFileSizeInBytes(9).withRecordCount(1)
+    change.addDeletes(equality.build())
+    change.commit()
+    catalog.close()
+    return f"{name}.t"
+
+
+def test_java_reads_every_answer(iceberg_java: JavaGateway, disk_warehouse: Warehouse, deletes: str) -> None:
+    java = JavaAnswers(iceberg_java)
+    path = f"/v1/{disk_warehouse.name}/namespaces/{deletes.partition('.')[0]}/tables/t"
+    with httpx.Client(base_url=disk_warehouse.uri + path, headers={"x-client-version": "test"}) as http:
+        metadata = http.get("").json()["metadata"]
+        request = {"filter": {"type": "lt", "term": "id", "value": 5}, "stats-fields": ["id", "data"]}
+        for body in ({}, request):
+            answer = http.post("/plan", json=body).json()
+            read = java.read("plan", answer, metadata)
+            found = {task.path: sorted(task.deletes) for task in read.tasks}
+            assert found == {
+                "file:/d/1.parquet": ["file:/d/eq.parquet@null", "file:/d/shared.puffin@4"],
+                "file:/d/2.parquet": ["file:/d/eq.parquet@null"],
+                "file:/d/3.parquet": ["file:/d/shared.puffin@84"],
+                "file:/d/4.parquet": ["file:/d/shared.puffin@124"],
+            }
+            assert len(answer["delete-files"]) == 4
+            assert {json.dumps(task.residual) for task in read.tasks} == {
+                json.dumps(body["filter"]) if body else "true"  # type: ignore[dict-item]
+            }
+            plan = f"/plan/{answer['plan-id']}"
+            again = java.read(
+                "result", http.get(plan, params={"X-Header": "as Java sends it"}).json(), metadata
+            )
+            assert again.tasks == read.tasks
+            assert http.delete(plan).status_code == 204
+            assert java.read("result", http.get(plan).json(), metadata).status == "CANCELLED"
+
+
+def test_equality_deletes_are_refused_by_pyiceberg(planned: RestCatalog, deletes: str) -> None:
+    with pytest.raises(NotImplementedError, match=r"eq\.parquet"):
+        planned.load_table(deletes).scan().plan_files()
+    # the others are planned, each with its own
+    tasks = planned.load_table(deletes).scan(row_filter="data = 'b'").plan_files()
+    assert [[file.file_path for file in task.delete_files] for task in tasks] == [["file:/d/shared.puffin"]]

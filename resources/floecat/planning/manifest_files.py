@@ -131,7 +131,6 @@ class ManifestCache:
     def __init__(self, cache: LruCache[ManifestFiles], bounds: Bounds) -> None:
         self._cache = cache
         self._bounds = bounds
-        self.decoded = 0
 
     def held(
         self, storage: CatalogStorage, listed: ManifestFile, spec: SpecTypes, column_ids: frozenset[int]
@@ -166,7 +165,6 @@ class ManifestCache:
         if held is not None and wanted <= held.metric_ids:
             return held
         data = read_bounded(storage, listed.manifest_path, "manifest", self._bounds)
-        self.decoded += 1
         if held is None:
             found = _decode(data, listed, spec, wanted, self._bounds)
         else:

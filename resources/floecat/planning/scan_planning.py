@@ -274,8 +274,7 @@ class _Scan:
                 for manifest in left:
                     spec = self._spec(manifest.partition_spec_id, manifest)
                     ids = column_ids | self._metric_ids(spec)
-                    held = self._planner.manifests.held(self._storage, manifest, spec, ids)
-                    waiting.append((manifest, spec, held or self._pool.submit(self._load, manifest, ids)))
+                    waiting.append((manifest, spec, self._begin_load(manifest, spec, ids)))
                     size = sum(each.manifest_length for each, _, _ in waiting)
                     if len(waiting) >= self._ahead or size >= _AHEAD_BYTES:
                         break
@@ -288,6 +287,15 @@ class _Scan:
             for _, _, files in waiting:
                 if isinstance(files, Future):
                     files.cancel()
+
+    def _begin_load(
+        self, manifest: ManifestFile, spec: SpecTypes, ids: frozenset[int]
+    ) -> ManifestFiles | Future[ManifestFiles]:
+        held = self._planner.manifests.held(self._storage, manifest, spec, ids)
+        if held is not None:
+            return held
+        self._counters.manifests_decoded += 1
+        return self._pool.submit(self._load, manifest, ids)
 
     def _check_stopped(self) -> None:
         now = time.monotonic()
@@ -318,9 +326,10 @@ class _Scan:
         if not self._equality_ids:
             return found
         ids |= self._equality_ids | frozenset(test.field_id for test in self._tests)
+        again = self._loaded(listed, ids)
         return [
-            self._compared(each._replace(files=self._load(manifest, ids)))
-            for manifest, each in zip(listed, found, strict=True)
+            self._compared(each._replace(files=files))
+            for each, (_, _, files) in zip(found, again, strict=True)
         ]
 
     def _compared(self, found: FoundDeletes) -> FoundDeletes:
@@ -338,7 +347,7 @@ class _Scan:
     # -- data files -----------------------------------------------------------------------------------------
 
     def _batches(self, manifests: Sequence[ManifestFile]) -> Iterator[FileTasks]:
-        counters, decoded = self._counters, self._planner.manifests.decoded
+        counters = self._counters
         sure_rows = 0
         ids = self._target.stats_ids | self._equality_ids
         for _, spec, files in self._loaded(manifests, ids):
@@ -349,13 +358,11 @@ class _Scan:
             if counters.first_task_ms is None:
                 counters.first_task_ms = self._elapsed_ms()
             counters.elapsed_ms = self._elapsed_ms()
-            counters.manifests_decoded = self._planner.manifests.decoded - decoded
             yield tasks
             sure_rows += self._sure_rows(tasks)
             if self._target.min_rows is not None and sure_rows >= self._target.min_rows:
                 break
         counters.elapsed_ms = self._elapsed_ms()
-        counters.manifests_decoded = self._planner.manifests.decoded - decoded
 
     def _elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000

@@ -1,7 +1,7 @@
 """Scan plans of large tables, by the planning process of a service and by Iceberg's Java library.
 
-Java writes the tables. Cold plans find no manifest in memory, warm ones all that the filter needs. Java plans
-each filter several times; its first call is the first of that filter.
+Cold plans find no manifest in memory, warm ones all that the filter needs. Java plans each filter several
+times; its first call is the first of that filter.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import figure, progress
+from benchmarks.planning_tables import write_table
 from benchmarks.planning_work import Found, count_tasks
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.planning.expression_json import parse_filter
@@ -23,89 +24,6 @@ from floecat.planning.scans import ScanRequest
 from tests.services.java_plans import JavaPlanner
 from tests.services.spark import start_java
 from tests.storages import storage_at
-
-_RUNS = 7
-_SOURCE = """
-import java.util.*;
-import org.apache.iceberg.*;
-import org.apache.iceberg.catalog.*;
-import org.apache.iceberg.types.*;
-
-public class Tables {
-  public static String make(Object conf, String warehouse, String name, Integer files, Integer manifests,
-      Boolean clustered) {
-    List columns = new ArrayList();
-    columns.add(Types.NestedField.required(1, "id", Types.LongType.get()));
-    columns.add(Types.NestedField.optional(2, "day", Types.DateType.get()));
-    columns.add(Types.NestedField.optional(3, "cat", Types.StringType.get()));
-    for (int i = 0; i < 8; i++) {
-      columns.add(Types.NestedField.optional(4 + i, "c" + i, Types.DoubleType.get()));
-    }
-    Schema schema = new Schema(columns);
-    PartitionSpec spec = PartitionSpec.builderFor(schema).identity("day").build();
-    Map properties = new HashMap();
-    properties.put("format-version", "2");
-    properties.put("commit.manifest-merge.enabled", "false");
-    org.apache.iceberg.hadoop.HadoopCatalog catalog = new org.apache.iceberg.hadoop.HadoopCatalog(
-        (org.apache.hadoop.conf.Configuration) conf, warehouse);
-    Table table = catalog.createTable(TableIdentifier.parse(name), schema, spec, properties);
-    int count = manifests.intValue();
-    int per = files.intValue() / count;
-    long k = 0;
-    for (int m = 0; m < count; m++) {
-      AppendFiles append = table.newFastAppend();
-      for (int i = 0; i < per; i++, k++) {
-        int day = clustered.booleanValue() ? (int) ((long) m * 28 / count) : i % 28;
-        append.appendFile(file(table, columns, k, day));
-      }
-      append.commit();
-    }
-    return ((HasTableOperations) table).operations().current().metadataFileLocation();
-  }
-
-  private static DataFile file(Table table, List columns, long k, int day) {
-    Map sizes = new HashMap();
-    Map values = new HashMap();
-    Map nulls = new HashMap();
-    Map nans = new HashMap();
-    Map lower = new HashMap();
-    Map upper = new HashMap();
-    for (int f = 0; f < columns.size(); f++) {
-      Types.NestedField column = (Types.NestedField) columns.get(f);
-      Integer id = Integer.valueOf(column.fieldId());
-      sizes.put(id, Long.valueOf(4000L));
-      values.put(id, Long.valueOf(1000L));
-      nulls.put(id, Long.valueOf(0L));
-      Object least;
-      Object most;
-      if (f == 0) {
-        least = Long.valueOf(k * 1000L);
-        most = Long.valueOf(k * 1000L + 999L);
-      } else if (f == 1) {
-        least = Integer.valueOf(19723 + day);
-        most = least;
-      } else if (f == 2) {
-        least = "c" + (k % 97);
-        most = least;
-      } else {
-        least = Double.valueOf((k * 7919L) % 1000003L);
-        most = Double.valueOf(((Double) least).doubleValue() + 1000.0d);
-        nans.put(id, Long.valueOf(0L));
-      }
-      lower.put(id, Conversions.toByteBuffer(column.type(), least));
-      upper.put(id, Conversions.toByteBuffer(column.type(), most));
-    }
-    String date = "2024-01-" + (day < 9 ? "0" : "") + (day + 1);
-    return DataFiles.builder(table.spec())
-        .withPath(table.location() + "/data/day=" + date + "/part-" + k + ".parquet")
-        .withFormat(FileFormat.PARQUET)
-        .withFileSizeInBytes(1000000L + k)
-        .withPartitionPath("day=" + date)
-        .withMetrics(new Metrics(Long.valueOf(1000L), sizes, values, nulls, nans, lower, upper))
-        .build();
-  }
-}
-"""
 
 
 class Plans:
@@ -150,19 +68,20 @@ def _planner(processes: int, memory_bytes: int) -> Planner:
     )
 
 
-def _compare(java: JavaPlanner, name: str, location: str, files: int, memory_bytes: int) -> None:
+def _compare(java: JavaPlanner, name: str, location: str, files: int, options: argparse.Namespace) -> None:
+    memory_bytes = options.memory_mib << 20
     table = java.load(location)
-    metadata = Path(location.removeprefix("file:")).read_bytes()
+    metadata = Path(location.removeprefix("file://")).read_bytes()
     peak = 0.0
     for title, json in _filters(files).items():
         planner = _planner(1, memory_bytes)
         plans = Plans(planner, metadata)
         plans.time(False)  # the process has started
         cold_ms, first_task_ms, found = plans.time(json)
-        warm = [plans.time(json) for _ in range(_RUNS)]
+        warm = [plans.time(json) for _ in range(options.runs)]
         peak = max(peak, *(each[2].peak_mib for each in warm))
         planner.close()
-        java_ms, java_tasks, java_first_task_ms = java.time(table, json, _RUNS)
+        java_ms, java_tasks, java_first_task_ms = java.time(table, json, options.runs)
         if found.tasks != java_tasks:
             raise SystemExit(f"{title}: {found.tasks} tasks, and {java_tasks} of Java")
         label = f"{name}, {title}"
@@ -185,7 +104,7 @@ def _compare(java: JavaPlanner, name: str, location: str, files: int, memory_byt
 
 def _concurrent(location: str, files: int, memory_bytes: int) -> None:
     """Plans a second of 8 clients beside those of one, with two processes."""
-    metadata = Path(location.removeprefix("file:")).read_bytes()
+    metadata = Path(location.removeprefix("file://")).read_bytes()
     planner = _planner(2, 2 * memory_bytes)
     json = _filters(files)["unsorted column in a range"]
 
@@ -222,14 +141,16 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--per-manifest", type=int, default=2000)
     parser.add_argument("--memory-mib", type=int, default=512)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--layouts", nargs="*", default=["mixed", "clustered"])
     parser.add_argument("--folder", type=Path, help="where tables are kept for the next run")
     options = parser.parse_args()
     gateway = start_java("-Xmx4g")
     folder = options.folder or Path(tempfile.mkdtemp(prefix="floecat-planning-"))
     try:
         for files in options.files:
-            for is_clustered in (False, True):
-                _measure(JavaPlanner(gateway), folder, files, is_clustered, options)
+            for layout in options.layouts:
+                _measure(JavaPlanner(gateway), folder, files, layout == "clustered", options)
     finally:
         gateway.shutdown()
         if options.folder is None:
@@ -244,22 +165,19 @@ def _measure(
     options: argparse.Namespace,
 ) -> None:
     name = f"{files:,} files, {'clustered' if is_clustered else 'days in every manifest'}"
-    location = _table(java, folder, name, (files, files // options.per_manifest, is_clustered))
-    memory_bytes = options.memory_mib << 20
-    _compare(java, name, location, files, memory_bytes)
+    location = _table(folder, files, files // options.per_manifest, is_clustered)
+    _compare(java, name, location, files, options)
     if not is_clustered:
-        _concurrent(location, files, memory_bytes)
+        _concurrent(location, files, options.memory_mib << 20)
 
 
-def _table(java: JavaPlanner, folder: Path, name: str, size: tuple[int, int, bool]) -> str:
+def _table(folder: Path, files: int, manifests: int, is_clustered: bool) -> str:
     """The metadata file of a table, which is made unless it is in the folder."""
-    place = folder / f"{name}.location"
+    place = folder / f"{files}-{'clustered' if is_clustered else 'mixed'}"
     if not place.exists():
-        progress(f"writing {name}")
-        make = java.compile(_SOURCE, "Tables")["make"]
-        table = f"db.t{size[0]}_{size[2]}".lower()
-        place.write_text(java.invoke(make, java.conf, str(folder), table, *size))
-    return place.read_text()
+        progress(f"writing {place.name}")
+        return write_table(place, files=files, manifests=manifests, is_clustered=is_clustered)
+    return f"file://{place}/00000.metadata.json"
 
 
 if __name__ == "__main__":

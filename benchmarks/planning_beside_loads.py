@@ -30,9 +30,9 @@ def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of `benchmarks.planning --folder`")
-    parser.add_argument("--name", default="1,000,000 files, days in every manifest")
+    parser.add_argument("--name", default="1000000-mixed", help="of the table in the folder")
     options = parser.parse_args()
-    location = (options.folder / f"{options.name}.location").read_text()
+    location = f"file://{options.folder}/{options.name}/00000.metadata.json"
     with TemporaryDirectory() as data:
         settings = {"FLOECAT_STORAGE_ALLOWED_LOCATIONS": f"file://{options.folder}"}
         with floecat(Path(data), settings) as service:
@@ -61,7 +61,6 @@ def _prepare(service: Floecat, location: str) -> None:
     with service.client() as client:
         client.post("namespaces", json={"namespace": ["db"]}).raise_for_status()
         client.post("namespaces/db/tables", json={"name": "small", "schema": _SCHEMA}).raise_for_status()
-        location = location if location.startswith("file:///") else f"file://{location.removeprefix('file:')}"
         registration = {"name": "large", "metadata-location": location}
         client.post("namespaces/db/register", json=registration).raise_for_status()
         progress("first plan")

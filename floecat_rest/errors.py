@@ -71,6 +71,7 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
 """Kinds of the kernel's errors; a class without a row uses the row of its nearest base."""
 
 _LONGEST_MESSAGE = 1000
+_LONGEST_REASON = 500
 
 _EXPECTED: Mapping[str, str] = {
     "pageSize": "must be a whole number, at least 1",
@@ -136,20 +137,27 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     """Exception handler of the application: renders any error, and logs those that an operator must see."""
     request_id = request_id_of(request.scope)
     described, headers = describe_error(error, request_id)
-    if described.code >= 500:
+    if described.code >= 500 or isinstance(error, errors.StorageRefusedError):
         known = isinstance(error, errors.FloecatError | HTTPException)
+        internal = described.code >= 500 and described.code != 503
         _log.log(
-            logging.WARNING if described.code == 503 else logging.ERROR,
-            "%s %s failed: %s [%s]",
+            logging.ERROR if internal else logging.WARNING,
+            "%s %s failed: %s%s [%s]",
             request.method,
             request.scope["path"],
             error if known else type(error).__name__,
+            "" if internal else _reason(error),
             request_id,
-            exc_info=error if described.code != 503 else None,
+            exc_info=error if internal else None,
         )
     # A response to HEAD has no body, errors included.
     content = b"" if request.method == "HEAD" else encode_error(described)
     return Response(content, status_code=described.code, headers=headers, media_type="application/json")
+
+
+def _reason(error: Exception) -> str:
+    """What the driver of the store said, or the operating system. It stays in the log."""
+    return f": {' '.join(str(error.__cause__).split())[:_LONGEST_REASON]}" if error.__cause__ else ""
 
 
 def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[ErrorModel, dict[str, str]]:

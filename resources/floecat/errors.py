@@ -10,7 +10,8 @@
     ├── UnprocessableError              understood, and contradicts itself
     ├── NotAuthorizedError              no valid identity
     ├── ForbiddenError                  a valid identity without the right
-    │   └── LocationNotAllowedError     a location outside the allowed ones
+    │   ├── LocationNotAllowedError     a location outside the allowed ones
+    │   └── StorageRefusedError         the service itself lacks a right in storage
     ├── NotFoundError
     │   ├── NoSuchWarehouseError
     │   ├── NoSuchNamespaceError
@@ -76,6 +77,7 @@ __all__ = [
     "PlanStoppedError",
     "PurgeFailedError",
     "SettingsError",
+    "StorageRefusedError",
     "StorageUnavailableError",
     "StoreUnavailableError",
     "UnavailableError",
@@ -135,6 +137,10 @@ class ForbiddenError(FloecatError):
 
 class LocationNotAllowedError(ForbiddenError):
     """A location outside the allowed locations of the catalog."""
+
+
+class StorageRefusedError(ForbiddenError):
+    """Storage refuses the keys or the user of the service, which only an operator can change."""
 
 
 class NotFoundError(FloecatError):

@@ -113,7 +113,7 @@ class FileIO(Protocol):
     All methods may raise, beside what they name:
 
     - BadRequestError: the location is malformed, or of a scheme that this storage does not serve.
-    - ForbiddenError: storage refuses access.
+    - StorageRefusedError: storage refuses access.
     - StorageUnavailableError: storage fails, is full, or does not answer in time.
     """
 

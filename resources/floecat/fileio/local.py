@@ -15,8 +15,8 @@ from floecat.errors import (
     BadRequestError,
     FileMissingError,
     FloecatError,
-    ForbiddenError,
     PayloadTooLargeError,
+    StorageRefusedError,
     StorageUnavailableError,
 )
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
@@ -259,7 +259,7 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
     if error.errno in _MISSING and reading:
         return FileMissingError(f"Failed to open input stream for file: {location}")
     if error.errno in _FORBIDDEN:
-        return ForbiddenError(f"Storage refuses access to {location}")
+        return StorageRefusedError(f"Storage refuses access to {location}")
     if error.errno in _NO_SPACE:
         return StorageUnavailableError(f"Storage has no space left for {location}")
     if error.errno in _BAD_NAME:

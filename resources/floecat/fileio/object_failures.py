@@ -17,7 +17,7 @@ from floecat.errors import (
     BadRequestError,
     FileMissingError,
     FloecatError,
-    ForbiddenError,
+    StorageRefusedError,
     StorageUnavailableError,
 )
 from floecat.fileio.locations import Location
@@ -90,7 +90,7 @@ def object_failure(error: BaseException, location: Location, *, reading: bool = 
     if kind is FailureKind.BAD_NAME:
         return BadRequestError(f"No file can have the location {location}")
     if kind is FailureKind.REFUSED:
-        return ForbiddenError(f"Storage refuses access to {location}{_detail(text)}")
+        return StorageRefusedError(f"Storage refuses access to {location}{_detail(text)}")
     if kind is FailureKind.TIMED_OUT:
         return StorageUnavailableError(f"Storage did not answer in time: {location}")
     return StorageUnavailableError(f"Storage failed{_detail(text)} at {location}")

@@ -15,8 +15,8 @@ from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
     FileMissingError,
-    ForbiddenError,
     LocationNotAllowedError,
+    StorageRefusedError,
     StorageUnavailableError,
 )
 from floecat.fileio import local
@@ -199,8 +199,8 @@ def test_other_schemes_are_not_local(files: LocalFileIO) -> None:
     [
         (errno.ENOSPC, StorageUnavailableError, "no space left"),
         (errno.EDQUOT, StorageUnavailableError, "no space left"),
-        (errno.EACCES, ForbiddenError, "refuses access"),
-        (errno.EROFS, ForbiddenError, "refuses access"),
+        (errno.EACCES, StorageRefusedError, "refuses access"),
+        (errno.EROFS, StorageRefusedError, "refuses access"),
         (errno.EIO, StorageUnavailableError, "failed (EIO)"),
         (errno.ESTALE, StorageUnavailableError, "failed (ESTALE)"),
     ],

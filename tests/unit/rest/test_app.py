@@ -10,7 +10,10 @@ import pytest
 from floecat.errors import (
     CommitStateUnknownError,
     FloecatError,
+    ForbiddenError,
+    StorageRefusedError,
     StorageUnavailableError,
+    StoreUnavailableError,
 )
 from floecat.runtime import Kernel
 
@@ -159,6 +162,23 @@ def test_errors_of_the_server_side(client, failing, error, status, kind, header)
     answer = client.get("/v1/namespaces/a")
     assert (answer.status_code, error_of(answer)[0]) == (status, kind)
     assert header is None or answer.headers[header[0]] == header[1]
+
+
+@pytest.mark.parametrize("kind", [StorageRefusedError, StorageUnavailableError, StoreUnavailableError])
+def test_the_reason_of_store_and_storage_is_logged_and_not_told(client, failing, caplog, kind):
+    error = kind("Storage refuses access")
+    error.__cause__ = PermissionError("no right\n to write")
+    failing(error)
+    answer = client.get("/v1/namespaces/a")
+    assert error_of(answer)[1] == "Storage refuses access"
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "failed: Storage refuses access: no right to write [" in record.getMessage()
+
+
+def test_a_refusal_by_the_authorizer_is_not_logged(client, failing, caplog):
+    failing(ForbiddenError("Not yours"))
+    assert client.get("/v1/namespaces/a").status_code == 403
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_answers_are_compressed_when_that_pays(client, namespace):

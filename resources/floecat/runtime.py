@@ -291,7 +291,9 @@ def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
         from floecat.delta.artifact_purge import ArtifactPurge
 
         prepare_struct_types()
-        return ArtifactPurge(shared, batch_size=settings.purge.files_per_call)
+        return ArtifactPurge(
+            shared, batch_size=settings.purge.files_per_call, threads=settings.purge.delete_threads_per_job
+        )
 
     return DeferredPurge(open_purge)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 
 from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.kept_files import KeptFiles
+from floecat.purge.deletions import Deletions
 from floecat.purge.live_tables import LiveTable
+from floecat.purge.manifest_files import FileKind, ReachableFile
 from floecat.purge.progress import PurgeProgress
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget
@@ -29,10 +31,17 @@ _FORMAT = "delta"
 class ArtifactPurge:
     """Deletes artifacts. Safe to share between threads."""
 
-    def __init__(self, shared: SharedFiles, *, batch_size: int) -> None:
-        """`batch_size`: files in one call to storage."""
+    def __init__(self, shared: SharedFiles, *, batch_size: int, threads: int = 1) -> None:
+        """Puts it together.
+
+        Args:
+            shared: finds what live tables need.
+            batch_size: files in one call to storage.
+            threads: calls to storage at a time.
+        """
         self._shared = shared
         self._batch_size = batch_size
+        self._threads = threads
 
     def purge(
         self, target: PurgeTarget, before_batch: Callable[[], None], progress: PurgeProgress
@@ -53,48 +62,38 @@ class ArtifactPurge:
         folders, storage = _folders(target), target.storage.with_artifacts
         for folder in folders:
             storage.allowed.check(folder)
-        with self._shared.collect_in(
-            storage, target.table_uuid, folders, _shared_folder, target.lease
-        ) as kept:
-            doomed = list(self._unshared(storage, folders, kept, progress))
-            doomed.sort(key=_before_what_it_names)
-            for start in range(0, len(doomed), self._batch_size):
-                chunk = doomed[start : start + self._batch_size]
-                with kept.batch():
-                    batch = [location for location in chunk if location not in kept]
-                    progress.shared += len(chunk) - len(batch)
-                    self._delete(storage, batch, progress, before_batch)
+        renew = target.renew
+        with (
+            self._shared.collect_in(
+                storage, target.table_uuid, folders, _shared_folder, target.lease
+            ) as kept,
+            Deletions(
+                storage,
+                kept,
+                batch_size=self._batch_size,
+                before_batch=before_batch,
+                progress=progress,
+                threads=self._threads,
+                renew=None if renew is None else lambda: renew().with_artifacts,
+            ) as deletions,
+        ):
+            found = sorted(_artifacts(storage, folders), key=_before_what_it_names)
+            for _, together in groupby(found, _before_what_it_names):
+                for artifact in together:
+                    deletions.add(artifact)
+                deletions.flush()
+                if not progress.complete:
+                    reason = progress.failed_keys[0].reason
+                    raise PurgeIncompleteError(f"files could not be deleted, the first because: {reason}")
         return progress
 
-    def _unshared(
-        self, storage: CatalogStorage, folders: Sequence[str], kept: KeptFiles, progress: PurgeProgress
-    ) -> Iterator[str]:
-        for folder in folders:
-            for entry in storage.files(folder).list(folder):
-                parent, _, name = entry.location.rpartition("/")
-                if parent != folder or ARTIFACT_FILE.fullmatch(name) is None:
-                    continue
-                progress.found += 1
-                if entry.location in kept:
-                    progress.shared += 1
-                else:
-                    yield entry.location
 
-    def _delete(
-        self,
-        storage: CatalogStorage,
-        batch: list[str],
-        progress: PurgeProgress,
-        before_batch: Callable[[], None],
-    ) -> None:
-        before_batch()
-        outcome = storage.delete_many(batch)
-        for failure in outcome.failures:
-            progress.fail(failure.location, failure.reason)
-        progress.deleted += len(batch) - len(outcome.failures)
-        if outcome.failures:
-            reason = f"files could not be deleted, the first because: {outcome.failures[0].reason}"
-            raise PurgeIncompleteError(reason)
+def _artifacts(storage: CatalogStorage, folders: Sequence[str]) -> Iterator[ReachableFile]:
+    for folder in folders:
+        for entry in storage.files(folder).list(folder):
+            parent, _, name = entry.location.rpartition("/")
+            if parent == folder and ARTIFACT_FILE.fullmatch(name) is not None:
+                yield ReachableFile(entry.location, FileKind.DATA, None, size_bytes=entry.size_bytes)
 
 
 def _shared_folder(table: LiveTable) -> str | None:
@@ -118,10 +117,8 @@ def _folders(target: PurgeTarget) -> list[str]:
     return sorted(folders)
 
 
-def _before_what_it_names(location: str) -> tuple[int, str]:
-    name = location.rpartition("/")[2]
+def _before_what_it_names(artifact: ReachableFile) -> int:
+    name = artifact.location.rpartition("/")[2]
     if name.endswith(".metadata.json"):
-        return (0, name)
-    if name.startswith("snap-"):
-        return (1, name)
-    return (2, name)
+        return 0
+    return 1 if name.startswith("snap-") else 2

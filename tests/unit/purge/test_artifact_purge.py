@@ -97,7 +97,7 @@ def test_artifacts_go_and_delta_stays(
     table: DeltaFiles, purger: TablePurge, allowed: AllowedLocations
 ) -> None:
     report = purger.purge(table.target(allowed))
-    assert report == PurgeProgress(found=len(NAMES), deleted=len(NAMES))
+    assert (report.found, report.deleted, report.bytes > 0) == (len(NAMES), len(NAMES), True)
     assert table.left() == table.theirs
     assert purger.purge(table.target(allowed)) == PurgeProgress()
 
@@ -122,8 +122,8 @@ def test_what_names_others_goes_first(
     purger.purge(table.target(allowed), before_batch)
     first, second, third, *_ = left
     assert first == set(NAMES)
-    assert second == set(NAMES) - {"1-compat-00ff.metadata.json", "snap-0-compat.avro"}
-    assert third == second - {"snap-1-compat.avro", "0-compat-m0.avro"}
+    assert second == set(NAMES) - {"1-compat-00ff.metadata.json"}
+    assert third == second - {"snap-0-compat.avro", "snap-1-compat.avro"}
 
 
 def test_a_purge_that_is_stopped_goes_on_later(
@@ -141,7 +141,7 @@ def test_a_purge_that_is_stopped_goes_on_later(
 
     with pytest.raises(StopError):
         purger.purge(table.target(allowed), stop_at_the_second)
-    assert len(table.left() - table.theirs) == len(NAMES) - 2
+    assert len(table.left() - table.theirs) == len(NAMES) - 1
     purger.purge(table.target(allowed))
     assert table.left() == table.theirs
 

@@ -174,7 +174,7 @@ def count_due(conn: Connection, kind: str, before_ms: int) -> int:
 
 
 def list_failed(conn: Connection, kind: str, limit: int) -> list[JobRow]:
-    """Jobs of a kind that failed for good, of all catalogs, oldest first."""
+    """Jobs of a kind that failed for good, of all catalogs; what failed first comes first."""
     return [job_row(row) for row in conn.all(_LIST_FAILED, {"kind": kind, "limit": limit})]
 
 
@@ -272,7 +272,7 @@ _LIST_FAILED: Final = (
         _jobs.c.kind == sa.bindparam("kind"),
         _jobs.c.state == "failed",
     )
-    .order_by(_jobs.c.id)
+    .order_by(_jobs.c.finished_at_ms)
     .limit(LIMIT)
 )
 _OLDEST_OPEN: Final = sa.select(sa.func.min(_jobs.c.created_at_ms)).where(

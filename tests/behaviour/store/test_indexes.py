@@ -29,7 +29,13 @@ READS_EVERYTHING = {
 BEGINNINGS = {"catalogs._SELECT", "namespaces._SELECT", "namespaces._PAGE", "staged_tables._SELECT"}
 """Parts that others are made from."""
 
-SORTS = {"commit_log._WRITERS_OF", "jobs._WITH_OPEN", "staged_tables._FIND", "snapshots._LIST"}
+SORTS = {
+    "commit_log._WRITERS_OF",
+    "jobs._LIST_IN_LANE",
+    "jobs._WITH_OPEN",
+    "staged_tables._FIND",
+    "snapshots._LIST",
+}
 """Statements that sort what they found; no page is cut from it."""
 
 

@@ -251,6 +251,22 @@ def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
         assert jobs.get(conn, uuids.uuid7()) is None
 
 
+def test_what_operators_of_all_catalogs_see(store: Store, catalog: CatalogRow) -> None:
+    add_jobs(store, catalog, 2)
+    with store.read() as conn:
+        assert jobs.count_due(conn, KIND, NOW_MS) == 2
+        assert jobs.count_due(conn, "nothing", NOW_MS) == 0
+    rows = [claimed(store, "anna", NOW_MS) for _ in range(2)]
+    with store.write() as conn:
+        assert jobs.count_due(conn, KIND, NOW_MS) == 0
+        for at_ms, row in zip((NOW_MS + 2, NOW_MS + 1), rows, strict=True):
+            job_claims.finish(conn, lease(row), "failed", "{}", at_ms, "x")
+        failed = jobs.list_failed(conn, KIND, 10)
+        assert [job.id for job in failed] == [rows[1].id, rows[0].id]
+        assert jobs.list_failed(conn, KIND, 1) == failed[:1]
+        assert jobs.list_failed(conn, "nothing", 1) == []
+
+
 def test_only_a_job_that_no_worker_had_is_cancelled_unstarted(store: Store, catalog: CatalogRow) -> None:
     first, second = add_jobs(store, catalog, 2)
     row = claimed(store, "anna", NOW_MS)

@@ -61,7 +61,7 @@ format: $(STAMP) ## Format the code and mend what ruff can mend
 
 test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit -k name" chooses)
 	@.ci/install-programs
-	$(BIN)/python -m pytest -m "not scale" -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not scale" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-programs

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
 from tests.services.postgres import own_postgres_server, postgres_server, postgres_url
 from tests.services.s3 import other_s3_server, s3_bucket, s3_server
@@ -18,3 +22,16 @@ __all__ = [
     "upgraded_database",
     "upgraded_store",
 ]
+
+_LONG_FIRST = ("clients", "orchestration", "attacks", "faults", "fuzz", "behaviour", "contract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the folders whose files take long: the last file that a worker takes is then a short one."""
+    here = Path(__file__).parent
+    places = {here / folder: place for place, folder in enumerate(_LONG_FIRST)}
+
+    def place(item: pytest.Item) -> int:
+        return min((places[each] for each in item.path.parents if each in places), default=len(places))
+
+    items.sort(key=place)

@@ -27,7 +27,7 @@ _LONG_FIRST = ("clients", "orchestration", "attacks", "faults", "fuzz", "behavio
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the folders whose files take long: the last file that a worker takes is then a short one."""
+    """Begins with the folders whose files take long: the last file of a worker is then a short one."""
     here = Path(__file__).parent
     places = {here / folder: place for place, folder in enumerate(_LONG_FIRST)}
 

@@ -1,12 +1,14 @@
 """The C allocator: memory that a peak of work has taken goes back to the system.
 
 glibc keeps what is freed in the middle of its heaps, in up to eight heaps for each processor, so the resident
-size of a service stays at its peak. `malloc_trim` gives whole free pages back, wherever they lie.
+size of a service stays at its peak. `malloc_trim` gives whole free pages back, wherever they lie, once the
+garbage collector has freed what is in cycles.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from functools import cache
 from threading import Lock, Timer
 from typing import Final
@@ -16,7 +18,7 @@ __all__ = ["limit_heaps", "trim_soon"]
 _M_ARENA_MAX: Final = -8
 _HEAPS: Final = 4
 _DELAY_S: Final = 1.0
-"""What is trimmed must have been freed before: answers are still sent when their work ends."""
+"""What is trimmed must have been freed before: the last references of a request go after its work ends."""
 
 _lock = Lock()
 _planned: Timer | None = None
@@ -43,6 +45,8 @@ def _trim() -> None:
     global _planned  # noqa: PLW0603
     with _lock:
         _planned = None
+    # requests are in cycles of references, which the collector seldom looks for by itself
+    gc.collect()
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)

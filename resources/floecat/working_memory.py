@@ -101,8 +101,6 @@ class WorkingMemory:
         with self._lock:
             self._free_bytes += size_bytes
         self._grant()
-        if size_bytes >= _TRIM_FROM_BYTES:
-            trim_soon()
 
     def _grant(self) -> None:
         granted = []
@@ -122,6 +120,7 @@ class Reservation:
         self._memory = memory
         self._taken_bytes = 0
         self._held_bytes = 0
+        self._most_bytes = 0
         self.waits = True
         self._token: Token[Reservation | None] | None = None
 
@@ -133,6 +132,9 @@ class Reservation:
         if self._token is not None:
             _current.reset(self._token)
         self.release()
+        # not before: what was given back at the start of an answer is still being sent
+        if self._most_bytes >= _TRIM_FROM_BYTES:
+            trim_soon()
 
     def take(self, size_bytes: int) -> None:
         """Adds bytes; the thread waits for them.
@@ -172,6 +174,7 @@ class Reservation:
     def release(self) -> None:
         """Gives everything back; the request counts nothing more."""
         held, self._held_bytes = self._held_bytes, 0
+        self._most_bytes = max(self._most_bytes, held)
         if held:
             self._memory.give_back(held)
 

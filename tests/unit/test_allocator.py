@@ -16,6 +16,7 @@ def resident_mib():
 limit_heaps()
 # small enough for the heap, and with something above them that stays
 peak = [bytearray(100_000) for _ in range(2_000)]
+peak.append(peak)  # in a cycle, as requests are
 stays = bytearray(100_000)
 high = resident_mib()
 del peak

@@ -121,17 +121,17 @@ class LocalFileIO:
 
     def delete(self, location: str) -> None:
         """See `FileIO.delete`."""
+        self.counters.add("deletes")
         self._delete(location, {})
 
     def _delete(self, location: str, folders: dict[str, str]) -> None:
         """Deletes a file; `folders` holds the real paths of folders that calls before found."""
         found = self._normalized(location)
-        folder, name = os.path.split(found.path or "/")
+        folder, _, name = found.path.rpartition("/")
         real = folders.get(folder)
         if real is None:
-            real = folders[folder] = os.path.realpath(folder)
-        path = os.path.join(real, name)
-        self.counters.add("deletes")
+            real = folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        path = f"{real}/{name}"
         try:
             os.unlink(path)
         except OSError as error:
@@ -143,10 +143,11 @@ class LocalFileIO:
 
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
         """See `FileIO.delete_many`."""
-        deleted = 0
+        deleted = asked = 0
         folders: dict[str, str] = {}
         failures: list[DeleteFailure] = []
         for location in locations:
+            asked += 1
             try:
                 self._delete(location, folders)
             except FloecatError as error:
@@ -154,6 +155,7 @@ class LocalFileIO:
                 failures.append(DeleteFailure(location, error.message, passing))
             else:
                 deleted += 1
+        self.counters.add("deletes", number=asked)
         return DeleteOutcome(deleted, tuple(failures))
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import PerDialect
-from floecat.store.database.statements import LIMIT, encode_rows, encode_texts
+from floecat.store.database.statements import LIMIT, NO_LIMIT, encode_rows, encode_texts
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import entry_areas as _areas
 from floecat.store.schema import entry_folders as _folders
@@ -126,15 +126,8 @@ def _replacing(statement: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     )
 
 
-def _nearest(
-    ranges: sa.FromClause,
-    low: sa.ColumnElement[str],
-    high: sa.ColumnElement[str],
-    scopes: sa.Select[tuple[str]],
-) -> sa.Select[tuple[Any, ...]]:
-    inside = sa.select(_folders.c.entry_id).select_from(
-        ranges.join(_folders, sa.and_(_folders.c.folder >= low, _folders.c.folder <= high))
-    )
+def _nearest(inside: sa.Select[tuple[UUID]], scopes: sa.Select[tuple[str]]) -> sa.Select[tuple[Any, ...]]:
+    """The query, given one for the entries with a folder in the ranges, and one for the scopes."""
     is_valid = sa.and_(
         _areas.c.entry_id == _entries.c.id,
         _areas.c.version == _entries.c.version,
@@ -173,7 +166,8 @@ def _near_sqlite() -> sa.Executable:
     rows = sa.func.json_each(sa.bindparam("ranges", type_=sa.Text())).table_valued("value")
     scopes = sa.func.json_each(sa.bindparam("scopes", type_=sa.Text())).table_valued("value", name="scope")
     low, high = (sa.func.json_extract(rows.c.value, f"$[{side}]", type_=sa.Text()) for side in (0, 1))
-    return _nearest(rows, low, high, sa.select(scopes.c.value))
+    inside = rows.join(_folders, sa.and_(_folders.c.folder >= low, _folders.c.folder <= high))
+    return _nearest(sa.select(_folders.c.entry_id).select_from(inside), sa.select(scopes.c.value))
 
 
 def _near_postgresql() -> sa.Executable:
@@ -186,7 +180,16 @@ def _near_postgresql() -> sa.Executable:
     low, high = (
         sa.type_coerce(rows.c.value.op("->>")(sa.literal(side, sa.Integer())), sa.Text()) for side in (0, 1)
     )
-    return _nearest(rows, low, high, sa.select(scopes.c.value))
+    # in order, so that the planner takes the index: it expects a ninth of the table in every range
+    found = (
+        sa.select(_folders.c.entry_id)
+        .where(_folders.c.folder >= low, _folders.c.folder <= high)
+        .order_by(_folders.c.folder)
+        .limit(NO_LIMIT)
+        .lateral("found")
+    )
+    inside = sa.select(found.c.entry_id).select_from(rows.join(found, sa.true()))
+    return _nearest(inside, sa.select(scopes.c.value))
 
 
 _FIRST_ID: Final = UUID(int=0)

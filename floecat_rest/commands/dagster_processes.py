@@ -36,6 +36,7 @@ _READY_S = 180.0
 """On a busy machine a first start takes its time: four processes import Dagster."""
 
 _WORKSPACE = "workspace.yaml"
+_LOCATION = "floecat"
 _LOCATIONS = """{ workspaceOrError {
   ... on Workspace { locationEntries { name loadStatus
     locationOrLoadError { ... on PythonError { message causes { message } } } } }
@@ -105,7 +106,7 @@ def all_loaded(url: str) -> bool:
     """Whether every code location of a running web server is loaded; False while it does not say.
 
     Raises:
-        CodeLocationError: one cannot be loaded.
+        CodeLocationError: one cannot be loaded, or the workspace does not name ours.
     """
     request = urllib.request.Request(  # noqa: S310 - our own URL
         f"{url}/graphql",
@@ -128,6 +129,8 @@ def all_loaded(url: str) -> bool:
             raise CodeLocationError(
                 f"Dagster cannot load the code location {location['name']}: {_last_line(problem)}"
             )
+    if locations and _LOCATION not in {location["name"] for location in locations}:
+        raise CodeLocationError(f"Dagster's {_WORKSPACE} has no code location {_LOCATION}")
     return bool(locations) and all(location["loadStatus"] == "LOADED" for location in locations)
 
 

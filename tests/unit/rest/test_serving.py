@@ -73,5 +73,5 @@ def test_a_worker_that_dies_while_it_starts_is_replaced_at_once_and_then_later(
     assert all("ended (exit code 7); another one starts in" in line for line in lines)
     # two workers share the deaths: each starts again at once, then after 1 s, then after 3 s
     assert pauses in ([0], [0, 0, 1, 1], [0, 0, 1, 3], [0, 1, 3, 7])
-    assert took_s < 30
+    assert took_s < 60
     assert process.returncode == 0

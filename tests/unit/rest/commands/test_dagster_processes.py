@@ -58,6 +58,10 @@ def test_all_locations_must_be_loaded(locations: list[dict[str, Any]], expected:
             {"locationEntries": [location("LOADED"), location("LOADED", "TimeOut: z")]},
             "Dagster cannot load the code location floecat: TimeOut: z",
         ),
+        (
+            {"locationEntries": [location("LOADED") | {"name": "theirs"}]},
+            "Dagster's workspace.yaml has no code location floecat",
+        ),
         ({"message": "no file\n"}, "Dagster cannot load its workspace: no file"),
     ],
 )

@@ -44,7 +44,6 @@ WITHOUT_STORAGE = frozenset(
         "cancelPurge",
         "createNamespace",
         "fetchPlanningResult",
-        "fetchScanTasks",
         "getConfig",
         "listConnectors",
         "listFunctions",

@@ -59,7 +59,7 @@ class Appends:
             "snapshot-id": number,
             "sequence-number": number,
             "timestamp-ms": time.time_ns() // 1_000_000,
-            "summary": {"operation": "append"},
+            "summary": {"operation": "append", "total-data-files": str(self._files)},
             "manifest-list": path,
             "schema-id": 0,
         }

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from floecat.planning.expression_json import parse_filter
-from floecat.planning.plan_answers import PartitionForm, TaskChunk
+from floecat.planning.plan_answers import TaskChunk
 from floecat.planning.plan_requests import PlannedScan
 from floecat.planning.planner import Planner
 from floecat.planning.pyiceberg_partitions import pyiceberg_partitions
-from floecat.planning.scans import ScanRequest
+from floecat.planning.scans import ScanPlan, ScanRequest
 from floecat.planning.targets import spec_types
 from floecat.planning.task_answers import render_tasks
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["plan_chunks", "scan_request"]
+__all__ = ["count_files", "plan_chunks", "scan_request"]
 
 
 def plan_chunks(
@@ -24,18 +24,27 @@ def plan_chunks(
     scan: PlannedScan,
     files_per_chunk: int,
     stop: Callable[[], bool] | None,
-    form: PartitionForm,
 ) -> Iterator[TaskChunk]:
     """Yields the tasks of a scan in chunks; see `ChunkedPlanner.run`."""
     types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
     partitions = (
         None
-        if form == "specified"
-        else partial(pyiceberg_partitions, are_absent=form == "pyiceberg-without-columns")
+        if scan.form == "specified"
+        else partial(pyiceberg_partitions, are_absent=scan.form == "pyiceberg-without-columns")
     )
     work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk, partitions=partitions)
     # engines of other formats keep their manifests where artifacts are
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
+
+
+def count_files(planner: Planner, storage: CatalogStorage, scan: PlannedScan) -> list[int]:
+    """Live files of each data manifest of a scan; see `ChunkedPlanner.count_files`."""
+    return list(planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), _counts))
+
+
+def _counts(plan: ScanPlan) -> Iterator[int]:
+    for count in plan.files_by_manifest:
+        yield count or 0
 
 
 def scan_request(scan: PlannedScan) -> ScanRequest:
@@ -55,4 +64,5 @@ def scan_request(scan: PlannedScan) -> ScanRequest:
         select=sent.select or (),
         stats_fields=sent.stats_fields or (),
         min_rows=sent.min_rows_requested,
+        manifests=scan.manifests,
     )

@@ -83,7 +83,7 @@ def open_planning(
     return PlanningServices(
         planner=planner,
         plans=PlanService(store, clock, parts.keys, tables, planner, rows, work, bounds, wake=wake),
-        tasks=PlanTaskService(store, clock, rows, replays=gateway.plan_task_read_once == "replay"),
+        tasks=PlanTaskService(store, clock, planner, rows, replays=gateway.plan_task_read_once == "replay"),
         explanations=ExplainService(tables, planner),
         queries=QueryService(store, clock, tables, bounds),
         queue=JobQueue(store, clock, work.kind),

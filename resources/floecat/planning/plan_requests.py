@@ -13,6 +13,7 @@ import msgspec
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.encoded_json import array_of, encode_json
+from floecat.planning.plan_answers import PartitionForm
 from floecat.planning.table_states import snapshot_of
 from floecat.store.documents import compress, decompress
 
@@ -60,14 +61,23 @@ class PlannedScan(msgspec.Struct, frozen=True):
     Attributes:
         metadata: of the table, or as much of it as planning reads.
         sent: what was asked for, with the id of the snapshot unless it is a range or the table has none.
+        form: how partitions are spelled.
+        manifests: first and end of the data manifests that are read, by place; None for all.
     """
 
     metadata: TableMetadata
     sent: PlanTableScan
+    form: PartitionForm = "specified"
+    manifests: tuple[int, int] | None = None
 
     @classmethod
     def of(
-        cls, metadata: TableMetadata, sent: PlanTableScan, *, zero_is_current: bool = False
+        cls,
+        metadata: TableMetadata,
+        sent: PlanTableScan,
+        *,
+        zero_is_current: bool = False,
+        form: PartitionForm = "specified",
     ) -> PlannedScan:
         """Resolves what a client asks for.
 
@@ -75,6 +85,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
             metadata: of the table as it is now.
             sent: the request.
             zero_is_current: whether the id 0 means the current snapshot.
+            form: how partitions are spelled.
 
         Raises:
             BadRequestError: the table has no such snapshot, or both kinds of range are given.
@@ -90,7 +101,15 @@ class PlannedScan(msgspec.Struct, frozen=True):
         if not is_range:
             snapshot = snapshot_of(metadata, snapshot_id=snapshot_id)
             snapshot_id = None if snapshot is None else snapshot.snapshot_id
-        return cls(metadata, msgspec.structs.replace(sent, snapshot_id=snapshot_id))
+        return cls(metadata, msgspec.structs.replace(sent, snapshot_id=snapshot_id), form)
+
+    @property
+    def total_files(self) -> int:
+        """Data files of the snapshot, as its writer counted them; 0 where that is unknown, or for a range."""
+        if self.sent.snapshot_id is None:
+            return 0
+        snapshot = msgspec.json.decode(self.metadata.snapshot_bytes(self.sent.snapshot_id), type=_Counted)
+        return int(snapshot.summary.total_data_files) if snapshot.summary.total_data_files.isdecimal() else 0
 
     @property
     def snapshot_id(self) -> int | None:
@@ -106,15 +125,24 @@ class PlannedScan(msgspec.Struct, frozen=True):
             fields["snapshots"] = array_of([self.metadata.snapshot_bytes(snapshot_id)])
             fields["current-snapshot-id"] = (encode_json(snapshot_id),)
         document = b"".join(TableMetadata.of(fields).pieces())
-        return compress(msgspec.json.encode(_Kept(self.sent, msgspec.Raw(document))))
+        return compress(msgspec.json.encode(_Kept(self.sent, self.form, msgspec.Raw(document))))
 
     @classmethod
     def decode(cls, body: bytes) -> PlannedScan:
         """The scan that `encode` wrote."""
         kept = msgspec.json.decode(decompress(body), type=_Kept)
-        return cls(TableMetadata.parse(bytes(kept.document)), kept.sent)
+        return cls(TableMetadata.parse(bytes(kept.document)), kept.sent, kept.form)
 
 
 class _Kept(msgspec.Struct):
     sent: PlanTableScan
+    form: PartitionForm
     document: msgspec.Raw
+
+
+class _Counts(msgspec.Struct, rename="kebab", frozen=True):
+    total_data_files: str = ""
+
+
+class _Counted(msgspec.Struct):
+    summary: _Counts = _Counts()

@@ -3,7 +3,8 @@
 A plan is made while the client waits, within a budget. What takes longer starts again as a job, which any
 process works on; the manifests that were read are in memory by then. A plan whose tasks fit one answer has
 answered everything, and is kept for as long as a client may ask for it again. A larger one is answered by the
-names of its tasks alone.
+names of its tasks alone. Tasks of a very large one are ranges of manifests, which answer the names of further
+tasks.
 """
 
 from __future__ import annotations
@@ -182,24 +183,29 @@ class PlanService:
         finish: Finish[UUID],
     ) -> PlanAnswer:
         entry = self._tables.load(call, identifier)
-        scan = PlannedScan.of(entry.document.parsed(), sent, zero_is_current=client.zero_is_current)
+        scan = PlannedScan.of(
+            entry.document.parsed(),
+            sent,
+            zero_is_current=client.zero_is_current,
+            form=_form(client, has_columns=self._tables.files_have_partition_columns(entry)),
+        )
         with self._store.read() as conn:
             self._bounds.check(conn, call, self._clock.now_ms())
-        form = _form(client, has_columns=self._tables.files_have_partition_columns(entry))
-        chunks = self._chunks(call, scan, client, form)
         plan = _NewPlan(call, identifier, entry, scan, finish)
+        ranges = self._planner.ranges(call.catalog.storage, scan)
+        if ranges:
+            return self._divide(plan, ranges)
+        chunks = self._chunks(call, scan, client)
         return self._submit(plan) if chunks is None else self._complete(plan, chunks)
 
-    def _chunks(
-        self, call: Call, scan: PlannedScan, client: PlanClient, form: PartitionForm
-    ) -> list[TaskChunk] | None:
+    def _chunks(self, call: Call, scan: PlannedScan, client: PlanClient) -> list[TaskChunk] | None:
         """The tasks; None if there is no time for them, or too many."""
         ends_at = time.monotonic() + client.budget_ms / 1000
         chunks: list[TaskChunk] = []
         size = 0
         try:
             for chunk in self._planner.run(
-                call.catalog.storage, scan, stop=lambda: time.monotonic() >= ends_at, form=form
+                call.catalog.storage, scan, stop=lambda: time.monotonic() >= ends_at
             ):
                 chunks.append(chunk)
                 size += len(chunk.answer)
@@ -226,6 +232,15 @@ class PlanService:
             tasks = [TaskRow(plan_id, number, chunk.answer) for number, chunk in enumerate(chunks)]
             query = plan.query(plan_id, "completed", now_ms, self._rows.ttl_ms)
         self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, b"", answer), tasks)
+        return PlanAnswer(plan_id, "completed", unpack(answer))
+
+    def _divide(self, plan: _NewPlan, ranges: Sequence[tuple[int, int]]) -> PlanAnswer:
+        """A plan whose tasks are made as they are asked for."""
+        now_ms, plan_id = self._clock.now_ms(), uuids.uuid7()
+        answer = task_list(plan_id, range(len(ranges)))
+        tasks = [TaskRow(plan_id, number, None, *bounds) for number, bounds in enumerate(ranges)]
+        query = plan.query(plan_id, "completed", now_ms, self._rows.ttl_ms)
+        self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, plan.scan.encode(), answer), tasks)
         return PlanAnswer(plan_id, "completed", unpack(answer))
 
     def _submit(self, plan: _NewPlan) -> PlanAnswer:

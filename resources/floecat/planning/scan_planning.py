@@ -194,13 +194,15 @@ class _Scan:
         found = self._find_deletes(deletes)
         self._deletes = DeleteIndex(found, self._types)
         target = self._target
+        chosen = data if target.manifests is None else data[slice(*target.manifests)]
         return ScanPlan(
             snapshot_id=target.snapshot_id,
             schema=target.schema,
-            batches=self._batches(data),
+            batches=self._batches(chosen),
             deletes=[each.files.content_files(each.rows, target.stats_ids) for each in found],
             residuals=self._residuals.found,
             counters=self._counters,
+            files_by_manifest=[_live_files(manifest) for manifest in data],
         )
 
     # -- manifests ------------------------------------------------------------------------------------------
@@ -422,6 +424,11 @@ class _Scan:
         if tasks.deletes is not None:
             sure &= tasks.deletes.value_lengths().to_numpy() == 0
         return int(counts[sure].sum())
+
+
+def _live_files(manifest: ManifestFile) -> int | None:
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _is_decided(verdict: Verdict) -> bool:

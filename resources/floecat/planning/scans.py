@@ -36,6 +36,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
         select: full names of columns that are read. They must exist.
         stats_fields: full names of columns whose metrics are in the plan.
         min_rows: the plan may end once its files surely hold so many matching rows.
+        manifests: first and end of the data manifests that are read, by their place among those that may have
+            matching files (`ScanPlan.files_by_manifest`); None for all.
     """
 
     snapshot_id: int | None = None
@@ -47,6 +49,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     select: tuple[str, ...] = ()
     stats_fields: tuple[str, ...] = ()
     min_rows: int | None = None
+    manifests: tuple[int, int] | None = None
 
 
 FILE_FIELDS = (
@@ -164,6 +167,8 @@ class ScanPlan:
         residuals: distinct residuals; complete for the tasks that were yielded. Names are those of `schema`,
             values as in the request.
         counters: complete after the last task.
+        files_by_manifest: live files of each data manifest that may have matching ones, as the manifest list
+            counts them; None where it does not. Always in the same order.
     """
 
     snapshot_id: int | None
@@ -172,6 +177,7 @@ class ScanPlan:
     deletes: Sequence[ContentFiles] = ()
     residuals: list[Expression] = field(default_factory=list)
     counters: ScanCounters = field(default_factory=ScanCounters)
+    files_by_manifest: Sequence[int | None] = ()
 
     def __iter__(self) -> Iterator[FileTasks]:
         return self.batches

@@ -35,6 +35,7 @@ class ScanTarget:
         filter: the bound filter.
         stats_ids: columns whose metrics are in the plan.
         min_rows: as of the request.
+        manifests: as of the request.
         snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
     """
 
@@ -45,6 +46,7 @@ class ScanTarget:
     filter: Bound
     stats_ids: frozenset[int]
     min_rows: int | None = None
+    manifests: tuple[int, int] | None = None
     snapshot_id: int | None = None
 
 
@@ -72,6 +74,7 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         filter=bind(request.filter, schema, case_sensitive=request.case_sensitive),
         stats_ids=frozenset(columns.find(name, "stats-fields") for name in request.stats_fields),
         min_rows=request.min_rows,
+        manifests=request.manifests,
         snapshot_id=last,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from floecat.planning.plan_answers import PartitionForm, TaskChunk
+from floecat.planning.plan_answers import TaskChunk
 from floecat.planning.plan_requests import PlannedScan
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from floecat.planning.planner import Planner
 
 __all__ = ["ChunkedPlanner"]
+
+_CHUNKS_PER_RANGE: Final = 64
 
 
 class ChunkedPlanner:
@@ -41,12 +43,7 @@ class ChunkedPlanner:
             return self._planner
 
     def run(
-        self,
-        storage: CatalogStorage,
-        scan: PlannedScan,
-        *,
-        stop: Callable[[], bool] | None = None,
-        form: PartitionForm = "specified",
+        self, storage: CatalogStorage, scan: PlannedScan, *, stop: Callable[[], bool] | None = None
     ) -> Iterator[TaskChunk]:
         """Yields the tasks of a scan in chunks, in an order that is always the same.
 
@@ -54,7 +51,6 @@ class ChunkedPlanner:
             storage: of the catalog.
             scan: what is read.
             stop: see `Planner.run`.
-            form: how partitions are spelled.
 
         Raises:
             FloecatError: as `Planner.run`.
@@ -62,7 +58,38 @@ class ChunkedPlanner:
         planner = self.planner()
         from floecat.planning.chunk_planning import plan_chunks
 
-        return plan_chunks(planner, storage, scan, self._files_per_chunk, stop, form)
+        return plan_chunks(planner, storage, scan, self._files_per_chunk, stop)
+
+    def ranges(self, storage: CatalogStorage, scan: PlannedScan) -> list[tuple[int, int]]:
+        """Data manifests of a scan of very many files in ranges, each to be planned by itself.
+
+        Args:
+            storage: of the catalog.
+            scan: what is read. One with a filter is better planned as a whole: its files may be few.
+
+        Returns:
+            First and end of each, by place; none for a scan that is not so large.
+
+        Raises:
+            FloecatError: as `Planner.run`.
+        """
+        most = _CHUNKS_PER_RANGE * self._files_per_chunk
+        sent = scan.sent
+        is_whole = sent.filter in (None, True) and sent.min_rows_requested is None
+        if not is_whole or scan.total_files <= 2 * most:
+            return []
+        planner = self.planner()
+        from floecat.planning.chunk_planning import count_files
+
+        ranges: list[tuple[int, int]] = []
+        begun = files = 0
+        counts = count_files(planner, storage, scan)
+        for place, count in enumerate(counts):
+            if place > begun and files + count > most:
+                ranges.append((begun, place))
+                begun, files = place, 0
+            files += count
+        return [*ranges, (begun, len(counts))] if ranges else []
 
     def close(self) -> None:
         """Ends the planner, if it was opened."""

@@ -149,6 +149,36 @@ class TestAnswers:
         assert [len(list(paths_of([each]))) for each in answers] == [4, 4, 1]
         assert list(paths_of(answers)) == scans.files.paths
 
+    def test_the_tasks_of_a_very_large_plan_are_a_tree(self, scans: Scans) -> None:
+        # 64 tasks of four files make a range
+        scans.append(200, 56, 3, 400, 1, 1)
+        answer = scans.plan()
+        ranges = tasks_of(answer)["plan-tasks"]
+        assert ranges == [f"{answer.plan_id}-task-{n}" for n in range(4)]
+        found: list[str] = []
+        for task in ranges:
+            made = scans.fetch(task)
+            assert scans.fetch(task) == made
+            found += paths_of([made, *(scans.fetch(each) for each in made.get("plan-tasks", ()))])
+        assert found == scans.files.paths
+        scans.clock.ms += MINUTE_MS
+        with pytest.raises(NoSuchPlanIdError):
+            scans.result(answer.plan_id)
+
+    def test_a_very_large_plan_with_a_filter_is_made_as_a_whole(self, scans: Scans) -> None:
+        scans.append(300, 300)
+        answer = scans.plan(PlanTableScan(filter={"type": "lt", "term": "id", "value": 30}))
+        assert list(paths_of([tasks_of(answer)])) == scans.files.paths[:3]
+
+    def test_a_range_whose_manifest_is_gone_is_an_error_and_no_answer(self, scans: Scans) -> None:
+        scans.append(300, 300)
+        ranges = tasks_of(scans.plan())["plan-tasks"]
+        scans.files.manifest_paths[1].rename(away := scans.files.manifest_paths[1].with_suffix(".away"))
+        with pytest.raises(FileMissingError, match=r"1-m1\.avro"):
+            scans.fetch(ranges[1])
+        away.rename(scans.files.manifest_paths[1])
+        assert len(scans.fetch(ranges[1])["plan-tasks"]) == 75
+
     def test_an_empty_table(self, scans: Scans) -> None:
         assert tasks_of(scans.plan()) == {"file-scan-tasks": []}
         late = scans.plan(patience=HURRIED)

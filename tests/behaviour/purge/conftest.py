@@ -20,7 +20,19 @@ from tests.contract.lakes import BucketLake, FolderLake, Lake
 from tests.services.catalog import CatalogServer, running_catalog, s3_environment
 from tests.services.s3 import S3Server
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 600.0
+_LONG_FORM_S = 1200
+_NO_SPARK = {"FLOECAT_PURGE_LARGE_JOB_OFFER": "PT0S"}
+"""The service works on large tables without waiting for Spark."""
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives the long forms time to write their tables."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("scale"):
+            item.add_marker(pytest.mark.timeout(_LONG_FORM_S))
 
 
 class Service:
@@ -132,6 +144,8 @@ def start_service(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ca
     with ExitStack() as running:
 
         def start(storage: str, **settings: str) -> Service:
+            if request.node.get_closest_marker("scale"):
+                settings |= _NO_SPARK
             if storage == "disk":
                 server: CatalogServer = (
                     running.enter_context(running_catalog(tmp_path / "catalog", settings))

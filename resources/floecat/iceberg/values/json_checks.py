@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Any, Final
 
 from floecat.errors import IllegalArgumentError
@@ -12,13 +11,13 @@ from floecat.settings.limits import LimitSettings
 
 __all__ = ["check_json", "has_keys", "is_nested_deeper", "nesting_bound"]
 
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_PASSES: Final = 8
 _BLOCK_BYTES: Final = 4 << 20
-_COLON, _QUOTE, _SPACE = b':" '
+_NESTING_BLOCK_BYTES: Final = 256 << 10
+"""Read without a pause in which other threads may run."""
+
+_COLON, _QUOTE, _SPACE, _OPEN = b':" ['
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
-_STEPS: Final = {ord("["): 1, ord("]"): -1}
 
 
 class NestingBound:
@@ -53,15 +52,33 @@ def is_nested_deeper(data: bytes, levels: int) -> bool:
     """Whether JSON has more than this many levels of arrays and objects."""
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
-    outside = b"".join(data.split(b'"')[::2]) if b"\\" not in data else _STRING.sub(b"", data)
-    brackets = outside.translate(_BRACKETS, _NO_BRACKETS)
-    for _ in range(min(_PASSES, levels)):
-        # a pass removes the innermost level: little is left of a wide document
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-        levels -= 1
-    return any(depth > levels for depth in accumulate(map(_STEPS.__getitem__, brackets)))
+    import numpy as np
+
+    depth = 0
+    for brackets in _brackets(data):
+        depths = depth + np.cumsum(np.where(np.frombuffer(brackets, np.uint8) == _OPEN, 1, -1))
+        if depths.max() > levels:
+            return True
+        depth = int(depths[-1])
+    return False
+
+
+def _brackets(data: bytes) -> Iterator[bytes]:
+    """What opens and closes arrays and objects, all of it as that of arrays, by blocks."""
+    inside, start = 0, 0
+    while start < len(data):
+        block = data[start : start + _NESTING_BLOCK_BYTES]
+        if (len(block) - len(block.rstrip(b"\\"))) % 2:
+            # what is escaped belongs to it
+            block = data[start : start + len(block) + 1]
+        start += len(block)
+        if b"\\" in block:
+            block = block.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = block.split(b'"')
+        brackets = b"".join(parts[inside::2]).translate(_BRACKETS, _NO_BRACKETS)
+        inside = (inside + len(parts) - 1) % 2
+        if brackets:
+            yield brackets
 
 
 def has_keys(data: bytes, number: int) -> bool:

@@ -40,6 +40,24 @@ def test_levels(value: object, style: dict[str, Any]) -> None:
     check_json(data)
 
 
+@settings(deadline=None, max_examples=30)
+@given(VALUES, st.integers(0, 40))
+def test_levels_of_large_documents(value: object, before_the_end_of_a_block: int) -> None:
+    data = b" " * ((256 << 10) - before_the_end_of_a_block) + json.dumps(value).encode()
+    levels = levels_of(value)
+    assert not is_nested_deeper(data, levels)
+    assert levels == 0 or is_nested_deeper(data, levels - 1)
+
+
+@pytest.mark.parametrize("backslashes", range(6))
+def test_what_is_escaped_at_the_end_of_a_block_belongs_to_it(backslashes: int) -> None:
+    text = "x" * ((256 << 10) - 5) + "\\" * backslashes + '"[[[['
+    data = json.dumps([text]).encode()
+    for shift in range(8):
+        assert not is_nested_deeper(b" " * shift + data, 1)
+        assert is_nested_deeper(b" " * shift + data, 0)
+
+
 @settings(deadline=None)
 @given(VALUES, st.sampled_from(STYLES))
 def test_keys_are_counted_or_left_to_the_parser(value: object, style: dict[str, Any]) -> None:

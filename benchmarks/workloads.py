@@ -51,6 +51,7 @@ def main() -> None:
     try:
         with _catalogs() as catalogs:
             _measure(catalogs, seconds)
+            _creates(catalogs, seconds)
             appends([(each.name, each.connect) for each in catalogs], seconds * 2)
     except Missing as error:
         progress(str(error))
@@ -237,6 +238,31 @@ def _weighted(number: int, catalog: Catalog) -> Loop:
 
     del catalog
     return _one([update] if number % 4 == 0 else [lambda: Request("read", "GET", path())])
+
+
+def _creates(catalogs: Sequence[Catalog], seconds: float) -> None:
+    """Prints what creates by 10 and 20 clients take."""
+    for kind in ("tables", "views") if all(each.has_views for each in catalogs) else ("tables",):
+        for clients in (10, 20):
+            progress(f"{kind} made by {clients} clients")
+            times_ms: dict[str, list[float]] = {each.name: [] for each in catalogs}
+            for _ in range(_TURNS):
+                for each in catalogs:
+                    run = closed(each.connect, [_create(kind)] * clients, seconds / _TURNS)
+                    times_ms[each.name] += run.times_ms
+            peer = percentile(times_ms.pop("seaweedfs"), 0.5)
+            for name, taken in times_ms.items():
+                figure_name = f"workloads.create-{kind}.{clients}-clients.{name}.p50"
+                figure(figure_name, percentile(taken, 0.5), "ms", baseline=peer, target=1.0)
+
+
+def _create(kind: str) -> Loop:
+    def create(client: Client, _: int) -> int:
+        name = f"made{next(_marks)}"
+        body = _view(name) if kind == "views" else {"name": name, "schema": SCHEMA}
+        return client.send(Request("create", "POST", f"namespaces/n0/{kind}", body))[0]
+
+    return create
 
 
 # -- open loops ---------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class TableDropped(TableEvent, frozen=True, kw_only=True):
 
 
 class PurgeStarted(TableEvent, frozen=True, kw_only=True):
-    """An attempt to purge a dropped table begins."""
+    """An attempt to purge a dropped table begins. One that is put back for a run on Spark begins twice."""
 
     job_id: UUID
     purger: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
@@ -23,7 +23,7 @@ from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
-from floecat.purge.table_purge import FormatPurge, TablePurge
+from floecat.purge.table_purge import FormatPurge, Sidecars, TablePurge
 from floecat.settings import Settings
 from floecat.storage.catalog_storage import CatalogStorage
 
@@ -68,6 +68,7 @@ def open_purge(
     Raises:
         SettingsError: the purger that is set cannot be imported.
     """
+    sidecars: Sequence[Sidecars] = ()  # nothing makes any yet
     live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
         live,
@@ -83,6 +84,7 @@ def open_purge(
         large_from=settings.purge.large_job_files,
         range_s=settings.purge.lease_timeout_ms / 2000,
         bounds=settings.limits,
+        sidecars=sidecars,
         others={name: open_purge_of(shared) for name, open_purge_of in others.items()},
     )
 
@@ -106,5 +108,7 @@ def open_purge(
     large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
     needed = NeededFilesReader(parts.store, parts.storages, live, shared, parts.clock, settings.limits)
     runs = OrphanJobs(parts.store, parts.clock, lease_ms=kind.lease_ms, retention_ms=kind.retention_ms)
-    orphans = OrphanFiles(parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call)
+    orphans = OrphanFiles(
+        parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call, sidecars=sidecars
+    )
     return PurgeServices(queue, drops, purgers, large_jobs, orphans)

@@ -13,8 +13,9 @@ A file that metadata may name in another spelling (scheme, bucket, percent-encod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
@@ -43,7 +44,7 @@ from floecat.purge.orphans.needed_files import FolderNeeds, NeededFilesReader
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport, OrphanRun, folder_key
 from floecat.purge.shared_files import PurgeTurns
-from floecat.purge.table_purge import GC_ENABLED
+from floecat.purge.table_purge import GC_ENABLED, PurgeTarget, Sidecars
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import commit_log
 
@@ -69,6 +70,7 @@ class OrphanFiles:
         jobs: OrphanJobs,
         *,
         batch_size: int,
+        sidecars: Sequence[Sidecars] = (),
     ) -> None:
         """Puts it together.
 
@@ -79,7 +81,9 @@ class OrphanFiles:
             needed: reads what must stay.
             jobs: of runs that delete.
             batch_size: files in one call to storage.
+            sidecars: find further files of a table, which stay too.
         """
+        self._sidecars = sidecars
         self._parts = parts
         self._namespaces = namespaces
         self._tables = tables
@@ -135,6 +139,9 @@ class OrphanFiles:
         )
         with closing(FolderNeeds(self._needed, storage, location)) as needs, run.candidates() as listed:
             needs.refresh()
+            target = PurgeTarget(metadata.table_uuid, metadata_location, storage)
+            for sidecar in chain.from_iterable(find(target) for find in self._sidecars):
+                needs.files.add(sidecar)
             own_metadata = _metadata_folders(metadata, metadata_location)
             others = run.list_into(listed, needs, own_metadata)
             self._keep_dropped_tables(needs, storage, metadata.table_uuid, others)

@@ -18,8 +18,12 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError, UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import FileEntry
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.purge.live_tables import StoredTables
+from floecat.purge.orphans.needed_files import NeededFilesReader
+from floecat.purge.orphans.orphan_files import OrphanFiles
+from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport
-from floecat.purge.shared_files import SharedFilesUnknownError
+from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StorageSettings
 from tests.behaviour.catalog.changes import SCHEMA
@@ -159,6 +163,27 @@ def test_a_run_whose_process_died_is_given_up(kernel: Kernel, call: Call, table:
     given_up, _ = kernel.jobs.list(call, kinds=["orphan-files"])
     assert (given_up.state, given_up.id) == ("failed", job.id)
     assert "again" in (given_up.last_error or "")
+
+
+def test_sidecars_of_the_table_stay(kernel: Kernel, call: Call, table: TableFiles) -> None:
+    register(kernel, call, table)
+    sidecar, lost = stray(table, "metadata/1.index"), stray(table)
+    parts = kernel.parts
+    live = StoredTables(parts.store, parts.storages, parts.clock)
+    limits = kernel.settings.limits
+    needed = NeededFilesReader(parts.store, parts.storages, live, SharedFiles(live), parts.clock, limits)
+    found: list[FileEntry] = []
+    OrphanFiles(
+        parts,
+        kernel.namespaces,
+        kernel.tables,
+        needed,
+        OrphanJobs(parts.store, parts.clock, lease_ms=60_000, retention_ms=0),
+        batch_size=1,
+        sidecars=[lambda target: [sidecar] if target.table_uuid == table.table_uuid else []],
+    ).find(call, named("t"), delete=True, found=found.append)
+    assert [entry.location for entry in found] == [lost]
+    assert kernel.files.exists(sidecar)
 
 
 def test_young_and_hidden_files_stay(kernel: Kernel, call: Call, table: TableFiles) -> None:

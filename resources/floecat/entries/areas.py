@@ -232,8 +232,12 @@ class AreaReader:
                 manifests |= self._added_manifests(reading, snapshot, all_manifests=all_manifests)
             if len(manifests) > _MOST_ADDED:
                 return Area({EVERYWHERE})
-            with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-                areas = list(pool.map(partial(self._manifest_area, reading, None), manifests))
+            read = partial(self._manifest_area, reading, None)
+            if len(manifests) < 2:
+                areas = list(map(read, manifests))
+            else:
+                with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+                    areas = list(pool.map(read, manifests))
         except FloecatError:
             return Area({EVERYWHERE})
         lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]

@@ -1,8 +1,9 @@
 """Commits that may add a file which a purge is deleting wait for that batch of files.
 
 How commits and purges take turns is written in `store.purge_batches`. Here is what a commit does. It pays for
-this only while a purge has a batch under way: it is rolled back, the manifests that it adds are read, and it
-is made again, at once if no batch overlaps, or else when that batch has ended.
+this only while a purge has a batch under way: the manifests that it adds are read, and if a batch overlaps,
+it is rolled back and made again when that batch has ended. A first commit that meets batches is rolled back
+before its manifests are read; the next ones of the process read them at once.
 
 A file that the purge deleted before is gone: whoever adds a file of a table that was dropped with purge may
 be too late, as without a wait. What the wait excludes is that a commit is acknowledged and the file goes
@@ -12,7 +13,7 @@ then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -73,30 +74,34 @@ class PurgeGuard:
         self._areas = areas
         self._clock = clock
         self._wait_ms = wait_ms
+        self._has_seen_batches = False
 
     def run(
         self,
         catalog_id: UUID,
-        changes: Iterable[Prepared[Any]],
+        changes: Sequence[Prepared[Any]],
         work: Callable[[Connection, UUID], bool],
     ) -> None:
         """Runs a transaction, as `ConfirmedTransactions.run`.
 
         Args:
             catalog_id: of the entries.
-            changes: what the transaction makes of the entries; looked at after it ran once.
+            changes: what the transaction makes of the entries; `work` may fill it when it runs.
             work: makes them; returns what `write_rows` returned.
 
         Raises:
             UnavailableError: a purge took longer than the wait; nothing was changed.
             FloecatError: as `ConfirmedTransactions.run`.
         """
-        area: Area | None = None
+        # spares a transaction that would be rolled back
+        area = self._area_of(catalog_id, changes) if self._has_seen_batches and changes else None
         ends_at = time.monotonic() + self._wait_ms / 1000
 
         def guarded(conn: Connection, transaction_id: UUID) -> None:
             if work(conn, transaction_id):
                 self._check(conn, catalog_id, area)
+            else:
+                self._has_seen_batches = False
 
         while True:
             try:
@@ -104,16 +109,13 @@ class PurgeGuard:
             except _UnderWayError as error:
                 batches = error.batches
             if area is None:
-                with self._store.read() as conn:
-                    storage = self._storages.by_id(conn, catalog_id)
-                area = Area()
-                if storage is not None:
-                    area = area.union(*(self._area(storage.with_artifacts, change) for change in changes))
+                area = self._area_of(catalog_id, changes)
             else:
                 self._wait(batches, ends_at)
 
     def _check(self, conn: Connection, catalog_id: UUID, area: Area | None) -> None:
         batches = purge_batches.under_way(conn, self._clock.now_ms())
+        self._has_seen_batches = bool(batches)
         if not batches:
             purge_batches.note_none(conn, catalog_id)
             return
@@ -126,6 +128,13 @@ class PurgeGuard:
         ]
         if found:
             raise _UnderWayError(found)
+
+    def _area_of(self, catalog_id: UUID, changes: Sequence[Prepared[Any]]) -> Area:
+        with self._store.read() as conn:
+            storage = self._storages.by_id(conn, catalog_id)
+        if storage is None:
+            return Area()
+        return Area().union(*(self._area(storage.with_artifacts, change) for change in changes))
 
     def _area(self, storage: CatalogStorage, change: Prepared[Any]) -> Area:
         files, metadata, added = [change.metadata_location], change.metadata, change.snapshots.added

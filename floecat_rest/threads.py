@@ -1,8 +1,8 @@
 """The threads that handlers run in.
 
 What may wait for object storage, or for an identity provider, has threads apart from what only asks the
-store: while those hang, listings and look-ups go on. What finds no thread in a bounded time is refused, and
-surely did not run.
+store: while those hang, listings and look-ups go on. What finds no thread in a bounded time, or too many
+others that wait, is refused and did not run.
 
 The executor of the standard library makes two futures for each call and chains them, which costs as much as a
 load from a warm store. This one makes a single future of the event loop: 8 against 42 µs for a call under
@@ -131,21 +131,29 @@ class HandlerThreads(ThreadPoolExecutor):
     """Executor for the event loop that runs it. Threads start when they are needed, up to a number."""
 
     def __init__(
-        self, max_threads: int, *, queue_wait_ms: int | None = None, ends_within_s: float = 3.0
+        self,
+        max_threads: int,
+        *,
+        queue_wait_ms: int | None = None,
+        most_queued: int | None = None,
+        ends_within_s: float = 3.0,
     ) -> None:
         """Sets the bounds.
 
         Args:
             max_threads: most threads.
             queue_wait_ms: how long a call waits for a thread before it is refused; None for ever.
+            most_queued: how many calls wait for a thread before the next one is refused; None for any number.
             ends_within_s: how long a shutdown waits for threads in all.
         """
         super().__init__(max_threads)
         self._most = max_threads
         self._queue_wait_ms = queue_wait_ms
+        self._most_queued = most_queued
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._started: list[threading.Thread] = []
         self._waiting = 0
+        self._unclaimed = 0
         self._counting = threading.Lock()
         self._closed = False
         self._ends_within_s = ends_within_s
@@ -158,6 +166,7 @@ class HandlerThreads(ThreadPoolExecutor):
             A future that fails with `UnavailableError` where no thread was free in time.
 
         Raises:
+            UnavailableError: too many calls wait already.
             RuntimeError: the executor is shut down, or there is no running event loop.
         """
         if self._closed:
@@ -165,6 +174,15 @@ class HandlerThreads(ThreadPoolExecutor):
         work = _Work(asyncio.get_running_loop(), (lambda: fn(*args, **kwargs)) if args or kwargs else fn)
         with self._counting:
             lacking = self._waiting <= self._queue.qsize()
+            full = self._unclaimed == self._most_queued and len(self._started) == self._most
+            if not (lacking and full):
+                self._unclaimed += 1
+        if lacking and full:
+            raise UnavailableError(
+                "All threads of the service are busy, and floecat.limits.queued-requests"
+                f" ({self._most_queued}) wait for them; nothing was done, try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            )
         if lacking and len(self._started) < self._most:
             thread = threading.Thread(target=self._work, name=f"floecat-{len(self._started)}", daemon=True)
             self._started.append(thread)
@@ -186,12 +204,19 @@ class HandlerThreads(ThreadPoolExecutor):
                 thread.join(max(0.0, self._ends_at_s - time.monotonic()))
 
     def _refuse(self, work: _Work) -> None:
-        if work.claim() is not None:
+        if self._claim(work) is not None:
             message = (
                 "All threads of the service were busy for floecat.limits.queue-wait-ms"
                 f" ({self._queue_wait_ms} ms); nothing was done, try again later"
             )
             _fail(work.future, UnavailableError(message, retry_after_s=_RETRY_AFTER_S))
+
+    def _claim(self, work: _Work) -> Callable[[], Any] | None:
+        call = work.claim()
+        if call is not None:
+            with self._counting:
+                self._unclaimed -= 1
+        return call
 
     def _work(self) -> None:
         while True:
@@ -202,10 +227,11 @@ class HandlerThreads(ThreadPoolExecutor):
                 self._waiting -= 1
             if work is None:
                 return
-            if not work.future.done():  # its caller may be gone
-                _run(work)
+            call = self._claim(work)
+            if call is not None and not work.future.done():  # its caller may be gone
+                _run(work, call)
             # An idle thread must not keep the last request alive.
-            del work
+            del work, call
 
 
 class RequestThreads(ThreadPoolExecutor):
@@ -220,7 +246,8 @@ class RequestThreads(ThreadPoolExecutor):
             "login": limits.threads_for_logins,
         }
         self._pools = {
-            kind: HandlerThreads(size, queue_wait_ms=limits.queue_wait_ms) for kind, size in sizes.items()
+            kind: HandlerThreads(size, queue_wait_ms=limits.queue_wait_ms, most_queued=limits.queued_requests)
+            for kind, size in sizes.items()
         }
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
@@ -235,10 +262,7 @@ class RequestThreads(ThreadPoolExecutor):
                 threads.shutdown(waits, cancel_futures=cancel_futures)
 
 
-def _run(work: _Work) -> None:
-    call = work.claim()
-    if call is None:
-        return
+def _run(work: _Work, call: Callable[[], Any]) -> None:
     try:
         result = call()
     except StopIteration as error:

@@ -122,6 +122,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
     """How long a request waits for a thread. Then it is answered 503."""
 
+    queued_requests: Annotated[int, integer(minimum=1)] = 1000
+    """Most requests of a worker that wait for a thread: of those that may need object storage, of those that
+    do not, and of logins. More are answered 503 at once."""
+
     head_bytes: Annotated[int, size()] = 64 * _KIB
     """Most bytes of the path and the headers of a request. Larger ones are answered 431."""
 

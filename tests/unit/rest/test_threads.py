@@ -173,6 +173,27 @@ def test_a_call_that_runs_is_not_refused_however_long_it_takes():
     run(work, max_threads=1, queue_wait_ms=200)
 
 
+def test_one_call_more_than_may_wait_is_refused_at_once_and_never_runs():
+    most, goes_on, ran = LimitSettings().queued_requests, threading.Event(), []
+
+    async def main():
+        threads = HandlerThreads(1, queue_wait_ms=60_000, most_queued=most)
+        begun = threading.Event()
+        busy = threads.submit(lambda: begun.set() or goes_on.wait(20))
+        begun.wait(20)
+        waiting = [threads.submit(ran.append, number) for number in range(most)]
+        with pytest.raises(UnavailableError, match=rf"floecat.limits.queued-requests \({most}\)") as error:
+            threads.submit(ran.append, "refused")
+        assert error.value.retry_after_s > 0
+        goes_on.set()
+        await asyncio.gather(busy, *waiting)
+        await threads.submit(ran.append, "later")
+        threads.shutdown()
+
+    asyncio.run(main())
+    assert ran == [*range(most), "later"]
+
+
 class TestRequestThreads:
     SETTINGS = Settings(
         gateway=GatewaySettings(threads=1),
@@ -250,5 +271,6 @@ def test_operations_without_storage_are_operations():
 
 def test_the_defaults():
     assert LimitSettings().queue_wait_ms == 10_000
+    assert LimitSettings().queued_requests == 1000
     assert LimitSettings().threads_without_storage == 10
     assert LimitSettings().threads_for_logins == 4

@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.errors import InvalidMetadataError, PlanStoppedError
-from floecat.iceberg.avro.container import read_header
 from floecat.iceberg.avro.string_columns import Bools, Int64s
-from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
-from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
@@ -25,13 +23,14 @@ from floecat.planning.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, 
 from floecat.planning.evidence import Evidence
 from floecat.planning.expressions import TRUE
 from floecat.planning.judging import by_metrics, by_partition, by_summaries, needs_metrics
-from floecat.planning.manifest_files import ManifestCache, ManifestFiles, SpecTypes, read_bounded
+from floecat.planning.manifest_files import ManifestCache, ManifestFiles, SpecTypes
+from floecat.planning.manifest_lists import ManifestLists
 from floecat.planning.scans import FileTasks, ScanCounters, ScanPlan, Stop
 from floecat.planning.targets import ScanTarget
 from floecat.planning.verdicts import Residuals, Verdict, combine
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["ManifestLists", "ScanPlanner", "local_planner"]
+__all__ = ["ScanPlanner", "local_planner"]
 
 _LIST_PART: Final = 8
 """Which part of the memory is for manifest lists."""
@@ -42,55 +41,6 @@ _AHEAD: Final = 4
 
 _AHEAD_BYTES: Final = 64 << 20
 """The same, of all threads, as stored."""
-
-
-class ManifestLists:
-    """Manifest lists in memory, within a budget. Thread-safe."""
-
-    def __init__(self, cache: LruCache[tuple[ManifestFile, ...]], bounds: Bounds) -> None:
-        self._cache = cache
-        self._bounds = bounds
-
-    def load(
-        self, storage: CatalogStorage, snapshot: SnapshotSummary, *, at_most: int | None = None
-    ) -> tuple[ManifestFile, ...] | None:
-        """The manifests of a snapshot, those that hold no live files included.
-
-        Args:
-            storage: of the catalog.
-            snapshot: whose manifests.
-            at_most: a list of more bytes is not decoded; None is given then.
-
-        Raises:
-            FileMissingError: the list, or a manifest that an old table names itself, is gone.
-            InvalidMetadataError: one of these is damaged or exceeds a bound.
-            LocationNotAllowedError: it is outside the allowed locations.
-        """
-        location = snapshot.manifest_list
-        if not location:
-            return tuple(self._embedded(storage, path) for path in snapshot.manifests or ())
-
-        # the roots were checked to hold the file
-        key = (storage.access_key, storage.allowed.roots, location)
-        held = self._cache.get(key)
-        if held is not None:
-            return held
-        data = read_bounded(storage, location, "manifest list", self._bounds)
-        if at_most is not None and len(data) > at_most:
-            return None
-        found = tuple(read_manifest_list(data, location=location, bounds=self._bounds))
-        self._cache.put(key, found, 1024 * (1 + len(found)))
-        return found
-
-    def _embedded(self, storage: CatalogStorage, path: str) -> ManifestFile:
-        """A manifest that the metadata of a v1 table names: only its header tells its spec."""
-        data = read_bounded(storage, path, "manifest", self._bounds)
-        header = read_header(data, location=path, what="manifest")
-        try:
-            spec_id = int(header.metadata.get("partition-spec-id", b"0"))
-        except ValueError:
-            raise InvalidMetadataError(f"Cannot read manifest {path}: it has no partition spec id") from None
-        return ManifestFile(path, len(data), spec_id)
 
 
 class ScanPlanner:

@@ -174,8 +174,10 @@ def _in_gap(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bool
         return upper.known(lower.known(np.ones(len(lower), np.bool_)))
     places = np.searchsorted(numbers, lower.data)
     after = numbers[np.minimum(places, len(numbers) - 1)]
-    # NaN sorts last, and compares as false
-    found = (places < len(numbers)) & np.asarray(after > upper.data, np.bool_)
+    found = np.asarray(after > upper.data, np.bool_)
+    # what sorts last is NaN, or is below numbers of the set that have more than 64 bits
+    is_last = places == len(numbers)
+    found = found & ~is_last if numbers.dtype == np.float64 else found | is_last
     return upper.known(lower.known(found))
 
 

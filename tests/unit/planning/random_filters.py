@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.planning.random_tables import Column, json_value
+from tests.unit.planning.random_tables import TRANSFORMS, Column, json_value, transformed
 
 __all__ = ["Filter", "passes", "random_filter"]
 
@@ -32,9 +33,10 @@ _NEGATED = dict(_OPPOSITES) | {right: left for left, right in _OPPOSITES}
 class Filter:
     """A filter: its JSON, and the values behind the literals of its JSON."""
 
-    def __init__(self, source: Random, columns: Sequence[Column]) -> None:
+    def __init__(self, source: Random, columns: Sequence[Column], *, with_transforms: bool) -> None:
         self._source = source
         self._columns = columns
+        self._with_transforms = with_transforms
         self.values: dict[tuple[str, str], Any] = {}
         self.json = self._any(source.choice([0, 0, 1, 1, 2, 3]))
 
@@ -48,6 +50,9 @@ class Filter:
 
     def _predicate(self) -> dict[str, Any]:
         column = self._source.choice(self._columns)
+        transforms = TRANSFORMS.get(column.type, ()) if self._with_transforms else ()
+        if transforms and self._source.random() < 0.5:
+            return self._transformed(column, self._source.choice(transforms))
         kinds = [*_COMPARED, *_UNARY, "in", "not-in"]
         if column.type in ("float", "double"):
             kinds += _NAN
@@ -60,6 +65,18 @@ class Filter:
             values = [self._literal(column) for _ in range(self._source.randint(1, 4))]
             return {"type": kind, "term": column.name, "values": values}
         return {"type": kind, "term": column.name, "value": self._literal(column)}
+
+    def _transformed(self, column: Column, transform: str) -> dict[str, Any]:
+        term = {"type": "transform", "transform": transform, "term": column.name}
+        kind = self._source.choice([*_COMPARED, "in", "not-in"])
+        # the least number is truncated to what is no number of the type
+        pool = [value for value in column.pool if not isinstance(value, int) or value > min(column.pool)]
+        chosen = [transformed(column, transform, self._source.choice(pool)) for _ in range(2)]
+        result = Column(0, column.name, _result(column, transform))
+        literals = [json_value(value, result) for value in chosen]
+        if kind in ("in", "not-in"):
+            return {"type": kind, "term": term, "values": literals}
+        return {"type": kind, "term": term, "value": literals[0]}
 
     def _literal(self, column: Column) -> Any:
         value = self._source.choice([each for each in column.pool if each == each])
@@ -75,9 +92,13 @@ class Filter:
         return json
 
 
-def random_filter(source: Random, columns: Sequence[Column]) -> Filter:
+def random_filter(source: Random, columns: Sequence[Column], *, with_transforms: bool = False) -> Filter:
     """Makes a filter."""
-    return Filter(source, columns)
+    return Filter(source, columns, with_transforms=with_transforms)
+
+
+def _result(column: Column, transform: str) -> str:
+    return "date" if transform == "day" else column.type if transform.startswith("truncate") else "int"
 
 
 def passes(json: Any, row: Mapping[int, Any], columns: Sequence[Column], values: Mapping[Any, Any]) -> bool:
@@ -117,7 +138,10 @@ def _evaluate(
         if decided in parts:
             return decided
         return None if None in parts else not decided
-    column = columns[json["term"]]
+    term = json["term"]
+    if isinstance(term, dict):
+        return _evaluate_transformed(json, row, columns[term["term"]], term["transform"])
+    column = columns[term]
     value = row[column.id]
     if kind in _UNARY:
         return (value is None) == (kind == "is-null")
@@ -127,6 +151,27 @@ def _evaluate(
         return (value != value) == (kind == "is-nan")
     literals = json["values"] if "values" in json else [json["value"]]
     return _compare(kind, value, [_value(column, literal, values) for literal in literals])
+
+
+def _evaluate_transformed(json: Any, row: Mapping[int, Any], column: Column, transform: str) -> bool | None:
+    value = transformed(column, transform, row[column.id])
+    if value is None:
+        return None
+    result = Column(0, column.name, _result(column, transform))
+    literals = json["values"] if "values" in json else [json["value"]]
+    if json["type"] in ("eq", "not-eq", "in", "not-in"):
+        is_found = json_value(value, result) in literals
+        return is_found == (json["type"] in ("eq", "in"))
+    return _compare(json["type"], value, [_parsed(literal, result) for literal in literals])
+
+
+def _parsed(literal: Any, column: Column) -> Any:
+    """The value of a literal of a transform, which is no value of the pool."""
+    if column.type == "date":
+        return (date.fromisoformat(literal) - date(1970, 1, 1)).days
+    if column.type.startswith("decimal"):
+        return Decimal(literal)
+    return bytes.fromhex(literal) if column.type == "binary" else literal
 
 
 def _value(column: Column, literal: Any, values: Mapping[Any, Any]) -> Any:

@@ -33,7 +33,15 @@ from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 from floecat.planning.transforms import result_type
 
-__all__ = ["Column", "DataFile", "RandomTable", "json_value", "random_table"]
+__all__ = [
+    "TRANSFORMS",
+    "Column",
+    "DataFile",
+    "RandomTable",
+    "json_value",
+    "random_table",
+    "transformed",
+]
 
 _POOLS: dict[str, Sequence[Any]] = {
     "boolean": [False, True],
@@ -56,7 +64,7 @@ _POOLS: dict[str, Sequence[Any]] = {
     "decimal(25, 3)": [Decimal(x).scaleb(-3) for x in (-(10**24), -1500, 0, 1, 1500, 10**19, 10**24)],
 }
 _TIMES = ("year", "month", "day")
-_TRANSFORMS: dict[str, Sequence[str]] = {
+TRANSFORMS: dict[str, Sequence[str]] = {
     "int": ("bucket[3]", "truncate[10]"),
     "long": ("bucket[3]", "truncate[10]"),
     "date": (*_TIMES, "bucket[3]"),
@@ -183,6 +191,11 @@ def json_value(value: Any, column: Column, source: Random | None = None) -> Any:
     return value
 
 
+def transformed(column: Column, transform: str, value: Any) -> Any:
+    """A value as a transform makes it."""
+    return parse_transform(transform).transform(column.py_type)(value)
+
+
 def random_table(source: Random, folder: Path) -> RandomTable:
     """Makes a table."""
     return _Maker(source, folder).make()
@@ -228,7 +241,7 @@ class _Maker:
         for spec_id in range(1, self.source.randint(1, 3) + 1):
             fields = []
             for column in self.source.sample(self.columns, k=self.source.randint(1, len(self.columns))):
-                transforms = [*_TRANSFORMS.get(column.type, ()), "identity"]
+                transforms = [*TRANSFORMS.get(column.type, ()), "identity"]
                 if column.type == "fixed[2]":
                     continue
                 transform = self.source.choice(transforms)
@@ -440,7 +453,7 @@ class _Maker:
 
     def _transformed(self, field: PartitionField, value: Any) -> Any:
         column = self._column(field.source_id)
-        result = parse_transform(field.transform).transform(column.py_type)(value)
+        result = transformed(column, field.transform, value)
         if field.transform.startswith("truncate") and column.type in ("int", "long") and result is not None:
             # Java's numbers overflow, and so do partitions that it writes
             half = 2**31 if column.type == "int" else 2**63

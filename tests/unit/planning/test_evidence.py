@@ -74,6 +74,9 @@ def test_sets(many: bool) -> None:
 def test_sets_of_decimals_beyond_64_bits() -> None:
     assert verdict("in", [-(10**30), 7, 10**30], between(5, 6)) == "none"
     assert verdict("in", [-(10**30), 10**30], between(5, 6)) == "none"
+    assert verdict("in", [-(10**30), 4, 10**30], between(5, 6)) == "none"
+    assert verdict("not-in", [-(10**30), 4, 10**30], between(5, 5)) == "all"
+    assert verdict("not-in", [-(10**30), 9, 10**30], between(5, 5)) == "all"
     assert verdict("in", [-(10**30), 10**30], Evidence(1)) == "some"
     assert verdict("in", [], between(5, 6)) == "none"
 

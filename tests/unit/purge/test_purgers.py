@@ -227,6 +227,20 @@ def test_the_example_of_the_documentation(
     assert bench.job().state == "succeeded"
 
 
+def test_a_purger_is_found_by_its_entry_point(
+    drops: Callable[..., Drops], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packages" / "recorder-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: recorder\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[floecat.purgers]\nrecorder = {OWN}\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    bench = drops("recorder")
+    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    assert len(made[0].requests) == 1
+    assert bench.job().state == "succeeded"
+
+
 @pytest.mark.parametrize(
     ("purger", "message"),
     [

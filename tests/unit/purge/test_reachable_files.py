@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,8 @@ import pytest
 from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.manifest_files import FileKind, ReachableFile
+from floecat.purge.location_set import LocationSet
+from floecat.purge.manifest_files import FileKind, ManifestFiles, ReachableFile
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
@@ -163,3 +167,28 @@ def test_a_broken_document_raises(files: FileIO, warehouse: str) -> None:
     metadata = TableMetadata.parse(json.dumps(document).encode())
     with pytest.raises(InvalidMetadataError):
         list(ReachableFiles(everywhere(files), table.path("m.json"), metadata))
+
+
+def test_one_large_manifest_is_in_memory_at_a_time(files: FileIO, warehouse: str) -> None:
+    held: list[str] = []
+
+    @contextmanager
+    def large_file() -> Iterator[None]:
+        held.append("begin")
+        yield
+        held.append("end")
+
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(count=1)
+    # hexadecimal digits shrink to half of their size
+    table.append(f"{warehouse}/t/data/{random.Random(1).randbytes(9 << 20).hex()}")
+    reader = ManifestFiles(everywhere(files), large_file=large_file())
+    with LocationSet() as seen:
+        small, large = (list(reader.files_of(each, None, seen)) for each in table.manifests)
+        assert (
+            [file.kind for file in small]
+            == [file.kind for file in large]
+            == [FileKind.DATA, FileKind.MANIFEST]
+        )
+    assert held == ["begin", "end"]
+    assert large[1].size_bytes > 8 << 20

@@ -234,4 +234,27 @@ def test_a_wait_is_bounded_and_names_the_purge(make_lake: Callable[..., Lake]) -
     assert lake.left() == set()
 
 
+def test_a_delta_table_is_not_registered_around_files_that_are_being_deleted(
+    make_lake: Callable[..., Lake],
+) -> None:
+    """It needs all files below its location, whatever its log names."""
+    lake = make_lake(purge_wait_ms=0)
+    elsewhere = f"{lake.warehouse}/elsewhere"
+    for location in (lake.old.location, elsewhere):
+        lake.files.write_new(f"{location}/_delta_log/{0:020}.json", b"{}")
+    refused: list[str] = []
+
+    def register() -> None:
+        register_delta = lake.kernel.delta_registration.register
+        with pytest.raises(UnavailableError, match="being deleted by purge job") as caught:
+            register_delta(lake.other, ("ns",), "delta", lake.old.location, read=False)
+        refused.append(caught.value.message)
+        register_delta(lake.other, ("ns",), "delta", elsewhere, read=False)
+
+    lake.files.at_delete = register
+    lake.purge()
+    assert len(refused) == 1
+    assert lake.left() == set()
+
+
 _HELD = sa.select(schema.purge_batches.c.hold_until_ms)

@@ -36,7 +36,7 @@ class Admission:
         Raises:
             UnavailableError: other requests held the memory all the time.
         """
-        if getattr(scope["route_handler"], "operation_id", None) not in WITHOUT_STORAGE:
+        if not scope["route_handler"].opt.get(WITHOUT_STORAGE):
             use_storage_threads()
         with self._memory.work() as held:
             announced = header_of(scope["headers"], b"content-length")

@@ -34,40 +34,8 @@ __all__ = [
     "use_storage_threads",
 ]
 
-WITHOUT_STORAGE = frozenset(
-    {
-        "cancelPlanning",
-        "dropConnector",
-        "dropNamespace",
-        "dropTable",
-        "dropView",
-        "cancelPurge",
-        "createNamespace",
-        "fetchPlanningResult",
-        "getConfig",
-        "listConnectors",
-        "listFunctions",
-        "listNamespaces",
-        "listPurges",
-        "listTables",
-        "listViews",
-        "loadConnector",
-        "loadFunction",
-        "loadNamespaceMetadata",
-        "loadPurge",
-        "loadTable",  # goes on in a storage thread where it takes long
-        "loadView",
-        "namespaceExists",
-        "renameTable",
-        "renameView",
-        "reportMetrics",
-        "retryPurge",
-        "tableExists",
-        "updateProperties",
-        "viewExists",
-    }
-)
-"""Operations that ask the store alone."""
+WITHOUT_STORAGE = "without_storage"
+"""Option of a handler that asks the store alone, or goes on `in_storage_thread`."""
 
 _RETRY_AFTER_S = 5
 

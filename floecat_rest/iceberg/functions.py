@@ -10,6 +10,7 @@ from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.iceberg.wire import ListFunctionsResponse
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["FunctionController", "FunctionsController"]
 
@@ -22,7 +23,7 @@ class FunctionsController(Controller):
     path = _FUNCTIONS
     tags = ["Functions"]
 
-    @get(operation_id="listFunctions", sync_to_thread=True)
+    @get(operation_id="listFunctions", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_functions(
         self,
         request: CatalogRequest,
@@ -41,7 +42,7 @@ class FunctionController(Controller):
     path = f"{_FUNCTIONS}/{{function:str}}"
     tags = ["Functions"]
 
-    @get(operation_id="loadFunction", sync_to_thread=True)
+    @get(operation_id="loadFunction", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_function(self, request: CatalogRequest, function: FromPath[str]) -> None:
         """404: there are no functions."""
         call = request.call()

@@ -6,6 +6,7 @@ from litestar import Controller, post
 from litestar.params import RawBody
 
 from floecat_rest.requests import CatalogRequest, check_media_type
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["MetricsController"]
 
@@ -16,7 +17,7 @@ class MetricsController(Controller):
     path = "/v1/{prefix:str}/namespaces/{namespace:str}/tables/{table:str}/metrics"
     tags = ["Metrics"]
 
-    @post(operation_id="reportMetrics", status_code=204, sync_to_thread=True)
+    @post(operation_id="reportMetrics", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def report_metrics(self, request: CatalogRequest, body: RawBody) -> None:
         """Validates a report and keeps it."""
         check_media_type(request.header(b"content-type"))

@@ -13,6 +13,7 @@ from floecat_rest.iceberg.wire import (
     UpdateNamespacePropertiesRequest,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["NamespaceController", "NamespacePropertiesController", "NamespacesController"]
 
@@ -26,7 +27,7 @@ class NamespacesController(Controller):
     path = _NAMESPACES
     tags = ["Namespaces"]
 
-    @get(operation_id="listNamespaces", sync_to_thread=True)
+    @get(operation_id="listNamespaces", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_namespaces(
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListNamespacesResponse:
@@ -35,7 +36,7 @@ class NamespacesController(Controller):
         page = request.kernel.namespaces.list(call, request.parent(call), PageRequest(page_token, page_size))
         return ListNamespacesResponse(page.items, page.next_token)
 
-    @post(operation_id="createNamespace", status_code=200, sync_to_thread=True)
+    @post(operation_id="createNamespace", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def create_namespace(self, request: CatalogRequest, body: RawBody) -> NamespaceInfo:
         """Creates a namespace, together with parents that are missing."""
         sent = request.read(body, CreateNamespaceRequest)
@@ -48,19 +49,19 @@ class NamespaceController(Controller):
     path = _NAMESPACE
     tags = ["Namespaces"]
 
-    @get(operation_id="loadNamespaceMetadata", sync_to_thread=True)
+    @get(operation_id="loadNamespaceMetadata", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_namespace(self, request: CatalogRequest) -> NamespaceInfo:
         """The namespace and its properties."""
         call = request.call()
         return request.kernel.namespaces.load(call, request.namespace(call))
 
-    @head(operation_id="namespaceExists", status_code=204, sync_to_thread=True)
+    @head(operation_id="namespaceExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def namespace_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
         request.kernel.namespaces.exists(call, request.namespace(call))
 
-    @delete(operation_id="dropNamespace", sync_to_thread=True)
+    @delete(operation_id="dropNamespace", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_namespace(self, request: CatalogRequest) -> None:
         """Removes an empty namespace."""
         call = request.mutation()
@@ -73,7 +74,7 @@ class NamespacePropertiesController(Controller):
     path = f"{_NAMESPACE}/properties"
     tags = ["Namespaces"]
 
-    @post(operation_id="updateProperties", status_code=200, sync_to_thread=True)
+    @post(operation_id="updateProperties", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_properties(self, request: CatalogRequest, body: RawBody) -> PropertiesUpdated:
         """Sets and removes properties."""
         sent = request.read(body, UpdateNamespacePropertiesRequest)

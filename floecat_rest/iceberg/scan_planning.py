@@ -20,6 +20,7 @@ from floecat_rest.iceberg.wire import FetchScanTasksRequest
 from floecat_rest.json_responses import Answer
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["PlanController", "PlansController", "ScanTasksController"]
 
@@ -51,14 +52,14 @@ class PlanController(Controller):
     path = f"{_TABLE}/plan/{{plan-id:str}}"
     tags = ["Scan planning"]
 
-    @get(operation_id="fetchPlanningResult", sync_to_thread=True)
+    @get(operation_id="fetchPlanningResult", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def fetch_planning_result(self, request: CatalogRequest) -> Answer:
         """What became of a plan."""
         call = request.call()
         answer = request.kernel.plans.result(call, request.entry(call), _plan_id(request))
         return _answered(request, answer)
 
-    @delete(operation_id="cancelPlanning", sync_to_thread=True)
+    @delete(operation_id="cancelPlanning", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_planning(self, request: CatalogRequest) -> None:
         """Ends a plan and frees what it takes."""
         call = request.call()

@@ -25,7 +25,7 @@ from floecat_rest.iceberg.wire import (
 )
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
-from floecat_rest.threads import in_storage_thread
+from floecat_rest.threads import WITHOUT_STORAGE, in_storage_thread
 
 __all__ = [
     "RegisterTableController",
@@ -45,7 +45,7 @@ class TablesController(Controller):
     path = f"{_NAMESPACE}/tables"
     tags = ["Tables"]
 
-    @get(operation_id="listTables", sync_to_thread=True)
+    @get(operation_id="listTables", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_tables(
         self,
         request: CatalogRequest,
@@ -77,7 +77,7 @@ class TableController(Controller):
     path = _TABLE
     tags = ["Tables"]
 
-    @get(operation_id="loadTable")
+    @get(operation_id="loadTable", opt={WITHOUT_STORAGE: True})
     async def load_table(
         self, request: CatalogRequest, snapshots: FromQuery[str] = "all"
     ) -> DocumentResponse:
@@ -86,7 +86,7 @@ class TableController(Controller):
         answer = await sync_to_thread(_load, request, snapshots)
         return answer if isinstance(answer, DocumentResponse) else await in_storage_thread(answer)
 
-    @head(operation_id="tableExists", status_code=204, sync_to_thread=True)
+    @head(operation_id="tableExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def table_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
@@ -101,7 +101,7 @@ class TableController(Controller):
         table = request.kernel.commits.commit(call, change, request.stage_id())
         return request.table_answer(table, with_config=False)
 
-    @delete(operation_id="dropTable")
+    @delete(operation_id="dropTable", opt={WITHOUT_STORAGE: True})
     async def drop_table(
         self,
         request: CatalogRequest,
@@ -184,7 +184,7 @@ class RenameTableController(Controller):
     path = "/v1/{prefix:str}/tables/rename"
     tags = ["Tables"]
 
-    @post(operation_id="renameTable", status_code=204, sync_to_thread=True)
+    @post(operation_id="renameTable", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def rename_table(self, request: CatalogRequest, body: RawBody) -> None:
         """Renames a table, or moves it to another namespace."""
         sent = request.read(body, RenameTableRequest)

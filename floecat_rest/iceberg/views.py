@@ -16,6 +16,7 @@ from floecat_rest.iceberg.wire import (
     list_tables,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["RegisterViewController", "RenameViewController", "ViewController", "ViewsController"]
 
@@ -28,7 +29,7 @@ class ViewsController(Controller):
     path = f"{_NAMESPACE}/views"
     tags = ["Views"]
 
-    @get(operation_id="listViews", sync_to_thread=True)
+    @get(operation_id="listViews", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_views(
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListTablesResponse:
@@ -51,13 +52,13 @@ class ViewController(Controller):
     path = f"{_NAMESPACE}/views/{{view:str}}"
     tags = ["Views"]
 
-    @get(operation_id="loadView", sync_to_thread=True)
+    @get(operation_id="loadView", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()
         return request.view_answer(request.kernel.views.load(call, request.entry(call, "view")))
 
-    @head(operation_id="viewExists", status_code=204, sync_to_thread=True)
+    @head(operation_id="viewExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def view_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
@@ -73,7 +74,7 @@ class ViewController(Controller):
         )
         return request.view_answer(view)
 
-    @delete(operation_id="dropView", sync_to_thread=True)
+    @delete(operation_id="dropView", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_view(self, request: CatalogRequest) -> None:
         """Removes the view."""
         call = request.mutation()
@@ -103,7 +104,7 @@ class RenameViewController(Controller):
     path = "/v1/{prefix:str}/views/rename"
     tags = ["Views"]
 
-    @post(operation_id="renameView", status_code=204, sync_to_thread=True)
+    @post(operation_id="renameView", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def rename_view(self, request: CatalogRequest, body: RawBody) -> None:
         """Renames a view, or moves it to another namespace."""
         sent = request.read(body, RenameTableRequest)

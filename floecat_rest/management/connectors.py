@@ -16,6 +16,7 @@ from floecat_rest.management.wire import (
 )
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]
 
@@ -29,7 +30,7 @@ class ConnectorsController(Controller):
     path = _CONNECTORS
     tags = ["Management"]
 
-    @get(operation_id="listConnectors", sync_to_thread=True)
+    @get(operation_id="listConnectors", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_connectors(self, request: CatalogRequest) -> ListConnectorsResponse:
         """All connectors, by name."""
         connectors = request.kernel.connectors.list(request.call())
@@ -49,12 +50,12 @@ class ConnectorController(Controller):
     path = _CONNECTOR
     tags = ["Management"]
 
-    @get(operation_id="loadConnector", sync_to_thread=True)
+    @get(operation_id="loadConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_connector(self, request: CatalogRequest) -> ConnectorResponse:
         """The connector, and how its last scan went."""
         return connector_response(request.kernel.connectors.load(request.call(), _name(request)))
 
-    @delete(operation_id="dropConnector", sync_to_thread=True)
+    @delete(operation_id="dropConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_connector(self, request: CatalogRequest) -> None:
         """Removes the connector; the tables that it found stay."""
         request.kernel.connectors.drop(request.mutation(), _name(request))

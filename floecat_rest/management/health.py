@@ -15,6 +15,7 @@ from floecat_rest.authentication import PUBLIC
 from floecat_rest.management.purge_metrics import PurgeGauges
 from floecat_rest.readiness import Readiness
 from floecat_rest.requests import CatalogRequest
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["Health", "HealthController", "MetricsPageController"]
 
@@ -48,7 +49,7 @@ class MetricsPageController(PrometheusController):
     """`/metrics`, in the text format of Prometheus."""
 
     tags = ["Health"]
-    opt = {PUBLIC: True}
+    opt = {PUBLIC: True, WITHOUT_STORAGE: True}
 
     @get()
     async def get(self, request: CatalogRequest) -> Response[bytes]:

@@ -16,6 +16,7 @@ from floecat_rest.management.purge_wire import (
     purge_response,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["CancelPurgeController", "PurgeController", "PurgesController", "RetryPurgeController"]
 
@@ -29,7 +30,7 @@ class PurgesController(Controller):
     path = _PURGES
     tags = ["Management"]
 
-    @get(operation_id="listPurges", sync_to_thread=True)
+    @get(operation_id="listPurges", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_purges(
         self,
         request: CatalogRequest,
@@ -63,7 +64,7 @@ class PurgeController(Controller):
     path = _PURGE
     tags = ["Management"]
 
-    @get(operation_id="loadPurge", sync_to_thread=True)
+    @get(operation_id="loadPurge", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_purge(self, request: CatalogRequest) -> PurgeResponse:
         """The purge, how far it is, and the files that could not be deleted."""
         return purge_response(request.kernel.purges.get(request.call(), _purge_id(request)))
@@ -75,7 +76,7 @@ class RetryPurgeController(Controller):
     path = f"{_PURGE}/retry"
     tags = ["Management"]
 
-    @post(operation_id="retryPurge", status_code=200, sync_to_thread=True)
+    @post(operation_id="retryPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def retry_purge(self, request: CatalogRequest) -> PurgeResponse:
         """Makes a purge due now that failed for good or was cancelled."""
         return purge_response(request.kernel.purges.retry(request.call(), _purge_id(request)))
@@ -87,7 +88,7 @@ class CancelPurgeController(Controller):
     path = f"{_PURGE}/cancel"
     tags = ["Management"]
 
-    @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True)
+    @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_purge(self, request: CatalogRequest, force: FromQuery[bool] = False) -> PurgeResponse:
         """Cancels a purge that has not begun; with `force` one that has, which then stops halfway."""
         purges = request.kernel.purges

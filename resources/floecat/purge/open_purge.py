@@ -24,7 +24,7 @@ from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFile
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
 from floecat.purge.table_purge import FormatPurge, Sidecars, TablePurge
-from floecat.settings import Settings
+from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]
@@ -76,31 +76,10 @@ def open_purge(
         bounds=settings.limits,
         area_bytes=parts.memory.share("purge-areas"),
     )
-    purge = TablePurge(
-        parts.files,
-        shared,
-        batch_size=settings.purge.files_per_call,
-        threads=settings.purge.delete_threads_per_job,
-        large_from=settings.purge.large_job_files,
-        range_s=settings.purge.lease_timeout_ms / 2000,
-        bounds=settings.limits,
-        sidecars=sidecars,
-        others={name: open_purge_of(shared) for name, open_purge_of in others.items()},
+    format_purges = {name: open_purge_of(shared) for name, open_purge_of in others.items()}
+    purgers = _purgers(
+        parts, settings.purge, listeners, _table_purge(parts, settings, shared, sidecars, format_purges)
     )
-
-    def storage(catalog_id: UUID) -> CatalogStorage:
-        with parts.store.read() as conn:
-            found = parts.storages.by_id(conn, catalog_id)
-        if found is None:
-            raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
-        return found
-
-    context = PurgerContext(server_identity=server_identity(), storage=storage, emit=listeners.emit)
-    built_in = (
-        ReachableFilesPurger(SQL_ASYNC, purge, parts.clock, settings.purge.large_job_offer.ms),
-        ReachableFilesPurger(SYNCHRONOUS, purge, parts.clock),
-    )
-    purgers = Purgers(settings.purge.purger, settings.purge.properties, context, built_in)
     work = PurgeWork(purgers, listeners, parts.clock)
     kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
@@ -112,3 +91,43 @@ def open_purge(
         parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call, sidecars=sidecars
     )
     return PurgeServices(queue, drops, purgers, large_jobs, orphans)
+
+
+def _table_purge(
+    parts: EntryParts,
+    settings: Settings,
+    shared: SharedFiles,
+    sidecars: Sequence[Sidecars],
+    others: Mapping[str, FormatPurge],
+) -> TablePurge:
+    purge = settings.purge
+    return TablePurge(
+        parts.files,
+        shared,
+        batch_size=purge.files_per_call,
+        threads=purge.delete_threads_per_job,
+        large_from=purge.large_job_files,
+        # a worker that gives out ranges has renewed its lease; they end before it can be another's
+        range_s=purge.lease_timeout_ms / 2000,
+        bounds=settings.limits,
+        sidecars=sidecars,
+        others=others,
+    )
+
+
+def _purgers(
+    parts: EntryParts, settings: PurgeSettings, listeners: EventListeners, purge: TablePurge
+) -> Purgers:
+    def storage(catalog_id: UUID) -> CatalogStorage:
+        with parts.store.read() as conn:
+            found = parts.storages.by_id(conn, catalog_id)
+        if found is None:
+            raise LocationNotAllowedError("the catalog of the table was deleted, and its locations with it")
+        return found
+
+    context = PurgerContext(server_identity=server_identity(), storage=storage, emit=listeners.emit)
+    built_in = (
+        ReachableFilesPurger(SQL_ASYNC, purge, parts.clock, settings.large_job_offer.ms),
+        ReachableFilesPurger(SYNCHRONOUS, purge, parts.clock),
+    )
+    return Purgers(settings.purger, settings.properties, context, built_in)

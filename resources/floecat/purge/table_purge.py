@@ -155,8 +155,7 @@ class TablePurge:
 
         A table of another format is left to its `FormatPurge`.
 
-        Can be repeated: missing files count as deleted. If the root is missing, its stored document takes its
-        place; without one, everything is gone.
+        Can be repeated. If the root is missing, its stored document takes its place, if there is one.
 
         Args:
             target: the table.

@@ -227,13 +227,11 @@ def test_the_spark_client_of_delta_means_the_current_snapshot_by_0(
     local_catalog: Catalog, local_namespace: Namespace, local_lake: FolderLake
 ) -> None:
     """Version 0 of a Delta table is a snapshot for every other client."""
-    register(local_catalog, local_namespace, "d", copy_in(local_lake, DV_TABLE)).raise_for_status()
-    path = f"{local_catalog.tables_path(local_namespace)}/d/plan"
+    made = register(local_catalog, local_namespace, "d", copy_in(local_lake, DV_TABLE)).raise_for_status()
+    scanned = Scanned(Table(local_catalog, local_namespace, "d", made))
 
     def deletes(**headers: str) -> int:
-        answer = local_catalog.post(path, {"snapshot-id": 0}, headers=headers)
-        assert answer.status_code == 200, answer.text
-        return len(answer.json().get("delete-files", ()))
+        return len(scanned.plan({"snapshot-id": 0}, **headers).get("delete-files", ()))
 
     assert deletes(**{"user-agent": "Delta/4.0.0 Spark/4.0.0 Java/17 Scala/2.13"}) == 1
     assert deletes() == 0

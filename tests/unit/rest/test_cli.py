@@ -351,6 +351,25 @@ def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     assert "blahabl" in one_error(run("table", "refresh", "ns.future"), 1)
 
 
+def test_plans_are_explained(lake: Path) -> None:
+    assert run("table", "register-delta", "ns.orders", (lake / "orders").as_uri()).returncode == 0
+    made = run("table", "plan", "ns.orders", "--filter", "value >= 5 and value < 100")
+    assert (made.returncode, made.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in made.stdout.splitlines()]
+    assert lines[0] == "ns.orders, snapshot 1"
+    assert "files, by bounds and counts 1 1" in lines
+    assert any(line.startswith("Reads 1 files: 10 rows, ") for line in lines)
+    assert any(line.endswith("; 1 of them with 1 delete files") for line in lines)
+    assert lines[-1] == "1 (value >= 5 and value < 100)"
+    nothing = run("table", "plan", "ns.orders", "--filter", "value > 1000")
+    assert "files, by bounds and counts 1 0" in [
+        " ".join(line.split()) for line in nothing.stdout.splitlines()
+    ]
+    for filter, message in (("value >", "character"), ("nothing = 1", "nothing"), ("value = 'x'", "value")):
+        assert message in one_error(run("table", "plan", "ns.orders", "--filter", filter), 1)
+    assert "no snapshot 9" in one_error(run("table", "plan", "ns.orders", "--snapshot-id", "9"), 1)
+
+
 def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Dagster, and with a display of its progress on a terminal."""
     monkeypatch.setenv("FLOECAT_LIMITS_DELETED_ROWS", "1")

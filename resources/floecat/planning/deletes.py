@@ -55,21 +55,20 @@ class _Pairs(NamedTuple):
 
 
 class _Grouped:
-    """Positions of delete files by group: those of group g are `members[starts[g]:starts[g + 1]]`."""
+    """Positions of delete files by group."""
 
-    def __init__(self, groups: Sequence[int], positions: Sequence[int], count: int) -> None:
-        order = np.argsort(np.array(groups, np.int64), kind="stable")
-        self.members = np.array(positions, np.int64)[order]
-        sizes = np.bincount(np.array(groups, np.int64), minlength=count)
-        self._starts = np.cumsum(sizes) - sizes
-        self._sizes = sizes
+    def __init__(self, groups: npt.NDArray[np.integer[Any]], positions: Int64s, count: int) -> None:
+        """Takes the group of each position, and how many groups there are."""
+        self._members = positions[np.argsort(groups, kind="stable")]
+        self._sizes = np.bincount(groups, minlength=count)
+        self._starts = np.cumsum(self._sizes) - self._sizes
 
     def pairs(self, rows: Int64s, groups: Int64s) -> _Pairs:
         """Each row with every member of its group."""
         sizes = self._sizes[groups]
         first = np.repeat(self._starts[groups], sizes)
         within = np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return _Pairs(np.repeat(rows, sizes), self.members[first + within])
+        return _Pairs(np.repeat(rows, sizes), self._members[first + within])
 
 
 class DeleteIndex:
@@ -91,39 +90,45 @@ class DeleteIndex:
         self._starts = np.cumsum([0, *(len(each.rows) for each in found)])
         self.sequence_numbers = _joined(found, "sequence_number")
         self._contents = _joined(found, "content")
-        by_path: dict[str, list[int]] = {}
-        by_partition: dict[tuple[object, ...], list[int]] = {}
+        self._vectors = np.zeros(len(self), np.bool_)
         self._global: list[int] = []
-        self._vectors = np.zeros(int(self._starts[-1]), np.bool_)
+        self._partitions: dict[tuple[object, ...], int] = {}
+        paths: list[pa.Array] = [pa.array([], pa.string())]
+        by_path: list[Int64s] = []
+        by_partition: list[_Pairs] = []
         for start, each in zip(self._starts.tolist(), found, strict=False):
-            self._sort(start, each, by_path, by_partition)
-        self._paths = pa.array(list(by_path), pa.string())
-        self._by_path = _grouped(by_path.values())
-        self._partitions = {key: place for place, key in enumerate(by_partition)}
-        self._by_partition = _grouped(by_partition.values())
+            positions = start + np.arange(len(each.rows))
+            contents = self._contents[positions]
+            formats = pc.utf8_lower(each.files.column("file_format", each.rows))
+            self._vectors[positions] = pc.equal(formats, "puffin").to_numpy(zero_copy_only=False)
+            only = _referenced_paths(each.files, each.rows)
+            has_path = only.is_valid().to_numpy(zero_copy_only=False) & (
+                contents == FileContent.POSITION_DELETES
+            )
+            paths.append(only.filter(pa.array(has_path)))
+            by_path.append(positions[has_path])
+            is_global = (contents == FileContent.EQUALITY_DELETES) & each.spec.is_unpartitioned
+            self._global += positions[is_global].tolist()
+            rest = ~has_path & ~is_global
+            by_partition.append(
+                _Pairs(self._numbered_partitions(each.files, each.rows[rest]), positions[rest])
+            )
+        encoded = pa.concat_arrays(paths).dictionary_encode()
+        self._paths = encoded.dictionary
+        self._by_path = _Grouped(encoded.indices.to_numpy(), _concatenated(by_path), len(self._paths))
+        self._by_partition = _Grouped(
+            _concatenated([pairs.rows for pairs in by_partition]),
+            _concatenated([pairs.positions for pairs in by_partition]),
+            len(self._partitions),
+        )
 
-    def _sort(
-        self,
-        start: int,
-        found: FoundDeletes,
-        by_path: dict[str, list[int]],
-        by_partition: dict[tuple[object, ...], list[int]],
-    ) -> None:
-        files, rows = found.files, found.rows
-        contents = files.numbers("content")[rows]
-        formats = files.column("file_format", rows).to_pylist()
-        paths = _referenced_paths(files, rows)
-        partitions = _keys(files, rows)
-        for place, content in enumerate(contents.tolist()):
-            position = start + place
-            path = paths[place] if content == FileContent.POSITION_DELETES else None
-            self._vectors[position] = formats[place].lower() == "puffin"
-            if path is not None:
-                by_path.setdefault(path, []).append(position)
-            elif content == FileContent.EQUALITY_DELETES and found.spec.is_unpartitioned:
-                self._global.append(position)
-            else:
-                by_partition.setdefault(partitions[place], []).append(position)
+    def _numbered_partitions(self, files: ManifestFiles, rows: Int64s) -> Int64s:
+        """The number of the partition of each file; new ones get the next numbers."""
+        codes, firsts = _codes(files, rows)
+        numbers = [
+            self._partitions.setdefault(key, len(self._partitions)) for key in _keys(files, rows[firsts])
+        ]
+        return np.array(numbers, np.int64)[codes]
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -262,31 +267,24 @@ def _matched(grouped: _Grouped, everything: Int64s, places: npt.NDArray[Any]) ->
     return grouped.pairs(rows, places[rows].astype(np.int64))
 
 
-def _grouped(groups: Iterable[Sequence[int]]) -> _Grouped:
-    numbered = [(place, position) for place, positions in enumerate(groups) for position in positions]
-    count = numbered[-1][0] + 1 if numbered else 0
-    return _Grouped([place for place, _ in numbered], [position for _, position in numbered], count)
+def _concatenated(arrays: Sequence[Int64s]) -> Int64s:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
 def _joined(found: Sequence[FoundDeletes], name: str) -> Int64s:
-    return np.concatenate(
-        [np.zeros(0, np.int64), *(each.files.numbers(name)[each.rows].astype(np.int64) for each in found)]
-    )
+    return _concatenated([each.files.numbers(name)[each.rows].astype(np.int64) for each in found])
 
 
-def _referenced_paths(files: ManifestFiles, rows: Int64s) -> list[str | None]:
+def _referenced_paths(files: ManifestFiles, rows: Int64s) -> pa.StringArray:
     """The only data file that position deletes apply to: as they say, or because both bounds are its path."""
-    paths: list[str | None] = files.column("referenced_data_file", rows).to_pylist()
+    paths = files.column("referenced_data_file", rows)
     metrics = files.metrics.get(PATH_COLUMN_ID)
     if metrics is None or metrics.lower_bounds is None or metrics.upper_bounds is None:
         return paths
-    lower, upper = (
-        array.take(pa.array(rows)).to_pylist() for array in (metrics.lower_bounds, metrics.upper_bounds)
-    )
-    for place, (least, most) in enumerate(zip(lower, upper, strict=True)):
-        if paths[place] is None and least is not None and least == most:
-            paths[place] = least.decode(errors="replace")
-    return paths
+    places = pa.array(rows)
+    lower, upper = metrics.lower_bounds.take(places), metrics.upper_bounds.take(places)
+    only = pc.if_else(pc.equal(lower, upper), lower, None).cast(pa.string(), safe=False)
+    return pc.coalesce(paths, only)
 
 
 def _keys(files: ManifestFiles, rows: Int64s) -> list[tuple[object, ...]]:

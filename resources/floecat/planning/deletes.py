@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.iceberg.avro.string_columns import Bools, Int64s
+from floecat.iceberg.avro.string_columns import Bools, Int64s, string_hashes
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.schemas.types import PrimitiveType
@@ -71,6 +71,34 @@ class _Grouped:
         return _Pairs(np.repeat(rows, sizes), self._members[first + within])
 
 
+class _Paths:
+    """Distinct paths, found by their hashes."""
+
+    def __init__(self, paths: pa.StringArray) -> None:
+        self._paths = paths
+        hashes = string_hashes(paths)
+        self._order = np.argsort(hashes)
+        self._hashes = hashes[self._order]
+        self._is_unique = not (self._hashes[1:] == self._hashes[:-1]).any()
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def find(self, paths: pa.StringArray) -> Int64s:
+        """Where each path is among these, -1 for nowhere."""
+        if not self._is_unique:
+            found: Int64s = pc.index_in(paths, self._paths).cast(pa.int64()).fill_null(-1).to_numpy()
+            return found
+        hashes = string_hashes(paths)
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        rows = np.flatnonzero(self._hashes[at] == hashes)
+        places = np.full(len(hashes), -1, np.int64)
+        places[rows] = self._order[at[rows]]
+        same = pc.equal(self._paths.take(pa.array(places[rows])), paths.take(pa.array(rows)))
+        places[rows[~same.to_numpy(zero_copy_only=False)]] = -1
+        return places
+
+
 class DeleteIndex:
     """Delete files of a scan, to be matched with data files of one manifest after the other.
 
@@ -114,7 +142,7 @@ class DeleteIndex:
                 _Pairs(self._numbered_partitions(each.files, each.rows[rest]), positions[rest])
             )
         encoded = pa.concat_arrays(paths).dictionary_encode()
-        self._paths = encoded.dictionary
+        self._paths = _Paths(encoded.dictionary)
         self._by_path = _Grouped(encoded.indices.to_numpy(), _concatenated(by_path), len(self._paths))
         self._by_partition = _Grouped(
             _concatenated([pairs.rows for pairs in by_partition]),
@@ -165,8 +193,8 @@ class DeleteIndex:
         found = []
         everything = np.arange(len(rows))
         if len(self._paths):
-            places = pc.index_in(files.column("file_path", rows), self._paths)
-            found.append(_matched(self._by_path, everything, places.fill_null(-1).to_numpy()))
+            places = self._paths.find(files.column("file_path", rows))
+            found.append(_matched(self._by_path, everything, places))
         if self._partitions:
             found.append(_matched(self._by_partition, everything, self._partition_places(files, rows)))
         if self._global:

@@ -42,7 +42,7 @@ class PurgeInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     request_id: str | None
     worker: str | None
-    """`host:pid:uuid` of who works on it."""
+    """`host:pid:uuid` of who works on it, or `host:pid` of who did last."""
     last_error: str | None
     created_at_ms: int
     started_at_ms: int | None
@@ -167,6 +167,7 @@ class PurgeOperations:
 
     def _info(self, row: JobRow) -> PurgeInfo:
         payload = msgspec.json.decode(row.payload, type=PurgePayload)
+        progress = progress_of(row)
         return PurgeInfo(
             id=row.id,
             identifier=payload.identifier(row.title),
@@ -178,11 +179,11 @@ class PurgeOperations:
             state=self._kind.word(row.state),
             attempts=row.attempts,
             max_attempts=row.max_attempts,
-            progress=progress_of(row),
+            progress=progress,
             cancel_requested=row.cancel_requested,
             created_by=row.created_by,
             request_id=row.request_id,
-            worker=row.lease_owner,
+            worker=row.lease_owner or progress.server or None,
             last_error=row.last_error,
             created_at_ms=row.created_at_ms,
             started_at_ms=row.started_at_ms,

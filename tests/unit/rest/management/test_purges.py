@@ -8,6 +8,7 @@ import pytest
 
 from floecat.events.table_events import PurgeCompleted, PurgeFailed
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.queue import server_identity
 from floecat_rest.management.purge_metrics import count_purge
 from tests.unit.rest.conftest import SCHEMA
 
@@ -59,6 +60,7 @@ def test_a_purge_ends_with_what_it_did(client, opened_kernel, purge):
     opened_kernel.purge_queue.drain_once()
     done = client.get(f"{PATH}/{purge['id']}").json()
     assert (done["state"], done["attempts"]) == ("SUCCEEDED", 1)
+    assert done["worker"] == server_identity()
     progress = done["progress"]
     assert (progress["found"], progress["deleted"], progress["failed"]) == (1, 1, 0)
     assert set(progress["kept"].values()) == {0}

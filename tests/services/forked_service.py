@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -40,6 +42,7 @@ def start_service(
 
 def _run(arguments: list[str], folder: Path, environment: dict[str, str], log: Path) -> None:
     os.setsid()
+    threading.Thread(target=_end_with_session, daemon=True).start()
     os.chdir(folder)
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         for stream, target in enumerate((nothing, output, output)):
@@ -53,3 +56,10 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], log: P
     from floecat_rest.cli import main
 
     main()
+
+
+def _end_with_session() -> None:
+    session = multiprocessing.parent_process()
+    if session is not None:
+        session.join()
+        os.killpg(0, signal.SIGKILL)

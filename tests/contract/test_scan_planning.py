@@ -325,3 +325,16 @@ class TestLongPlans:
         server.kill()
         server.start()
         assert scanned.all_paths(scanned.waited(plan_id)) == scanned.files.paths
+
+    def test_any_process_makes_it(
+        self, start_catalog: Callable[..., CatalogServer], connect: Callable[[CatalogServer], Catalog]
+    ) -> None:
+        settings = {"FLOECAT_GATEWAY_PLAN_SYNC_BUDGET": "PT0S", "FLOECAT_PLANNING_POLL_INTERVAL_MS": "100"}
+        asked = start_catalog(FLOECAT_PLANNING_WORKERS="0", **settings)
+        catalog = connect(asked)
+        table = catalog.create_table(catalog.create_namespace((unique("shared"),)))
+        scanned = Scanned(table, 100, 100)
+        plan_id = scanned.submit()["plan-id"]
+        assert scanned.result(plan_id).json() == {"status": "submitted"}
+        start_catalog(data_dir=asked.data_dir, **settings)
+        assert scanned.all_paths(scanned.waited(plan_id)) == scanned.files.paths

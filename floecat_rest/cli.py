@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 import floecat
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import catalog, connector, dagster, db, demo, docs, job, purge, serve, table, up
+from floecat_rest.commands import (
+    catalog,
+    connector,
+    dagster,
+    db,
+    demo,
+    docs,
+    job,
+    namespace,
+    purge,
+    serve,
+    table,
+    up,
+)
 from floecat_rest.commands.console import out, print_error
 
 __all__ = ["app", "main"]
@@ -21,14 +35,28 @@ app = typer.Typer(
     name="floecat",
     help="Floecat, an Apache Iceberg REST catalog.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (up.up, serve.serve, dagster.dagster, demo.demo):
     app.command()(command)
-for group in (db.app, catalog.app, table.app, connector.app, job.app, purge.app, docs.app):
+for group in (db.app, catalog.app, namespace.app, table.app, connector.app, job.app, purge.app, docs.app):
     app.add_typer(group)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Floecat, an Apache Iceberg REST catalog."""
 
 
 @app.command()

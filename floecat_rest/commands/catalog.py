@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
-from floecat_rest.commands.console import print_plain, print_rows
-from floecat_rest.commands.options import AccountOption, ConfigOption, DataDirOption, settings_from
+from floecat_rest.commands.console import print_json, print_plain, print_rows
+from floecat_rest.commands.options import (
+    AccountOption,
+    ConfigOption,
+    DataDirOption,
+    JsonOption,
+    settings_from,
+)
+from floecat_rest.management.catalog_wire import catalog_response
 
 __all__ = ["app"]
 
@@ -30,6 +37,7 @@ def create(
         list[str] | None,
         typer.Option("--allowed-location", help="A further location for its tables. Repeatable."),
     ] = None,
+    as_json: JsonOption = False,
     account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
@@ -46,12 +54,19 @@ def create(
             place,
             allowed_locations=allowed_location or [],
         )
+    if as_json:
+        print_json([catalog_response(made)])
+        return
     print_plain(f"Created catalog {made.name} at {made.storage_location}")
 
 
 @app.command(name="list")
 def list_catalogs(
-    *, account: AccountOption = None, config: ConfigOption = None, data_dir: DataDirOption = None
+    *,
+    as_json: JsonOption = False,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """List the catalogs."""
     settings = settings_from(config, data_dir=data_dir)
@@ -59,4 +74,7 @@ def list_catalogs(
 
     with kernel(settings) as opened:
         catalogs = opened.catalogs.list(account or settings.gateway.default_account_id)
+    if as_json:
+        print_json(map(catalog_response, catalogs))
+        return
     print_rows(("name", "location"), ((catalog.name, catalog.storage_location) for catalog in catalogs))

@@ -8,16 +8,18 @@ import typer
 
 from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
-from floecat_rest.commands.console import err, print_plain, print_rows, working, written_time
+from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
+from floecat_rest.management.wire import connector_response, scan_response
 
 if TYPE_CHECKING:
     from floecat.connectors.scans import ScanReport
@@ -64,6 +66,7 @@ def create(
     disabled: Annotated[
         bool, typer.Option("--disabled", help="Leave it out of schedules; `scan` still works.")
     ] = False,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -79,10 +82,13 @@ def create(
         levels = parse_namespace(namespace) if namespace else ()
         wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
         made = kernel.connectors.create(call, wanted)
-        print_plain(
-            f"Created connector {made.name} for {made.location};"
-            f" its tables go to namespace {written(made.namespace)}"
-        )
+        if as_json:
+            print_json([connector_response(made)])
+        else:
+            print_plain(
+                f"Created connector {made.name} for {made.location};"
+                f" its tables go to namespace {written(made.namespace)}"
+            )
         try:
             kernel.connectors.check_root(call, name)
         except FloecatError as error:
@@ -92,6 +98,7 @@ def create(
 @app.command(name="list")
 def list_connectors(
     *,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -100,6 +107,9 @@ def list_connectors(
     """List the connectors of a catalog, and how their last scans went."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         connectors = kernel.connectors.list(call)
+    if as_json:
+        print_json(map(connector_response, connectors))
+        return
     rows = (
         (
             row.name,
@@ -119,6 +129,7 @@ def list_connectors(
 def scan(
     name: NameArgument,
     *,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -131,7 +142,10 @@ def scan(
         working(f"Scanning {name}", err),
     ):
         report = kernel.connector_scans.scan(call, name)
-    _print_report(report)
+    if as_json:
+        print_json([scan_response(report, "")])
+    else:
+        _print_report(report)
     if report.failed or report.error is not None:
         raise typer.Exit(1)
 

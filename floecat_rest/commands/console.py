@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["err", "out", "print_done", "print_error", "print_plain", "print_rows", "working", "written_time"]
+__all__ = [
+    "err",
+    "out",
+    "print_done",
+    "print_error",
+    "print_json",
+    "print_plain",
+    "print_rows",
+    "working",
+    "written_time",
+]
 
 _WIDEST = 10_000
 
@@ -47,6 +58,12 @@ def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(Text, row))
     Console(width=_WIDEST, highlight=False, markup=False).print(table, soft_wrap=True)
+
+
+def print_json(objects: Iterable[object]) -> None:
+    """One JSON object a line."""
+    for each in objects:
+        print_plain(msgspec.json.encode(each).decode())
 
 
 def print_error(message: str) -> None:

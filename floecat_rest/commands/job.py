@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 from uuid import UUID
 
+import msgspec
 import typer
 
-from floecat_rest.commands.console import print_plain, print_rows, written_time
+from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
@@ -39,6 +41,7 @@ def list_jobs(
         list[str] | None,
         typer.Option("--state", help="Only jobs in this state, as this list shows it; repeatable."),
     ] = None,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -48,7 +51,11 @@ def list_jobs(
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         _require_known("--kind", kind, kernel.jobs.kinds)
         _require_known("--state", state, kernel.jobs.words())
-        found = [(row, kernel.jobs.word(row)) for row in kernel.jobs.list(call, kinds=kind)]
+        named = [(row, kernel.jobs.word(row)) for row in kernel.jobs.list(call, kinds=kind)]
+    found = [(row, word) for row, word in named if not state or word in state]
+    if as_json:
+        print_json(_described(row, word) for row, word in found)
+        return
     rows = (
         (
             str(row.id),
@@ -62,7 +69,6 @@ def list_jobs(
             row.last_error or "",
         )
         for row, word in found
-        if not state or word in state
     )
     headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "problem")
     print_rows(headings, rows)
@@ -96,6 +102,13 @@ def cancel(
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         row = kernel.jobs.cancel(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")
+
+
+def _described(row: msgspec.Struct, word: str) -> dict[str, object]:
+    """A job as an object, without what only its kind can read."""
+    values = msgspec.structs.asdict(row) | {"state": word}
+    values["progress"] = msgspec.Raw(values["progress"].encode())
+    return {name.replace("_", "-"): value for name, value in values.items() if name != "payload"}
 
 
 def _require_known(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:

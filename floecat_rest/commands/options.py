@@ -24,6 +24,7 @@ __all__ = [
     "ConfigOption",
     "DataDirOption",
     "HostOption",
+    "JsonOption",
     "RestPortOption",
     "WorkersOption",
     "environment_of",
@@ -55,6 +56,7 @@ AccountOption = Annotated[
 CatalogOption = Annotated[
     str | None, typer.Option("--catalog", help="Name of the catalog. Default: the default catalog.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 _PRINCIPAL = "command-line"
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from floecat.errors import BadRequestError
 from floecat.settings import Duration
-from floecat_rest.commands.console import err, out, print_plain, print_rows, written_time
+from floecat_rest.commands.console import err, out, print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier, parse_namespace
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
@@ -46,9 +46,7 @@ def orphans(
             help="ISO-8601 duration, at least P1D: younger files stay. Default: floecat.purge.orphan-grace.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line: orphans, then reports.")
-    ] = False,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -76,7 +74,10 @@ def orphans(
             )
 
         def found(entry: FileEntry) -> None:
-            print_plain(_json(entry) if as_json else entry.location)
+            if as_json:
+                print_json([entry])
+            else:
+                print_plain(entry.location)
 
         options: dict[str, Any] = {
             "older_than_ms": older_than_ms,
@@ -96,8 +97,7 @@ def orphans(
 
 def _print(reports: Sequence[OrphanReport], *, as_json: bool) -> None:
     if as_json:
-        for report in reports:
-            print_plain(_json(report))
+        print_json(reports)
         return
     out.print()
     headings = ("table", "listed", "orphans", "bytes", "oldest", "younger", "deleted", "failed", "problem")
@@ -118,10 +118,6 @@ def _print(reports: Sequence[OrphanReport], *, as_json: bool) -> None:
             for report in reports
         ),
     )
-
-
-def _json(row: FileEntry | OrphanReport) -> str:
-    return msgspec.json.encode(row).decode()
 
 
 def _duration_ms(text: str) -> int:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat_rest.commands.console import print_plain, print_rows
+from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
@@ -36,6 +37,7 @@ def plan(
     snapshot_id: Annotated[
         int | None, typer.Option("--snapshot-id", help="Snapshot that is read. Default: the current one.")
     ] = None,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
@@ -45,6 +47,9 @@ def plan(
     identifier = parse_identifier(name)
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         made = kernel.explanations.explain(call, identifier, row_filter, snapshot_id)
+    if as_json:
+        print_json([made])
+        return
     print_plain(
         f"{written(identifier)}, "
         + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")

@@ -8,19 +8,19 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-import msgspec
 import typer
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from floecat_rest.commands.console import out, print_plain, print_rows, written_time
+from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import written
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
@@ -36,7 +36,6 @@ __all__ = ["app"]
 app = typer.Typer(name="purge", help="Purges: deletion of the files of dropped tables.", no_args_is_help=True)
 
 IdArgument = Annotated[UUID, typer.Argument(help="Id of the purge, as `floecat purge list` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, as the REST route has it.")]
 
 _HEADINGS = ("id", "table", "state", "attempts", "found", "deleted", "kept", "failed", "MiB", "files/s")
 _REASONS = {
@@ -241,5 +240,4 @@ def _numbers(purge: PurgeInfo) -> tuple[str, ...]:
 
 
 def _print_json(purges: Sequence[PurgeInfo]) -> None:
-    for purge in purges:
-        print_plain(msgspec.json.encode(purge_response(purge)).decode())
+    print_json(map(purge_response, purges))

@@ -1,25 +1,30 @@
-"""`floecat table`: Delta tables that read as Iceberg tables, orphan files, and plans of scans."""
+"""`floecat table`: tables, Delta tables that read as Iceberg tables, orphan files, and plans of scans."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
+import msgspec
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from floecat.errors import NoSuchNamespaceError
-from floecat_rest.commands.console import err, print_plain, print_rows
+from floecat_rest.commands.console import err, print_json, print_plain, print_rows
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import (
     AccountOption,
     CatalogOption,
     ConfigOption,
     DataDirOption,
+    JsonOption,
     open_call,
     settings_from,
 )
 from floecat_rest.commands.orphans import orphans
 from floecat_rest.commands.plan import plan
+from floecat_rest.commands.show_table import show
+from floecat_rest.management.wire import registered_table
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
@@ -28,9 +33,10 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="table",
-    help="Delta tables in the catalog, which any engine reads as Iceberg tables; orphan files; scan plans.",
+    help="Tables; Delta tables, which any engine reads as Iceberg tables; orphan files; scan plans.",
     no_args_is_help=True,
 )
+app.command()(show)
 app.command()(orphans)
 app.command()(plan)
 
@@ -58,6 +64,7 @@ def register_delta(
             help="Iceberg format version: 2, or 3 where all readers know it. Default: that of the settings.",
         ),
     ] = None,
+    as_json: JsonOption = False,
     account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
@@ -81,9 +88,12 @@ def register_delta(
         except NoSuchNamespaceError:
             # a missing table must not leave a namespace behind
             kernel.delta_registration.root(call, location)
-            if kernel.namespaces.ensure(call, identifier.namespace):
+            if kernel.namespaces.ensure(call, identifier.namespace) and not as_json:
                 print_plain(f"Created namespace {written(identifier.namespace)}")
             made = register()
+    if as_json:
+        print_json([registered_table(made, "")])
+        return
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
     print_plain(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
     if made.problem is not None:
@@ -93,28 +103,37 @@ def register_delta(
 @app.command(name="list")
 def list_tables(
     *,
+    as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the Delta tables of a catalog: the newest version that readers see, and what is wrong with it.
+    """List the tables of a catalog: format, snapshot that readers see, and what is wrong with a Delta table.
 
     The id is the partition of the table in Dagster.
     """
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.delta_tables.list(call)
+    settings = settings_from(config, data_dir=data_dir)
+    with open_call(settings, catalog, account) as (kernel, call):
+        found = sorted(kernel.tables.list_all(call), key=lambda table: (table.namespace, table.name))
+        problems: dict[UUID, str | None] = {}
+        if settings.gateway.delta_compat.enabled:
+            problems = {row.entry_id: row.problem for row in kernel.delta_tables.list(call)}
+    if as_json:
+        print_json(msgspec.to_builtins(row) | {"problem": problems.get(row.id)} for row in found)
+        return
     rows = (
         (
             written((*row.namespace, row.name)),
-            "-" if row.version is None else str(row.version),
-            str(row.entry_id),
+            row.format,
+            "-" if row.snapshot_id is None else str(row.snapshot_id),
+            str(row.id),
             row.location,
-            row.problem or "",
+            problems.get(row.id) or "",
         )
         for row in found
     )
-    print_rows(("name", "version", "id", "location", "problem"), rows)
+    print_rows(("name", "format", "snapshot", "id", "location", "problem"), rows)
 
 
 @app.command()

@@ -149,6 +149,7 @@ class CatalogService:
             row.storage_location.rstrip("/"),
             self._storages.of(row),
             row.properties,
+            row.allowed_locations,
         )
 
 

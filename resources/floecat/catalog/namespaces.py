@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -104,6 +104,17 @@ class NamespaceService:
                     [(Privilege.LIST_SCHEMA, call.on_namespace(child)) for child in found]
                 ),
             )
+
+    def walk(self, call: Call, parent: Namespace | None = None) -> Iterator[Namespace]:
+        """All namespaces below one, or of the catalog, that the principal may see; parents first.
+
+        Raises:
+            ForbiddenError: the principal may not use one of the parents.
+            NoSuchNamespaceError: the parent does not exist.
+        """
+        for child in self.list(call, parent, PageRequest()).items:
+            yield child
+            yield from self.walk(call, child)
 
     def create(self, call: Call, namespace: Namespace, properties: Mapping[str, str]) -> NamespaceInfo:
         """Creates a namespace, together with parents that are missing, in one transaction.

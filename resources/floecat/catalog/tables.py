@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
+from uuid import UUID
+
+import msgspec
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import TableLoader
@@ -13,12 +17,34 @@ from floecat.entries.listing import EntryListing
 from floecat.entries.names import existing_entry, missing_table
 from floecat.entries.removals import EntryChanges
 from floecat.errors import UnsupportedOperationError
+from floecat.events.table_description import TableDescription, describe
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import decompress
 
-__all__ = ["TableService"]
+__all__ = ["DescribedTable", "TableService"]
+
+_PAGE = 1000
+
+
+class DescribedTable(msgspec.Struct, frozen=True, rename="kebab"):
+    """A table for a person who looks at it. Times in ms since the epoch."""
+
+    namespace: Namespace
+    name: str
+    id: UUID
+    format: str
+    table_uuid: str
+    metadata_location: str
+    created_at_ms: int
+    updated_at_ms: int
+    partition_fields: Sequence[str]
+    """Of the default spec, as `bucket[16](id)`."""
+    snapshots: int
+    properties: Mapping[str, str]
+    description: TableDescription
 
 
 class TableService:
@@ -51,6 +77,19 @@ class TableService:
         """
         return self._listing.list(call, namespace, "table", page, of_type)
 
+    def list_all(self, call: Call) -> Iterator[tables.ListedTable]:
+        """The tables of all namespaces that the principal may see, in order of creation."""
+        after: UUID | None = None
+        while True:
+            with self._store.read() as conn:
+                page = tables.list_all(conn, call.catalog.id, after, _PAGE)
+            names = [TableIdentifier(table.namespace, table.name) for table in page]
+            checks = [(Privilege.LIST_TABLE, call.on_entry("table", name)) for name in names]
+            yield from compress(page, call.allowed(checks))
+            if len(page) < _PAGE:
+                return
+            after = page[-1].id
+
     def exists(self, call: Call, identifier: TableIdentifier) -> None:
         """Fails unless the table exists.
 
@@ -59,6 +98,36 @@ class TableService:
             NoSuchTableError: it does not.
         """
         existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
+
+    def describe(self, call: Call, identifier: TableIdentifier) -> DescribedTable:
+        """A table as its newest metadata shows it.
+
+        Raises:
+            ForbiddenError: the principal may not read it.
+            NoSuchTableError: it does not exist.
+            FloecatError: it is of another format and cannot be read.
+        """
+        metadata = TableMetadata.parse(self._loader.load(call, identifier).metadata)
+        row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
+        names = {field.id: field.name for field in metadata.current_schema.struct.fields}
+        spec = next(spec for spec in metadata.partition_specs if spec.spec_id == metadata.default_spec_id)
+        return DescribedTable(
+            namespace=identifier.namespace,
+            name=identifier.name,
+            id=row.id,
+            format=row.format,
+            table_uuid=row.object_uuid,
+            metadata_location=row.metadata_location,
+            created_at_ms=row.created_at_ms,
+            updated_at_ms=row.updated_at_ms,
+            partition_fields=[
+                f"{field.transform}({', '.join(names.get(each, field.name) for each in field.sources)})"
+                for field in spec.fields
+            ],
+            snapshots=len(metadata.snapshots),
+            properties=dict(metadata.properties),
+            description=describe(metadata),
+        )
 
     def load(
         self,

@@ -56,6 +56,8 @@ class Catalog(msgspec.Struct, frozen=True):
     storage: CatalogStorage
     """Its files, the locations it may use and what clients are told; holds `storage_location`."""
     properties: Mapping[str, str] = {}
+    allowed_locations: tuple[str, ...] = ()
+    """Further roots of this catalog alone; `allowed` has those that catalogs share, too."""
 
     @property
     def allowed(self) -> AllowedLocations:

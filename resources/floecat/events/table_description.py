@@ -11,7 +11,7 @@ from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 __all__ = ["Column", "TableDescription", "describe", "type_text"]
 
 
-class Column(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True, rename="kebab"):
     """A top-level field of the current schema."""
 
     field_id: int
@@ -24,7 +24,7 @@ class Column(msgspec.Struct, frozen=True):
     """Part of the identifier fields, which together tell rows apart."""
 
 
-class TableDescription(msgspec.Struct, frozen=True):
+class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """A table as one of its metadata documents shows it."""
 
     location: str

@@ -14,21 +14,24 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.identifiers.encoding import physical_name
-from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import PerDialect
-from floecat.store.database.statements import LIMIT, NO_LIMIT, can_exist, encode_rows
+from floecat.store.database.statements import LIMIT, NO_LIMIT, can_exist, decode_texts, encode_rows
 from floecat.store.documents import has_metadata
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
+from floecat.store.schema import refs as _refs
 
 __all__ = [
     "EntryRow",
     "EntryState",
+    "ListedTable",
     "document",
     "find",
     "get",
+    "list_all",
     "list_names",
     "load",
     "load_many",
@@ -84,6 +87,24 @@ class EntryRow(msgspec.Struct, frozen=True):
     def has_metadata(self) -> bool:
         """Whether there is metadata to answer; a table of another format has none before it is first read."""
         return has_metadata(self.metadata_location)
+
+
+class ListedTable(msgspec.Struct, frozen=True, rename="kebab"):
+    """A table in a listing of its catalog."""
+
+    namespace: Namespace
+    name: str
+    id: UUID
+    format: str
+    """`iceberg` or `delta`."""
+    format_version: int
+    location: str
+    metadata_location: str | None
+    """`None` for a table of another format that was not read yet."""
+    snapshot_id: int | None
+    """Of the branch `main`."""
+    created_at_ms: int
+    updated_at_ms: int
 
 
 def load(
@@ -181,6 +202,31 @@ def list_names(
     if table_type is not None:
         return [row[0] for row in conn.all(_LIST_TYPE, {**parameters, "table_type": table_type})]
     return [row[0] for row in conn.all(_LIST, {**parameters, "kind": kind})]
+
+
+def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int) -> list[ListedTable]:
+    """The tables of a catalog, ordered by id.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        after: id of the last table of the page before.
+        limit: most tables.
+    """
+    parameters = {"catalog_id": catalog_id, "after": after or _FIRST_ID, "limit": limit}
+    return [
+        ListedTable(
+            decode_texts(levels),
+            name,
+            id_,
+            format_,
+            version,
+            location,
+            located if has_metadata(located) else None,
+            *rest,
+        )
+        for levels, name, id_, format_, version, location, located, *rest in conn.all(_LIST_ALL, parameters)
+    ]
 
 
 def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
@@ -344,6 +390,29 @@ _LIST_TYPE: Final = _NAMES.where(_entries.c.table_type == sa.bindparam("table_ty
 _SCAN: Final = (
     sa.select(*_ENTRY_COLUMNS)
     .where(_entries.c.kind == sa.bindparam("kind"), _entries.c.id > sa.bindparam("after"))
+    .order_by(_entries.c.id)
+    .limit(LIMIT)
+)
+_main: Final = sa.and_(_refs.c.entry_id == _entries.c.id, _refs.c.name == "main")
+_LIST_ALL: Final = (
+    sa.select(
+        _namespaces.c.levels,
+        _entries.c.name,
+        _entries.c.id,
+        _entries.c.format,
+        _entries.c.format_version,
+        _entries.c.location,
+        _entries.c.metadata_location,
+        _refs.c.snapshot_id,
+        _entries.c.created_at_ms,
+        _entries.c.updated_at_ms,
+    )
+    .select_from(_located.outerjoin(_refs, _main))
+    .where(
+        _entries.c.catalog_id == sa.bindparam("catalog_id"),
+        _entries.c.kind == "table",
+        _entries.c.id > sa.bindparam("after"),
+    )
     .order_by(_entries.c.id)
     .limit(LIMIT)
 )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -42,7 +43,10 @@ COMMANDS = (
     "catalog",
     "catalog create",
     "catalog list",
+    "namespace",
+    "namespace list",
     "table",
+    "table show",
     "table register-delta",
     "table list",
     "table orphans",
@@ -174,6 +178,20 @@ def test_help(name: str) -> None:
 
 def test_version() -> None:
     assert run_process("version").stdout == f"floecat {floecat.__version__}\n"
+    assert run("--version").stdout == f"floecat {floecat.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_names_of_commands(shell: str) -> None:
+    """As the script asks that `floecat --install-completion` puts in place."""
+    asked = {
+        "bash": {"COMP_WORDS": "floecat tab", "COMP_CWORD": "1"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "floecat tab"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "floecat tab", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    completed = run(_FLOECAT_COMPLETE=f"complete_{shell}", **asked[shell])
+    assert "table" in completed.stdout
+    assert "catalog" not in completed.stdout
 
 
 def test_unknown_option_is_a_usage_error() -> None:
@@ -343,12 +361,60 @@ def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     future_id = unreadable.stdout.split()[-1]
     assert unreadable.stderr.startswith("It cannot be read: ")
     assert "blahabl" in unreadable.stderr
-    listed = [line.split(maxsplit=4) for line in run("table", "list").stdout.splitlines()[1:]]
-    assert listed[0] == ["ns.orders", "1", orders_id, orders]
-    assert listed[1][:4] == ["ns.future", "-", future_id, future]
-    assert "blahabl" in listed[1][4]
+    listed = [line.split(maxsplit=5) for line in run("table", "list").stdout.splitlines()[1:]]
+    assert listed[1] == ["ns.orders", "delta", "1", orders_id, orders]
+    assert listed[0][:5] == ["ns.future", "delta", "-", future_id, future]
+    assert "blahabl" in listed[0][5]
     assert run("table", "refresh", "ns.orders").stdout == "ns.orders is at version 1\n"
     assert "blahabl" in one_error(run("table", "refresh", "ns.future"), 1)
+
+
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    """What a command prints with `--json`."""
+    result = run(*arguments, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    return [msgspec.json.decode(line) for line in result.stdout.splitlines()]
+
+
+def test_tables_and_namespaces_are_listed_and_shown(lake: Path) -> None:
+    orders = (lake / "orders").as_uri()
+    (made,) = objects("table", "register-delta", "b.orders", orders)
+    settings = load_settings()
+    with kernel(settings) as opened:
+        gateway = settings.gateway
+        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+        opened.namespaces.create(call, ("a", "x.y"), {})
+        table = CreateTable(name="t", schema=SCHEMA, properties={"owner": "anna"})
+        opened.commits.create_table(call, ("a", "x.y"), table)
+    assert run("namespace", "list").stdout.split() == ["namespace", "a", 'a."x.y"', "b"]
+    assert objects("namespace", "list", "a") == [{"namespace": ["a", "x.y"]}]
+    assert one_error(run("namespace", "list", "c"), 1) == "Namespace does not exist: c"
+    rows = [line.split() for line in run("table", "list").stdout.splitlines()[1:]]
+    assert [row[:3] for row in rows] == [['a."x.y".t', "iceberg", "-"], ["b.orders", "delta", "1"]]
+    without_delta = run("table", "list", FLOECAT_GATEWAY_DELTA_COMPAT_ENABLED="false")
+    assert len(without_delta.stdout.splitlines()) == 3
+    iceberg, delta = objects("table", "list")
+    assert (delta["id"], delta["snapshot-id"], delta["location"]) == (made["id"], 1, orders)
+    assert (iceberg["namespace"], iceberg["problem"]) == (["a", "x.y"], None)
+    shown = run("table", "show", 'a."x.y".t').stdout
+    assert re.search(r"property owner +anna", shown)
+    assert re.search(r"metadata file +file:.*metadata\.json", shown)
+    (found,) = objects("table", "show", "b.orders")
+    assert (found["format"], found["description"]["row-count"]) == ("delta", 10)
+    assert [column["name"] for column in found["description"]["columns"]] == ["value"]
+    assert one_error(run("table", "show", "b.none"), 1) == "Table does not exist: b.none"
+
+
+def test_connectors_jobs_and_plans_as_json(lake: Path) -> None:
+    (made,) = objects("connector", "create", "lake", lake.as_uri())
+    assert (made["name"], made["interval"]) == ("lake", "PT10M")
+    (scanned,) = objects("connector", "scan", "lake")
+    assert [table["identifier"]["name"] for table in scanned["registered"]] == ["future", "orders"]
+    assert objects("connector", "list")[0]["last-error"] is None
+    (plan,) = objects("table", "plan", "lake.orders")
+    assert plan["files-by-metrics"] == 1
+    assert objects("catalog", "list")[0]["name"] == "floecat"
+    assert objects("job", "list") == []
 
 
 def test_plans_are_explained(lake: Path) -> None:
@@ -382,7 +448,7 @@ def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytes
     assert refreshed.stdout == b"ns.orders is at version 1\n"
     assert b"Versions of ns.orders" in os.read(terminal, 1 << 16)
     os.close(terminal)
-    assert run("table", "list").stdout.splitlines()[1].split()[:2] == ["ns.orders", "1"]
+    assert run("table", "list").stdout.splitlines()[1].split()[:3] == ["ns.orders", "delta", "1"]
 
 
 @pytest.mark.parametrize(

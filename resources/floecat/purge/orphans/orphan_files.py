@@ -13,7 +13,7 @@ A file that metadata may name in another spelling (scheme, bucket, percent-encod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Final
@@ -175,7 +175,7 @@ class OrphanFiles:
             NoSuchNamespaceError: the namespace does not exist.
         """
         reports = []
-        wanted = self._all_namespaces(call, None) if namespace is None else iter([namespace])
+        wanted = self._namespaces.walk(call) if namespace is None else iter([namespace])
         for identifier in (table for each in wanted for table in self._tables.list(call, each, _ALL).items):
             try:
                 report = self.find(
@@ -192,11 +192,6 @@ class OrphanFiles:
                 report = OrphanReport(table=str(identifier), problem=error.message)
             reports.append(report)
         return reports
-
-    def _all_namespaces(self, call: Call, parent: Namespace | None) -> Iterator[Namespace]:
-        for namespace in self._namespaces.list(call, parent, _ALL).items:
-            yield namespace
-            yield from self._all_namespaces(call, namespace)
 
     def _table(self, call: Call, identifier: TableIdentifier, *, delete: bool) -> tuple[TableMetadata, str]:
         if delete:

@@ -1,0 +1,70 @@
+"""`floecat table show`: one table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from floecat_rest.commands.console import out, print_json, print_rows, written_time
+from floecat_rest.commands.names import parse_identifier, written
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    JsonOption,
+    open_call,
+    settings_from,
+)
+
+__all__ = ["show"]
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")],
+    *,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show a table: where it is, its current snapshot, columns and properties."""
+    identifier = parse_identifier(name)
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.tables.describe(call, identifier)
+    if as_json:
+        print_json([found])
+        return
+    current = found.description
+    print_rows(
+        ("table", written(identifier)),
+        (
+            ("format", f"{found.format}, read as Iceberg format version {current.format_version}"),
+            ("id", str(found.id)),
+            ("table UUID", found.table_uuid),
+            ("location", current.location),
+            ("metadata file", found.metadata_location),
+            ("created", written_time(found.created_at_ms)),
+            ("updated", written_time(found.updated_at_ms)),
+            ("snapshots", str(found.snapshots)),
+            ("current snapshot", _or_dash(current.snapshot_id)),
+            ("its operation", _or_dash(current.snapshot_operation)),
+            ("rows", _or_dash(current.row_count)),
+            ("partitioned by", ", ".join(found.partition_fields) or "-"),
+            *((f"property {key}", value) for key, value in sorted(found.properties.items())),
+        ),
+    )
+    out.print()
+    print_rows(
+        ("id", "column", "type", "required", "doc"),
+        (
+            (str(each.field_id), each.name, each.type, "yes" if each.required else "no", each.doc or "")
+            for each in current.columns
+        ),
+    )
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)

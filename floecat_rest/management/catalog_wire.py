@@ -1,0 +1,29 @@
+"""Bodies of the routes about catalogs; the command line prints the same JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from floecat.entries.calls import Catalog
+
+__all__ = ["CatalogResponse", "catalog_response"]
+
+
+class CatalogResponse(msgspec.Struct, rename="kebab"):
+    """A catalog."""
+
+    name: str
+    storage_location: str
+    """Root of default locations."""
+    allowed_locations: Sequence[str]
+    """Further locations under which its tables may lie."""
+    properties: Mapping[str, str]
+
+
+def catalog_response(catalog: Catalog) -> CatalogResponse:
+    """Renders a catalog."""
+    return CatalogResponse(
+        catalog.name, catalog.storage_location, catalog.allowed_locations, catalog.properties
+    )

@@ -125,11 +125,15 @@ def _truncated_range(source: PrimitiveType, lower: Vector, upper: Vector, width:
     if object in (upper.data.dtype, lower.data.dtype):
         return Range(lower, Vector(upper.data + (width - 1), upper.valid))
     least, most = INTEGER_RANGES.get(source.name, (_LEAST, _MOST))
-    # The least values may have overflowed to the greatest, as writers in Java let them.
-    overflows = upper.data > most - width
     with np.errstate(over="ignore"):
-        ends = np.where(overflows, most, upper.data + np.int64(width - 1))
-    return Range(Vector(np.where(overflows, least, lower.data), lower.valid), Vector(ends, upper.valid))
+        ends = np.where(upper.data > most - width, most, upper.data + np.int64(width - 1))
+    begins = lower.data
+    if least % width:
+        # Writers in Java let the least values overflow, all of them to this one.
+        wrapped = least // width * width + (most - least + 1)
+        overflows = (lower.data <= wrapped) & (upper.data >= wrapped)
+        begins, ends = np.where(overflows, least, begins), np.where(overflows, most, ends)
+    return Range(Vector(begins, lower.valid), Vector(ends, upper.valid))
 
 
 def _above_prefix(vector: Vector, width: int, longest: int, *, is_text: bool) -> Vector:

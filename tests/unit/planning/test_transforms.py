@@ -57,11 +57,13 @@ def test_ranges_of_times_beyond_64_bits(transform: str) -> None:
     assert found.upper.data[1] == 2**63 - 1
 
 
-def test_values_that_overflowed_stand_for_all() -> None:
+def test_the_value_that_overflowed_stands_for_all() -> None:
     vector = Vector(np.array([2147483646, 2147483630, 2147483640], np.int64))
     found = source_range("truncate[10]", parse_primitive("int"), vector, vector)
-    assert found.lower.data.tolist() == [-(2**31), 2147483630, -(2**31)]
+    assert found.lower.data.tolist() == [-(2**31), 2147483630, 2147483640]
     assert found.upper.data.tolist() == [2**31 - 1, 2147483639, 2**31 - 1]
+    found = source_range("truncate[16]", parse_primitive("int"), vector, vector)
+    assert found.lower.data.tolist() == vector.data.tolist()
 
 
 @pytest.mark.parametrize(

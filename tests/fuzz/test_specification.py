@@ -21,10 +21,6 @@ PINNED = Path(__file__).parents[2] / "floecat_rest" / "openapi" / "rest-catalog-
 
 # Later parts of the product serve these.
 NOT_SERVED = (
-    "planTableScan",
-    "fetchPlanningResult",
-    "cancelPlanning",
-    "fetchScanTasks",
     "loadCredentials",
     "signRequest",
 )

@@ -11,9 +11,7 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.middleware import DefineMiddleware
-from litestar.openapi import OpenAPIConfig
 
-import floecat
 from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
@@ -23,6 +21,7 @@ from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
 from floecat_rest.browsers import guard_browsers
 from floecat_rest.compression import AnswerCompression
 from floecat_rest.errors import answer_error
+from floecat_rest.front_page import FrontPageController
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
@@ -63,6 +62,8 @@ from floecat_rest.management.purges import (
     RetryPurgeController,
 )
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
+from floecat_rest.openapi.descriptions import Descriptions
+from floecat_rest.openapi.schema_pages import SchemaController
 from floecat_rest.paths import EmptyNames, RawPaths
 from floecat_rest.readiness import Readiness
 from floecat_rest.request_log import RequestLog
@@ -107,6 +108,8 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     CancelPurgeController,
     HealthController,
     MetricsPageController,
+    SchemaController,
+    FrontPageController,
 ]
 """One per path: the framework refuses two."""
 
@@ -138,9 +141,10 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         request_max_body_size=settings.gateway.max_request_body_bytes,
         lifespan=[_lifespan(services)],
-        openapi_config=OpenAPIConfig(title="Floecat", version=floecat.__version__),
+        openapi_config=None,
         logging_config=None,
     )
+    app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
     named = EmptyNames(AnswerCompression(app), services, authenticator)
     loads = FastLoadAnswers(named, services, authenticator, path_template=TableController.path)

@@ -17,8 +17,6 @@ __all__ = ["PUBLIC", "AuthenticationMiddleware", "Authenticator"]
 PUBLIC = "public"
 """Key in `opt` of routes that need no login."""
 
-_DOCUMENTATION = "/schema"
-
 
 class Authenticator:
     """Authenticates requests by their headers."""
@@ -50,6 +48,6 @@ class AuthenticationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate a request and pass it on."""
-        if not (scope["route_handler"].opt.get(PUBLIC) or scope["path"].startswith(_DOCUMENTATION)):
+        if not scope["route_handler"].opt.get(PUBLIC):
             scope["user"] = await self._authenticator.authenticate(scope)
         await self._app(scope, receive, send)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, NotFoundException, ValidationException
 
 from floecat import errors
 from floecat_rest.request_log import request_id_of
@@ -72,6 +72,10 @@ ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
 
 _LONGEST_MESSAGE = 1000
 _LONGEST_REASON = 500
+_LONGEST_PATH = 200
+
+_DOUBLED = "/v1/v1/"
+_FIRST_SEGMENTS = frozenset({"config", "namespaces", "tables", "views", "transactions", "oauth"})
 
 _EXPECTED: Mapping[str, str] = {
     "pageSize": "must be a whole number, at least 1",
@@ -136,6 +140,11 @@ def encode_error(error: ErrorModel) -> bytes:
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Exception handler of the application: renders any error, and logs those that an operator must see."""
     request_id = request_id_of(request.scope)
+    path = request.scope["path"]
+    if isinstance(error, NotFoundException) or (
+        isinstance(error, errors.NoSuchWarehouseError) and path.startswith(_DOUBLED)
+    ):
+        error = _unknown_path(path)
     described, headers = describe_error(error, request_id)
     if described.code >= 500 or isinstance(error, errors.StorageRefusedError):
         known = isinstance(error, errors.FloecatError | HTTPException)
@@ -153,6 +162,20 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     # A response to HEAD has no body, errors included.
     content = b"" if request.method == "HEAD" else encode_error(described)
     return Response(content, status_code=described.code, headers=headers, media_type="application/json")
+
+
+def _unknown_path(path: str) -> errors.NotFoundError:
+    """What the sender of a path without a route probably meant. Clients append `/v1/…` to their URI."""
+    before, version, _ = path.partition("/v1/")
+    if f"{path}/".startswith(_DOUBLED):
+        hint = "The URI of the catalog ends before /v1"
+    elif version and before and not path.startswith("/management/"):
+        hint = f"The URI of the catalog ends before {before[:_LONGEST_PATH]}, as paths begin with /v1"
+    elif path.split("/")[1] in _FIRST_SEGMENTS:
+        hint = "Paths of the catalog begin with /v1"
+    else:
+        hint = "/schema lists the paths that are served"
+    return errors.NotFoundError(f"Path does not exist: {path[:_LONGEST_PATH]}. {hint}")
 
 
 def _reason(error: Exception) -> str:

@@ -76,6 +76,8 @@ def up(
                 FLOECAT_GATEWAY_WORKERS=str(gateway.workers),
             )
             if ui_port is not None:
+                if gateway.dagster_url is None:
+                    environ["FLOECAT_GATEWAY_DAGSTER_URL"] = f"http://{LOOPBACK}:{ui_port}"
                 stack.enter_context(lock_folder(Path(environ[DAGSTER_HOME]), "dagster", DAGSTER_HOME))
             # after the locks, so that they hold until all services have ended
             processes = stack.enter_context(Processes(environ, tell))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from litestar import Controller, get
-from litestar.routes import BaseRoute, HTTPRoute
+from litestar.routes import BaseRoute
 
 from floecat.catalog.load_table import SCAN_PLANNING_MODE
 from floecat.identifiers.encoding import encode_segment
 from floecat_rest.iceberg.wire import CatalogConfig
+from floecat_rest.openapi.operations import served_operations
 from floecat_rest.requests import CatalogRequest, Warehouse
 from floecat_rest.threads import WITHOUT_STORAGE
 
@@ -18,8 +18,6 @@ __all__ = ["UNLISTED", "ConfigController", "served_endpoints"]
 
 UNLISTED = "unlisted"
 """Key in `opt` of operations that answer, and that clients should not count on."""
-
-_TYPED_PARAMETER = re.compile(r"\{([\w-]+):\w+\}")
 
 
 class ConfigController(Controller):
@@ -56,15 +54,7 @@ class ConfigController(Controller):
 def served_endpoints(routes: Iterable[BaseRoute]) -> list[str]:
     """The operations below `/v1/` as `<verb> <path template>`, spelled as in the REST specification."""
     return sorted(
-        f"{method} {_template(route.path)}"
-        for route in routes
-        if isinstance(route, HTTPRoute) and route.path.startswith("/v1/")
-        for handler in route.route_handlers
-        if not handler.opt.get(UNLISTED)
-        for method in handler.http_methods
-        if method != "OPTIONS"
+        f"{operation.method.upper()} {operation.path}"
+        for operation in served_operations(routes)
+        if operation.path.startswith("/v1/") and not operation.handler.opt.get(UNLISTED)
     )
-
-
-def _template(path: str) -> str:
-    return _TYPED_PARAMETER.sub(r"{\1}", path)

@@ -51,7 +51,7 @@ class MetricsPageController(PrometheusController):
     tags = ["Health"]
     opt = {PUBLIC: True, WITHOUT_STORAGE: True}
 
-    @get()
+    @get(operation_id="metrics")
     async def get(self, request: CatalogRequest) -> Response[bytes]:
         """Counters of all worker processes, and gauges of purges unless the store is away."""
         answer = cast("Response[bytes]", await PrometheusController.get.fn(self))

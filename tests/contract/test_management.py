@@ -28,13 +28,12 @@ def test_metrics_count_requests_by_route_and_never_by_path(
 
 
 def test_openapi_document_describes_every_operation_that_is_served(local_catalog: Catalog):
-    document = local_catalog.http.get("/schema/openapi.json").json()
+    document = local_catalog.http.get("/schema/iceberg.json").json()
     described = {
         f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods
     }
     assert set(local_catalog.config["endpoints"]) <= described
     assert document["openapi"].startswith("3.")
-    assert document["info"]["title"] == "Floecat"
 
 
 def test_openapi_page_is_html(local_catalog: Catalog):

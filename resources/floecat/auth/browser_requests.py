@@ -76,7 +76,7 @@ class BrowserRules:
                 content_type = value
             elif name in _PREFLIGHTED or (name == b"authorization" and value[:7].lower() == b"bearer "):
                 preflighted = True
-        if not self._allows(host):
+        if not self.allows(host):
             return Refusal(
                 403,
                 f"Host {_shown(host)} is not allowed; the setting {self._setting} lists the allowed names",
@@ -89,7 +89,8 @@ class BrowserRules:
             return Refusal(415, "A POST needs the header Content-Type: application/json")
         return None
 
-    def _allows(self, host: bytes) -> bool:
+    def allows(self, host: bytes) -> bool:
+        """Whether clients may reach the service by this name (`Host`, with or without a port)."""
         allowed = self._judged.get(host)
         if allowed is None:
             allowed = self._names_allow(_without_port(host.decode("latin-1").lower()))

@@ -149,6 +149,9 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     cors_allowed_origins: Annotated[tuple[str, ...], text_list()] = ()
     """Sites whose web pages may use the service in `auth-mode=oidc`, as `https://console.example.com`."""
 
+    dagster_url: Annotated[str | None, text()] = None
+    """Address of the Dagster UI, as `https://dagster.example.com`: the page `/` links to it."""
+
     auth_header: Annotated[str, text(aliases=("authHeader",))] = "authorization"
     """Header that carries `Bearer <token>`."""
 

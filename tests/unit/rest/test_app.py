@@ -29,7 +29,7 @@ def error_of(answer):
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "kind"),
     [
-        ("GET", "/", None, 404, "NotFoundException"),
+        ("GET", "/v1", None, 404, "NotFoundException"),
         ("GET", "/v2/floecat/namespaces", None, 404, "NotFoundException"),
         ("PUT", "/v1/floecat/namespaces", b"{}", 405, "UnsupportedOperationException"),
         ("POST", "/v1/config", b"{}", 405, "UnsupportedOperationException"),

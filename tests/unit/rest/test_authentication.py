@@ -72,7 +72,9 @@ def test_a_body_is_not_read_for_strangers(secured):
     assert secured.post("/v1/namespaces", content=b"{").status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics", "/schema/openapi.json"])
+@pytest.mark.parametrize(
+    "path", ["/", "/health/live", "/health/ready", "/metrics", "/schema", "/schema/iceberg.json"]
+)
 def test_operators_need_no_token(secured, path):
     assert secured.get(path).status_code == 200
 

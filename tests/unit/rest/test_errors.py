@@ -129,3 +129,39 @@ def test_a_message_that_repeats_a_long_name_is_cut():
 def test_a_wrong_parameter_is_named_in_plain_words(faults, message):
     described, _ = describe_error(ValidationException("Validation failed for GET /x", extra=faults), "id-1")
     assert described == ErrorModel(message, "BadRequestException", 400)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/v1/config", "The URI of the catalog ends before /v1"),
+        ("/v1/v1", "The URI of the catalog ends before /v1"),
+        ("/v1/v1/namespaces", "The URI of the catalog ends before /v1"),
+        ("/v1/v1/floecat/namespaces/n/tables/t", "The URI of the catalog ends before /v1"),
+        ("/iceberg/v1/config", "The URI of the catalog ends before /iceberg, as paths begin with /v1"),
+        (
+            "/api/catalog/v1/config",
+            "The URI of the catalog ends before /api/catalog, as paths begin with /v1",
+        ),
+        ("/config", "Paths of the catalog begin with /v1"),
+        ("/namespaces/n/tables", "Paths of the catalog begin with /v1"),
+        ("/v1/config/more", "/schema lists the paths that are served"),
+        ("/management/v1/nothing", "/schema lists the paths that are served"),
+        ("/v2/config", "/schema lists the paths that are served"),
+    ],
+)
+def test_an_unknown_path_is_answered_with_what_is_meant(client, path, hint):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"] == {
+        "message": f"Path does not exist: {path}. {hint}",
+        "type": "NotFoundException",
+        "code": 404,
+    }
+
+
+def test_a_catalog_may_have_the_name_of_the_version(client, opened_kernel, settings):
+    opened_kernel.catalogs.ensure(
+        settings.gateway.default_account_id, "v1", f"{settings.warehouse_location}/v1"
+    )
+    assert client.get("/v1/v1/namespaces").json()["namespaces"] == []

@@ -37,7 +37,7 @@ def specified():
 
 @pytest.fixture(scope="module")
 def routes():
-    app = Litestar(CONTROLLERS, request_class=CatalogRequest)
+    app = Litestar(CONTROLLERS, request_class=CatalogRequest, openapi_config=None)
     return [route for route in app.routes if isinstance(route, HTTPRoute)]
 
 
@@ -98,15 +98,3 @@ def test_no_unlisted_operation_is_routed(client, specified):
         method, template = endpoint.split(" ")
         path = template.replace("{prefix}", "floecat").replace("{", "some-").replace("}", "")
         assert client.request(method, path).json()["error"]["type"] == "NotFoundException"
-
-
-def test_the_documentation_describes_the_operations(client, handlers):
-    document = client.get("/schema/openapi.json").json()
-    described = {
-        f"{method.upper()} {path}"
-        for path, operations in document["paths"].items()
-        for method in operations
-        if path.startswith("/v1/")
-    }
-    assert described == set(handlers)
-    assert client.get("/schema").status_code == 200

@@ -111,5 +111,3 @@ def test_nested_namespaces(client, namespace, engine, delta_table):
 def test_management_is_no_part_of_the_iceberg_endpoints(client):
     endpoints = client.get("/v1/config").json()["endpoints"]
     assert not [endpoint for endpoint in endpoints if "management" in endpoint]
-    described = client.get("/schema/openapi.json").json()["paths"]
-    assert "/management/v1/catalogs/{catalog}/namespaces/{namespace}/tables" in described

@@ -1,0 +1,257 @@
+"""The OpenAPI document of all routes that are not Iceberg's.
+
+Paths, query parameters, answers and schemas come from the handlers and their structs. `OPERATIONS` adds what
+handlers do not declare: the body that they read, an example of it, and errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from litestar.params import QueryParameter
+from litestar.routes import BaseRoute
+
+import floecat
+from floecat_rest.authentication import PUBLIC
+from floecat_rest.errors import IcebergErrorResponse
+from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
+from floecat_rest.openapi.operations import ServedOperation, served_operations
+
+__all__ = ["OPERATIONS", "OperationNotes", "management_document"]
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+_OPAQUE: Final = {"type": "string"}
+
+
+@dataclass(frozen=True)
+class OperationNotes:
+    """What a handler does not declare."""
+
+    request: type[msgspec.Struct] | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
+    """Of the request."""
+
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """Beside those that any operation may answer."""
+
+    replays: bool = False
+    """It takes `Idempotency-Key`."""
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """Schemas by media type, where the answer is not the struct that the handler returns."""
+
+
+_NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
+_NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
+
+OPERATIONS: Final[Mapping[str, OperationNotes]] = {
+    "registerByLocation": OperationNotes(
+        RegisterRequest,
+        {"name": "visits", "format": "delta", "location": "s3://lake/visits"},
+        {
+            404: "The catalog or the namespace does not exist, or there is no table at the location.",
+            406: "Tables of this format are not enabled.",
+            409: "The name is taken.",
+        },
+        replays=True,
+    ),
+    "explainPlan": OperationNotes(
+        ExplainRequest,
+        {"filter": "id > 10"},
+        {404: "The catalog, the table or the snapshot does not exist.", 406: "The table cannot be read."},
+    ),
+    "listConnectors": OperationNotes(errors={404: "The catalog does not exist."}),
+    "createConnector": OperationNotes(
+        CreateConnectorRequest,
+        {"name": "lake", "kind": "delta", "location": "s3://lake/tables", "interval": "PT1H"},
+        {
+            404: "The catalog does not exist.",
+            406: "Connectors of this kind are not enabled.",
+            409: "A connector of this name exists.",
+        },
+        replays=True,
+    ),
+    "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
+    "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
+    "scanConnector": OperationNotes(errors=_NO_CONNECTOR | {409: "The connector is being scanned."}),
+    "listPurges": OperationNotes(errors={404: "The catalog does not exist."}),
+    "loadPurge": OperationNotes(errors=_NO_PURGE),
+    "retryPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge is not in a state to be retried."}),
+    "cancelPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge has begun or is finished."}),
+    "live": OperationNotes(),
+    "ready": OperationNotes(),
+    "metrics": OperationNotes(answers={"text/plain": _OPAQUE}),
+    "describeApi": OperationNotes(answers={"text/html": _OPAQUE}),
+    "getDescription": OperationNotes(
+        errors={404: "There is no such document."},
+        answers={"application/json": {"type": "object"}, "application/yaml": _OPAQUE},
+    ),
+    "frontPage": OperationNotes(
+        answers={
+            "text/html": _OPAQUE,
+            "application/json": {"type": "object", "additionalProperties": _OPAQUE},
+        }
+    ),
+}
+
+_PATH_PARAMETERS: Final = {
+    "catalog": ("Name of the catalog.", "floecat"),
+    "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
+    "table": ("Name of the table.", "orders"),
+    "connector": ("Name of the connector.", "lake"),
+    "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),
+    "document": ("Name of the document.", "iceberg.json"),
+}
+_REQUEST_ID: Final = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "Id of the request in the log and in the answer. Default: one is made.",
+}
+_IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "format": "uuid"},
+    "description": "A retry with the same key gets the answer of the first request.",
+}
+_ANY_ERRORS: Final = {
+    400: "The request is malformed.",
+    403: "The principal may not do this, or a web page of another site asks.",
+    500: "The service failed; the log has the request id.",
+    503: "The store, the storage or a bound of the service holds the request up; retry later.",
+}
+_BODY_ERRORS: Final = {
+    413: "The body is larger than `floecat.gateway.max-request-body-bytes`.",
+    415: "The body is not JSON.",
+}
+_ERROR_HEADERS: Final[dict[int, dict[str, Any]]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
+    503: {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds."}},
+}
+_ANSWER_HEADERS: Final = {"X-Request-Id": {"schema": {"type": "string"}}}
+
+
+def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document of the routes outside `/v1/`.
+
+    A route without a row in `OPERATIONS` is left out, which a test reports.
+
+    Args:
+        routes: of the application.
+        security: security schemes by name; empty where no login is needed.
+    """
+    described = [
+        (operation, OPERATIONS[str(operation.handler.operation_id)])
+        for operation in served_operations(routes)
+        if operation.handler.operation_id in OPERATIONS
+    ]
+    structs: set[Any] = {IcebergErrorResponse}
+    paths: dict[str, Any] = {}
+    for operation, notes in described:
+        structs |= {notes.request} - {None}
+        if _returns_struct(operation, notes):
+            structs.add(_returned(operation))
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, notes, security)
+    _, schemas = msgspec.json.schema_components(sorted(structs, key=str), ref_template=_REFERENCE)
+    components: dict[str, Any] = {"schemas": schemas}
+    if security:
+        components["securitySchemes"] = security
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Floecat management API",
+            "version": floecat.__version__,
+            "description": "Connectors, tables, purges and health: what this server has beside Iceberg.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{name: []} for name in security],
+        "paths": dict(sorted(paths.items())),
+        "components": components,
+    }
+
+
+def _operation(operation: ServedOperation, notes: OperationNotes, security: dict[str, Any]) -> dict[str, Any]:
+    handler = operation.handler
+    public = bool(handler.opt.get(PUBLIC))
+    written = inspect.cleandoc(getattr(handler.fn, "func", handler.fn).__doc__ or "")
+    described: dict[str, Any] = {
+        "tags": sorted(handler.resolve_tags() or []),
+        "operationId": handler.operation_id,
+        "summary": written.partition("\n\n")[0].replace("\n", " "),
+        "parameters": _parameters(operation, notes),
+        "responses": _responses(operation, notes, login=bool(security) and not public),
+    }
+    if public:
+        described["security"] = []
+    if notes.request is not None:
+        content = {"schema": _reference(notes.request), "example": dict(notes.example)}
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return described
+
+
+def _parameters(operation: ServedOperation, notes: OperationNotes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in re.findall(r"\{(\w+)\}", operation.path):
+        description, example = _PATH_PARAMETERS[name]
+        parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        found.append(parameter | {"description": description, "example": example})
+    for name, declared in operation.handler.parsed_fn_signature.parameters.items():
+        query = declared.kwarg_definition
+        if isinstance(query, QueryParameter):
+            schema = _query_schema(declared.annotation, declared.default, query)
+            parameter = {"name": query.name or name, "in": "query", "required": False, "schema": schema}
+            found.append(parameter | ({"description": query.description} if query.description else {}))
+    return [*found, *([_IDEMPOTENCY_KEY] if notes.replays else []), _REQUEST_ID]
+
+
+def _query_schema(annotation: Any, default: Any, query: QueryParameter) -> dict[str, Any]:
+    """The schema of a parameter that may be absent, and is never null."""
+    schema = msgspec.json.schema(annotation)
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind != {"type": "null"}]
+    found = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    bounds = {"minimum": query.ge} if query.ge is not None else {}
+    return found | bounds | ({"default": default} if default is not None else {})
+
+
+def _responses(operation: ServedOperation, notes: OperationNotes, *, login: bool) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": "Success.", "headers": _ANSWER_HEADERS}
+    if notes.answers:
+        success["content"] = {kind: {"schema": schema} for kind, schema in notes.answers.items()}
+    elif _returns_struct(operation, notes):
+        success["content"] = {"application/json": {"schema": _reference(_returned(operation))}}
+    errors = {
+        **_ANY_ERRORS,
+        **({401: "The request carries no valid token."} if login else {}),
+        **(_BODY_ERRORS if notes.request else {}),
+        **notes.errors,
+    }
+    answers = {str(operation.handler.status_code): success}
+    return answers | {str(status): _error(status, errors[status]) for status in sorted(errors)}
+
+
+def _error(status: int, description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": _ANSWER_HEADERS | _ERROR_HEADERS.get(status, {}),
+        "content": {"application/json": {"schema": _reference(IcebergErrorResponse)}},
+    }
+
+
+def _returns_struct(operation: ServedOperation, notes: OperationNotes) -> bool:
+    returned = _returned(operation)
+    return not notes.answers and isinstance(returned, type) and issubclass(returned, msgspec.Struct)
+
+
+def _returned(operation: ServedOperation) -> Any:
+    return operation.handler.parsed_fn_signature.return_type.annotation
+
+
+def _reference(struct: type[msgspec.Struct]) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(name=struct.__name__)}

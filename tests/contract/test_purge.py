@@ -106,3 +106,18 @@ def test_registered_table_goes_on_with_its_rows(
     assert again.metadata == table.metadata
     again.append(ROWS)
     assert _rows(engine, namespace, "tbl") == 9
+
+
+def test_metadata_files_that_fell_out_of_the_log_go_too(
+    lake: Lake, catalog: Catalog, namespace: Namespace, engine: RestCatalog
+):
+    base = f"{lake.root}/{unique('log')}"
+    table = _filled(engine, namespace, "t", base)
+    for number in range(3):
+        with table.transaction() as transaction:
+            transaction.set_properties({"write.metadata.previous-versions-max": "1", "n": str(number)})
+    files = lake.files(base)
+    assert len([file for file in files if file.endswith(".metadata.json")]) == 6
+    assert len(table.metadata.metadata_log) == 1
+    _purge(catalog, namespace, "t")
+    assert wait_until_gone(lake, base, files) == set()

@@ -226,10 +226,11 @@ class AreaReader:
         """
         if len(snapshots) > _MOST_ADDED:
             return Area({EVERYWHERE})
-        reading, manifests = _Reading(storage), set[str]()
+        reading, manifests, folders = _Reading(storage), set[str](), set[str]()
         try:
             for snapshot in snapshots:
-                manifests |= self._added_manifests(reading, snapshot, all_manifests=all_manifests)
+                added = self._added_manifests(reading, snapshot, folders, all_manifests=all_manifests)
+                manifests |= added
             if len(manifests) > _MOST_ADDED:
                 return Area({EVERYWHERE})
             read = partial(self._manifest_area, reading, None)
@@ -241,23 +242,30 @@ class AreaReader:
         except FloecatError:
             return Area({EVERYWHERE})
         lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]
-        return _collapsed(file_area([*lists, *manifests]).union(*areas))
+        return _collapsed((file_area(lists) | folder_area(folders)).union(*areas))
 
     def _added_manifests(
-        self, reading: _Reading, snapshot: SnapshotSummary, *, all_manifests: bool
+        self, reading: _Reading, snapshot: SnapshotSummary, folders: set[str], *, all_manifests: bool
     ) -> set[str]:
+        """The manifests that a snapshot adds; `folders` gets those of all its manifests.
+
+        A manifest that the list says is older may be new to the table: that of a table that was copied.
+        """
         from floecat.iceberg.manifests.lists import read_manifest_list
 
         location = snapshot.manifest_list
         if not location:
-            return set(snapshot.manifests or ())
+            added = set(snapshot.manifests or ())
+            folders.update(_folder_name(path) for path in added)
+            return added
+        added = set[str]()
         with self._opened(reading, "manifest list", location) as data:
             listed = read_manifest_list(data, location=location, bounds=self.bounds) if data else ()
-            return {
-                manifest.manifest_path
-                for manifest in listed
-                if all_manifests or _is_added(manifest, snapshot)
-            }
+            for manifest in listed:
+                folders.add(_folder_name(manifest.manifest_path))
+                if all_manifests or _is_added(manifest, snapshot):
+                    added.add(manifest.manifest_path)
+        return added
 
     def _named_area(
         self, reading: _Reading, metadata: TableMetadata, entry_id: UUID | None, location: str
@@ -307,7 +315,7 @@ class AreaReader:
         try:
             with self._opened(reading, "manifest", manifest) as data:
                 for path in read_file_paths(data, location=manifest, bounds=self.bounds):
-                    folders.add(path.rpartition("/")[0] + "/_")
+                    folders.add(f"{_folder_name(path)}/_")
                     if len(folders) > _FOLDERS_AT_ONCE:
                         area = _collapsed(area | file_area(folders))
                         folders.clear()
@@ -345,6 +353,10 @@ def _is_added(manifest: ManifestFile, snapshot: SnapshotSummary) -> bool:
     # format version 1 has no sequence numbers
     is_newest = 0 < snapshot.sequence_number <= manifest.sequence_number
     return is_newest or manifest.added_snapshot_id in (None, snapshot.snapshot_id)
+
+
+def _folder_name(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _folder_of(file: Location) -> Location:

@@ -14,6 +14,7 @@ from floecat.errors import LocationNotAllowedError
 from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.drops import DropService
+from floecat.purge.earlier_metadata import EarlierMetadata
 from floecat.purge.large_jobs import LargeJobs
 from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
@@ -110,7 +111,7 @@ def _table_purge(
         # a worker that gives out ranges has renewed its lease; they end before it can be another's
         range_s=purge.lease_timeout_ms / 2000,
         bounds=settings.limits,
-        sidecars=sidecars,
+        sidecars=(EarlierMetadata(parts.store), *sidecars),
         others=others,
     )
 

@@ -88,6 +88,7 @@ class ReachableFilesPurger:
             request.format,
             request.lease,
             storage,
+            request.entry_id,
         )
 
     def name(self) -> str:

@@ -131,7 +131,7 @@ class Ranges:
                 if keys is None:
                     _log.info("live tables need too many of the files to tell other processes of them")
                     break
-                results = self._runner([self._range(range, keys) for range in together])
+                results = self._run([self._range(range, keys) for range in together])
             for result in results:
                 if result.error is not None:
                     _log.warning("a range of manifests was not emptied: %s", result.error)
@@ -140,6 +140,14 @@ class Ranges:
                     emptied.update(map(file_key, result.emptied))
             progress.working_ms += int((time.monotonic() - started) * 1000)
         return emptied
+
+    def _run(self, ranges: Sequence[ManifestRange]) -> Sequence[RangeResult]:
+        try:
+            return self._runner(ranges)
+        except BaseException:
+            # some may still be deleting, so the batch is under way until their time is over
+            time.sleep(max(0.0, max(each.ends_at for each in ranges) - time.time()))
+            raise
 
     def _range(self, manifests: tuple[str, ...], kept: KeptKeys) -> ManifestRange:
         ends_at = time.time() + self._range_s

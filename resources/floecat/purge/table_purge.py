@@ -7,6 +7,7 @@ from itertools import chain
 from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
 
 import msgspec
 
@@ -52,6 +53,8 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     """Of the purge job. While it is held, commits that add files of this table wait for a batch under way."""
     renew: Callable[[], CatalogStorage] | None = None
     """Finds the storage again, with the keys of this moment; called when it refuses access."""
+    entry_id: UUID | None = None
+    """Of the entry that was dropped."""
 
 
 class FormatPurge(Protocol):

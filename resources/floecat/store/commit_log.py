@@ -18,7 +18,7 @@ from floecat.identifiers.namespace import Namespace
 from floecat.store.catalogs import CommitNumbers, next_commit_versions
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
-from floecat.store.database.statements import decode_texts, encode_texts
+from floecat.store.database.statements import LIMIT, decode_texts, encode_texts
 from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
@@ -28,6 +28,7 @@ __all__ = [
     "CommitLogRow",
     "append",
     "changed_entries",
+    "earlier_metadata_files",
     "has_transaction",
     "read_after",
     "writers_of",
@@ -66,6 +67,27 @@ _WRITERS_OF: Final = (
     .order_by(_commit_log.c.commit_version)
 )
 
+
+def _earlier_files() -> sa.Select[tuple[str]]:
+    entry, location = sa.bindparam("entry", type_=sa.Uuid()), sa.bindparam("location", type_=sa.Text())
+    is_indexed = sa.text(INDEXED_LOCATION.format("commit_log.metadata_location"))
+
+    def before(found: sa.ColumnElement[str]) -> sa.Select[tuple[str]]:
+        # a registration puts a table in place of another one, whose files are not those of this table
+        return sa.select(_commit_log.c.previous_metadata_location.label("location")).where(
+            _commit_log.c.metadata_location == found,
+            is_indexed,
+            _commit_log.c.entry_id == entry,
+            _commit_log.c.operation != "register",
+            _commit_log.c.previous_metadata_location.is_not(None),
+        )
+
+    earlier = before(location).cte("earlier", recursive=True)
+    earlier = earlier.union(before(earlier.c.location))
+    return sa.select(earlier.c.location).limit(LIMIT)
+
+
+_EARLIER_FILES: Final = _earlier_files()
 _PAGE: Final = 1_000
 _RECENT: Final = 10_000
 _HAS_TRANSACTION: Final = (
@@ -183,6 +205,22 @@ def writers_of(conn: Connection, locations: Sequence[str]) -> list[tuple[UUID, s
     """
     wanted = [text for text in locations if len(text) <= LONGEST_INDEXED_LOCATION]
     return [(row[0], row[1]) for row in conn.all(_WRITERS_OF, {"locations": wanted})]
+
+
+def earlier_metadata_files(conn: Connection, entry_id: UUID, location: str, limit: int) -> list[str]:
+    """The metadata files that an entry had before one of its metadata files, newest first.
+
+    The metadata log of the table itself is cut at `write.metadata.previous-versions-max`. The files end at a
+    registration, and at a location that is longer than the index holds.
+
+    Args:
+        conn: a connection.
+        entry_id: the entry, live or dropped.
+        location: its metadata file.
+        limit: most files.
+    """
+    parameters = {"entry": entry_id, "location": location, "limit": limit}
+    return [row[0] for row in conn.all(_EARLIER_FILES, parameters)]
 
 
 def has_transaction(conn: Connection, catalog_id: UUID, transaction_id: UUID) -> bool:

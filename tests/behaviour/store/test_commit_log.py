@@ -63,6 +63,41 @@ def test_metadata_files_lead_to_their_writers(store: Store, catalog: CatalogRow)
     assert found == [(entries[0].entry_id, "s3://b/x"), (entries[2].entry_id, "s3://b/x")]
 
 
+def test_the_earlier_metadata_files_of_an_entry(store: Store, catalog: CatalogRow) -> None:
+    commits = [
+        ("another", "create", 0, None),  # the files of another table, and what was in the place of this one
+        ("t", "commit", 1, 0),
+        ("t", "register", 2, 1),
+        ("t", "commit", 3, 2),
+        ("another", "commit", 9, 3),
+        ("t", "rename", 3, 3),
+        ("t", "commit", 4, 3),
+        ("t", "drop", None, 4),
+    ]
+    ids = {"t": uuids.uuid7(), "another": uuids.uuid7()}
+
+    def location(number: int | None) -> str | None:
+        return None if number is None else f"s3://b/{number}"
+
+    entries = [
+        msgspec.structs.replace(
+            log_entry(name, operation),
+            entry_id=ids[name],
+            metadata_location=location(new),
+            previous_metadata_location=location(previous),
+        )
+        for name, operation, new, previous in commits
+    ]
+    with store.write() as conn:
+        commit_log.append(conn, catalog.id, entries, NOW_MS)
+    with store.read() as conn:
+        found = commit_log.earlier_metadata_files(conn, ids["t"], "s3://b/4", 10)
+        assert commit_log.earlier_metadata_files(conn, ids["t"], "s3://b/4", 1) == ["s3://b/3"]
+        assert commit_log.earlier_metadata_files(conn, ids["another"], "s3://b/9", 10) == ["s3://b/3"]
+        assert commit_log.earlier_metadata_files(conn, ids["t"], "s3://b/2", 10) == []
+    assert found == ["s3://b/3", "s3://b/2"]
+
+
 def test_catalogs_count_for_themselves(store: Store, catalog: CatalogRow) -> None:
     other = add_catalog(store, "other")
     for each in (catalog, other, catalog):

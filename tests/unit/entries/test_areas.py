@@ -23,7 +23,7 @@ from floecat.fileio.locations import AllowedLocations, normalize_location
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
-from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes
+from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 from tests.unit.purge.table_files import TableFiles
 
 
@@ -240,6 +240,22 @@ def test_of_a_new_snapshot_only_what_it_adds_is_read(
         f"{warehouse}/t/metadata", *(f"{warehouse}/landing/{number}" for number in range(3))
     )
     assert reader.added_area(storage, [], all_manifests=True) == Area()
+
+
+def test_older_manifests_of_another_table_are_seen_where_they_lie(
+    files: FileIO, warehouse: str, allowed: AllowedLocations
+) -> None:
+    copied = TableFiles(files, f"{warehouse}/t")
+    copied.append()
+    copy = TableFiles(files, f"{warehouse}/copy", first_number=7)
+    listed = [{"manifest_path": path, "added_snapshot_id": 1} for path in copied.manifests]
+    copy.append(f"{warehouse}/copy/data/a.parquet")
+    files.delete(summaries(copy)[0].manifest_list or "")
+    files.write_new(summaries(copy)[0].manifest_list or "", manifest_list_bytes(listed))
+    area = AreaReader(cached_bytes=0).added_area(
+        storage_at(allowed, files), summaries(copy), all_manifests=False
+    )
+    assert overlaps(area, folders(copied.path("metadata")))
 
 
 def test_what_takes_long_or_cannot_be_read_may_be_everywhere(

@@ -6,9 +6,12 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from msgspec import structs
 
+from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
@@ -18,6 +21,7 @@ from floecat.purge.location_set import file_key
 from floecat.purge.progress import progress_of
 from floecat.purge.ranges import ManifestRange, RangeResult, delete_range
 from floecat.settings import Duration, PurgeSettings
+from floecat.store import purge_batches
 from tests.services.faults import FaultyFileIO
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import manifest_list_bytes
@@ -116,6 +120,38 @@ def test_what_a_range_leaves_is_left_to_the_worker(bench: PurgeBench) -> None:
     assert worked is not None
     assert worked[1].outcome == "succeeded"
     assert not [each for each in table.remaining() if "/snap-" not in each]
+
+
+def test_a_round_that_fails_is_under_way_until_the_time_of_its_ranges_is_over(tmp_path: Path) -> None:
+    bench = PurgeBench(tmp_path, structs.replace(LARGE, lease_timeout_ms=1000))
+    given: list[ManifestRange] = []
+    ended: list[float] = []
+
+    class Lost:
+        width = 2
+
+        def __call__(self, ranges: Sequence[ManifestRange]) -> Sequence[RangeResult]:
+            given.extend(ranges)
+            raise FloecatError("one task failed, another still runs")
+
+    def wait_for_the_end() -> None:
+        while not ended:
+            with bench.kernel.store.read() as conn:
+                if given and not purge_batches.under_way(conn, bench.clock.now_ms()):
+                    ended.append(time.time())
+            time.sleep(0.002)
+
+    large_table(bench, "t")
+    bench.drop(NAME)
+    bench.kernel.purge_queue.drain_once()
+    watcher = Thread(target=wait_for_the_end)
+    watcher.start()
+    worked = bench.kernel.large_purges.work_on_next(Lost())
+    watcher.join()
+    bench.kernel.close()
+    assert worked is not None
+    assert worked[1].outcome == "waiting"
+    assert ended[0] >= given[0].ends_at
 
 
 def test_files_of_live_tables_stay(bench: PurgeBench) -> None:

@@ -48,6 +48,7 @@ from floecat_rest.iceberg.views import (
     ViewsController,
 )
 from floecat_rest.json_responses import JsonResponse
+from floecat_rest.management.catalogs import ManagedCatalogController
 from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorScanController,
@@ -97,6 +98,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
+    ManagedCatalogController,
     ManagedTablesController,
     ExplainController,
     ConnectorsController,

@@ -12,6 +12,7 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    open_call,
     settings_from,
 )
 from floecat_rest.management.catalog_wire import catalog_response
@@ -21,6 +22,8 @@ __all__ = ["app"]
 app = typer.Typer(
     name="catalog", help="Catalogs, each reached by its name as prefix or warehouse.", no_args_is_help=True
 )
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the catalog.")]
 
 
 @app.command()
@@ -37,12 +40,15 @@ def create(
         list[str] | None,
         typer.Option("--allowed-location", help="A further location for its tables. Repeatable."),
     ] = None,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not try to write a file at its location.")
+    ] = False,
     as_json: JsonOption = False,
     account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Create a catalog."""
+    """Create a catalog, once a small file could be written at its location and deleted again."""
     settings = settings_from(config, data_dir=data_dir)
     from floecat.runtime import kernel
 
@@ -53,6 +59,7 @@ def create(
             name,
             place,
             allowed_locations=allowed_location or [],
+            try_writing=not no_check,
         )
     if as_json:
         print_json([catalog_response(made)])
@@ -78,3 +85,46 @@ def list_catalogs(
         print_json(map(catalog_response, catalogs))
         return
     print_rows(("name", "location"), ((catalog.name, catalog.storage_location) for catalog in catalogs))
+
+
+@app.command()
+def update(
+    name: NameArgument,
+    *,
+    add_location: Annotated[
+        list[str] | None,
+        typer.Option("--add-location", help="A further location for its tables. Repeatable."),
+    ] = None,
+    remove_location: Annotated[
+        list[str] | None,
+        typer.Option("--remove-location", help="An allowed location that nothing lies in. Repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Add allowed locations to a catalog, and remove some. Running services see it within five seconds."""
+    with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
+        made = kernel.catalog_changes.update(
+            call, add=add_location or (), remove=remove_location or (), anywhere=True
+        )
+    if as_json:
+        print_json([catalog_response(made)])
+        return
+    allowed = ", ".join(made.allowed_locations) or "none"
+    print_plain(f"Catalog {made.name} is at {made.storage_location}; further locations: {allowed}")
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    *,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Delete a catalog that has no namespaces, connectors and unfinished jobs. No file is deleted."""
+    with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
+        kernel.catalog_changes.delete(call)
+    print_plain(f"Deleted catalog {name}")

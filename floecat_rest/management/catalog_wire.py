@@ -8,7 +8,16 @@ import msgspec
 
 from floecat.entries.calls import Catalog
 
-__all__ = ["CatalogResponse", "catalog_response"]
+__all__ = ["CatalogResponse", "UpdateCatalogRequest", "catalog_response"]
+
+
+class UpdateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """Changes of a catalog."""
+
+    add_locations: tuple[str, ...] = ()
+    """Further locations under which its tables may lie."""
+    remove_locations: tuple[str, ...] = ()
+    """Allowed locations that nothing lies in."""
 
 
 class CatalogResponse(msgspec.Struct, rename="kebab"):

@@ -67,8 +67,8 @@ class Kernel:
         parts: what the services share; `storages`, `memory`, `transactions`, `entries`, `keys` and
             `metadata_files` are of it.
         calls: makes the calls that every service takes.
-        catalogs, resolver, namespaces, tables, views, metrics, loader, fast_loads: services of
-            `floecat.catalog`.
+        catalogs, catalog_changes, resolver, namespaces, tables, views, metrics, loader, fast_loads: services
+            of `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
@@ -114,6 +114,7 @@ class Kernel:
 
         catalog = open_catalog(self.parts, formats, authorizer or AllowAll(), self.separator, settings)
         self.catalogs, self.calls = catalog.catalogs, catalog.calls
+        self.catalog_changes = catalog.catalog_changes
         self.resolver, self.metrics = catalog.resolver, catalog.metrics
         self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
         self.loader, self.fast_loads = catalog.loader, catalog.fast_loads
@@ -262,9 +263,9 @@ def check_locations(settings: Settings) -> None:
         SettingsError: such a setting; the message names it.
     """
     gateway = settings.gateway
-    named = [
-        ("floecat.storage.allowed-locations", location) for location in settings.storage.allowed_locations
-    ]
+    storage = settings.storage
+    named = [("floecat.storage.allowed-locations", location) for location in storage.allowed_locations]
+    named += [("floecat.storage.addable-locations", location) for location in storage.addable_locations]
     if gateway.default_warehouse_path is not None:
         named.append(("floecat.gateway.default-warehouse-path", gateway.default_warehouse_path))
     if gateway.delta_compat.location is not None:

@@ -42,7 +42,7 @@ class Privilege(StrEnum):
     """Not asked for yet: catalogs are created on the command line."""
     USE_CATALOG = "use_catalog"
     MANAGE_CATALOG = "manage_catalog"
-    """Not asked for yet: catalogs are not changed."""
+    """Change its locations and delete it."""
 
     CREATE_SCHEMA = "create_schema"
     USE_SCHEMA = "use_schema"

@@ -14,9 +14,16 @@ from floecat.auth.authorizer import AllowAll, Authorizer, Check, Privilege, Secu
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog, RequestKey
-from floecat.errors import AlreadyExistsError, BadRequestError, LocationNotAllowedError, NoSuchWarehouseError
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    FloecatError,
+    LocationNotAllowedError,
+    NoSuchWarehouseError,
+)
 from floecat.fileio.locations import check_bounds, normalize_location
 from floecat.memory_budget import LruCache, MemoryBudget
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import accounts, catalogs
 from floecat.store.database.engine import Connection, Store
@@ -75,6 +82,10 @@ class CatalogService:
         cached = self._cache.get((account_id, prefix))
         return cached[1] if cached is not None and cached[0] > time.monotonic() else None
 
+    def forget(self, catalog: Catalog) -> None:
+        """Asks the store for a catalog again, as it was changed."""
+        self._cache.drop((catalog.account_id, catalog.name))
+
     def holding(self, account_id: UUID, location: str) -> Sequence[Catalog]:
         """The catalogs of the account in whose locations a storage URI lies, by name."""
         return [catalog for catalog in self.list(account_id) if _holds(catalog, location)]
@@ -92,6 +103,7 @@ class CatalogService:
         *,
         allowed_locations: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        try_writing: bool = False,
     ) -> Catalog:
         """Creates a catalog; the account is made with its first one.
 
@@ -101,9 +113,10 @@ class CatalogService:
             storage_location: absolute URI under which default locations lie.
             allowed_locations: further URIs under which tables may lie.
             properties: free properties.
+            try_writing: whether to write a small file at the storage location first, and to delete it again.
 
         Raises:
-            BadRequestError: the name or a location is malformed.
+            BadRequestError: the name or a location is malformed, or files cannot be written there.
             AlreadyExistsError: the account has a catalog of this name.
         """
         if not _NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
@@ -120,6 +133,8 @@ class CatalogService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
+        if try_writing:
+            _try_writing(self._storages.of(row), row.storage_location)
 
         def insert(conn: Connection) -> None:
             accounts.ensure(conn, account_id, now_ms)
@@ -214,6 +229,16 @@ class CallContext:
         """
         found = self._catalogs.by_prefix(account_id, catalog)
         return Call(Principal(name, account_id), found, AllowAll())
+
+
+def _try_writing(storage: CatalogStorage, location: str) -> None:
+    files = storage.files(location)
+    file = f"{location.rstrip('/')}/floecat-{uuids.uuid7().hex}"
+    try:
+        files.write_new(file, b"Written to find out whether files can be, and deleted.", unique_name=True)
+        files.delete(file)
+    except FloecatError as error:
+        raise BadRequestError(f"Files cannot be written and deleted at {location}: {error.message}") from None
 
 
 def _weight(row: catalogs.CatalogRow) -> int:

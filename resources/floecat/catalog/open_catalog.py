@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floecat.auth.authorizer import Authorizer
+from floecat.catalog.catalog_changes import CatalogChanges
 from floecat.catalog.catalogs import CallContext, CatalogService
 from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.metrics import MetricsService
@@ -28,6 +29,7 @@ class CatalogServices:
     """The services."""
 
     catalogs: CatalogService
+    catalog_changes: CatalogChanges
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -71,6 +73,13 @@ def open_catalog(
     catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
     return CatalogServices(
         catalogs=catalogs,
+        catalog_changes=CatalogChanges(
+            parts.transactions,
+            parts.clock,
+            catalogs,
+            shared_locations=settings.storage.allowed_locations,
+            addable_locations=settings.storage.addable_locations,
+        ),
         calls=CallContext(catalogs, authorizer),
         resolver=Resolver(store, separator),
         namespaces=NamespaceService(

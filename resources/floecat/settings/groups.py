@@ -286,6 +286,9 @@ class StorageSettings(Group, frozen=True, kw_only=True):
     allowed_locations: Annotated[tuple[str, ...], text_list()] = ()
     """Locations that every catalog may use beside its own. Nothing else is read or written."""
 
+    addable_locations: Annotated[tuple[str, ...], text_list()] = ()
+    """Locations below which a location may be added to a catalog over HTTP. The command line may add any."""
+
     aws: AwsSettings = AwsSettings()
     """S3."""
 

@@ -25,11 +25,13 @@ __all__ = [
     "CatalogRow",
     "CommitNumbers",
     "by_name",
+    "delete",
     "get",
     "insert",
     "list_all",
     "list_all_accounts",
     "next_commit_versions",
+    "set_allowed_locations",
 ]
 
 _SELECT: Final = sa.select(
@@ -45,6 +47,13 @@ _SELECT: Final = sa.select(
 )
 _INSERT: Final = sa.insert(_catalogs)
 _GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
+_GET_FOR_UPDATE: Final = _GET.with_for_update()
+_DELETE: Final = sa.delete(_catalogs).where(_catalogs.c.id == sa.bindparam("id"))
+_SET_ALLOWED: Final = (
+    sa.update(_catalogs)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+    .values(allowed_locations=sa.bindparam("locations"), updated_at_ms=sa.bindparam("now_ms"))
+)
 _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
 )
@@ -97,9 +106,33 @@ def insert(conn: Connection, record: CatalogRow) -> None:
     conn.change(_INSERT, values)
 
 
-def get(conn: Connection, catalog_id: UUID) -> CatalogRow | None:
-    """The catalog of this id."""
-    row = conn.first(_GET, {"id": catalog_id})
+def set_allowed_locations(
+    conn: Connection, catalog_id: UUID, locations: tuple[str, ...], now_ms: int
+) -> None:
+    """Replaces the allowed locations. Read the row `for_update` in the same transaction."""
+    values = {"catalog_id": catalog_id, "locations": encode_texts(locations), "now_ms": now_ms}
+    conn.change(_SET_ALLOWED, values)
+
+
+def delete(conn: Connection, catalog_id: UUID) -> None:
+    """Deletes a catalog with its commit log, connectors, queries and staged tables.
+
+    Raises:
+        ForeignKeyError: a namespace is in it.
+    """
+    conn.change(_DELETE, {"id": catalog_id})
+
+
+def get(conn: Connection, catalog_id: UUID, *, for_update: bool = False) -> CatalogRow | None:
+    """The catalog of this id.
+
+    Args:
+        conn: a connection.
+        catalog_id: the id.
+        for_update: whether to lock the row until the transaction ends: nothing is created in the catalog
+            meanwhile.
+    """
+    row = conn.first(_GET_FOR_UPDATE if for_update else _GET, {"id": catalog_id})
     return None if row is None else _record(row)
 
 

@@ -15,10 +15,10 @@ import msgspec
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
-from floecat.errors import CommitStateUnknownError, FloecatError
-from floecat.store import commit_log
+from floecat.errors import CommitStateUnknownError, FloecatError, NoSuchWarehouseError
+from floecat.store import catalogs, commit_log
 from floecat.store.database.engine import Connection, Store
-from floecat.store.database.errors import CommitOutcomeUnknownError
+from floecat.store.database.errors import CommitOutcomeUnknownError, ForeignKeyError
 from floecat.store.database.statements import LIMIT
 from floecat.store.schema import transactions as _transactions
 
@@ -78,6 +78,8 @@ class ConfirmedTransactions:
         Raises:
             StoreUnavailableError: the store is away; nothing was changed.
             CommitStateUnknownError: the change may have been made, or may still be.
+            NoSuchWarehouseError: the catalog was deleted since the request found it.
+            ForeignKeyError: something else that the change refers to was.
         """
         transaction_id = uuids.uuid7()
         results: list[T] = []
@@ -87,6 +89,11 @@ class ConfirmedTransactions:
 
         try:
             self._store.run(remembered)
+        except ForeignKeyError:
+            with self._store.read() as conn:
+                if catalogs.get(conn, catalog_id) is None:
+                    raise NoSuchWarehouseError("Warehouse does not exist any more") from None
+            raise
         except CommitOutcomeUnknownError as error:
             if not self._was_committed(catalog_id, transaction_id):
                 raise CommitStateUnknownError(

@@ -156,6 +156,11 @@ def list_all(
     return [job_row(row) for row in conn.all(_LIST, parameters)]
 
 
+def unfinished_resources(conn: Connection, catalog_id: UUID) -> list[str]:
+    """The resource of each job of a catalog that is open, or failed for good and can be retried."""
+    return [row[0] for row in conn.all(_UNFINISHED, {"catalog_id": catalog_id})]
+
+
 def list_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> list[JobRow]:
     """Jobs of a kind that wait in a lane, of all catalogs, oldest first."""
     parameters = {"wanted_kind": kind, "wanted_lane": lane, "now_ms": now_ms}
@@ -289,6 +294,9 @@ _LIST: Final = (
     )
     .order_by(_jobs.c.id)
     .limit(LIMIT)
+)
+_UNFINISHED: Final = sa.select(_jobs.c.resource).where(
+    _jobs.c.catalog_id == sa.bindparam("catalog_id"), sa.or_(IS_OPEN, _jobs.c.state == "failed")
 )
 _LIST_IN_LANE: Final = (
     sa.select(*JOB_COLUMNS)

@@ -85,6 +85,11 @@ _CHILDREN: Final = _PAGE.where(
     )
     .scalar_subquery()
 )
+_COUNT: Final = (
+    sa.select(sa.func.count())
+    .select_from(_namespaces)
+    .where(_namespaces.c.catalog_id == sa.bindparam("catalog_id"))
+)
 _ROOTS: Final = _PAGE.where(_namespaces.c.parent_id.is_(None))
 _INSERT: Final = sa.insert(_namespaces)
 _DELETE: Final = sa.delete(_namespaces).where(_namespaces.c.id == sa.bindparam("id"))
@@ -168,6 +173,12 @@ def children(
         return [_record(row) for row in conn.all(_ROOTS, parameters)]
     parameters["parent"] = physical_name(parent)
     return [_record(row) for row in conn.all(_CHILDREN, parameters)]
+
+
+def count(conn: Connection, catalog_id: UUID) -> int:
+    """How many namespaces a catalog has, nested ones included."""
+    row = conn.first(_COUNT, {"catalog_id": catalog_id})
+    return 0 if row is None else int(row[0])
 
 
 def insert(conn: Connection, row: NamespaceRow) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "get",
     "list_all",
     "list_names",
+    "list_places",
     "load",
     "load_many",
     "scan",
@@ -229,6 +230,21 @@ def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int)
     ]
 
 
+def list_places(
+    conn: Connection, catalog_id: UUID, after: UUID | None, limit: int
+) -> list[tuple[UUID, str, str]]:
+    """Id, location and metadata location of the tables and views of a catalog, ordered by id.
+
+    Args:
+        conn: a connection.
+        catalog_id: the catalog.
+        after: id of the last entry of the page before.
+        limit: most entries.
+    """
+    parameters = {"catalog_id": catalog_id, "after": after or _FIRST_ID, "limit": limit}
+    return [(row[0], row[1], row[2]) for row in conn.all(_LIST_PLACES, parameters)]
+
+
 def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[EntryRow]:
     """Entries of one kind over all catalogs, ordered by id, without their documents.
 
@@ -413,6 +429,12 @@ _LIST_ALL: Final = (
         _entries.c.kind == "table",
         _entries.c.id > sa.bindparam("after"),
     )
+    .order_by(_entries.c.id)
+    .limit(LIMIT)
+)
+_LIST_PLACES: Final = (
+    sa.select(_entries.c.id, _entries.c.location, _entries.c.metadata_location)
+    .where(_entries.c.catalog_id == sa.bindparam("catalog_id"), _entries.c.id > sa.bindparam("after"))
     .order_by(_entries.c.id)
     .limit(LIMIT)
 )

@@ -43,6 +43,8 @@ COMMANDS = (
     "catalog",
     "catalog create",
     "catalog list",
+    "catalog update",
+    "catalog delete",
     "namespace",
     "namespace list",
     "table",
@@ -280,7 +282,7 @@ def test_a_file_of_the_store_that_cannot_be_opened_is_named(tmp_path: Path) -> N
 def test_brackets_are_printed_as_they_are() -> None:
     assert run("db", "upgrade").returncode == 0
     location = "s3://bucket/[red]lake"
-    created = run("catalog", "create", "lake", "--location", location)
+    created = run("catalog", "create", "lake", "--location", location, "--no-check")
     assert created.stdout == f"Created catalog lake at {location}\n"
     assert location in run("catalog", "list").stdout
     assert "[red]" in one_error(run("table", "refresh", "[red].orders"), 1)
@@ -309,7 +311,14 @@ def test_catalogs_are_created_and_listed() -> None:
     assert run("db", "upgrade").returncode == 0
     assert run("db", "upgrade").stdout == "The store is up to date.\n"
     created = run(
-        "catalog", "create", "lake", "--location", "s3://bucket/lake", "--allowed-location", "s3://other"
+        "catalog",
+        "create",
+        "lake",
+        "--location",
+        "s3://bucket/lake",
+        "--no-check",
+        "--allowed-location",
+        "s3://other",
     )
     assert (created.returncode, created.stdout) == (0, "Created catalog lake at s3://bucket/lake\n")
     assert one_error(run("catalog", "create", "lake"), 1) == "Catalog already exists: lake"
@@ -322,6 +331,37 @@ def test_catalogs_are_created_and_listed() -> None:
         ["lake", "s3://bucket/lake"],
         ["near", f"{warehouse}-near"],
     ]
+
+
+def test_catalogs_are_changed_and_deleted() -> None:
+    assert run("db", "upgrade").returncode == 0
+    assert run("catalog", "create", "lake").returncode == 0
+    place = (Path.cwd() / ".floecat" / "warehouse-lake").as_uri()
+    changed = run("catalog", "update", "lake", "--add-location", "s3://a", "--add-location", "s3://b")
+    assert changed.stdout == f"Catalog lake is at {place}; further locations: s3://a, s3://b\n"
+    (changed_again,) = objects("catalog", "update", "lake", "--remove-location", "s3://a")
+    assert changed_again["allowed-locations"] == ["s3://b"]
+    settings = load_settings()
+    with kernel(settings) as opened:
+        call = opened.calls.open(Principal("anna", settings.gateway.default_account_id), "lake")
+        opened.namespaces.create(call, ("ns",), {})
+        assert one_error(run("catalog", "delete", "lake"), 1) == "Catalog lake is not empty (namespaces: 1)"
+        opened.namespaces.drop(call, ("ns",))
+    assert run("catalog", "delete", "lake").stdout == "Deleted catalog lake\n"
+    assert one_error(run("catalog", "delete", "lake"), 1) == "Warehouse does not exist: lake"
+
+
+def test_a_catalog_is_created_where_files_can_be_written() -> None:
+    assert run("db", "upgrade").returncode == 0
+    assert run("catalog", "create", "near").returncode == 0
+    assert not list((Path.cwd() / ".floecat").rglob("floecat-*"))
+    Path("file").touch()
+    place = (Path.cwd() / "file" / "lake").as_uri()
+    message = one_error(run("catalog", "create", "lake", "--location", place), 1)
+    assert message.startswith(f"Files cannot be written and deleted at {place}: ")
+    assert run("catalog", "create", "lake", "--location", place, "--no-check").returncode == 0
+    unknown = one_error(run("catalog", "create", "far", "--location", "hdfs://host/lake"), 1)
+    assert "the scheme must be one of" in unknown
 
 
 def test_catalogs_belong_to_an_account() -> None:

@@ -152,6 +152,8 @@ def test_management_asks_too(client: Any, settings: Settings, grants: Grants) ->
     assert_refused(refused, text.format("manage_connectors"))
     assert client.post(f"{path}/connectors/c/scan", headers=eve).status_code == 403
     assert client.delete(f"{path}/connectors/c", headers=eve).status_code == 403
+    assert_refused(client.post(path, json={}, headers=eve), text.format("manage_catalog"))
+    assert_refused(client.delete(path, headers=eve), text.format("manage_catalog"))
     delta = {"name": "d", "format": "delta", "location": f"{settings.warehouse_location}/d"}
     answer = client.post(f"{path}/namespaces/ns/tables", json=delta, headers=eve)
     assert answer.status_code == 403

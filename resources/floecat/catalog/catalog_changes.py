@@ -1,0 +1,175 @@
+"""Changes of catalogs that exist: their allowed locations, and their removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from uuid import UUID
+
+from floecat.auth.authorizer import Privilege
+from floecat.catalog.catalogs import CatalogService
+from floecat.clock import Clock
+from floecat.entries.calls import Call, Catalog
+from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.store import catalogs, connectors, jobs, namespaces, tables
+from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
+from floecat.store.database.connections import Connection
+
+__all__ = ["CatalogChanges"]
+
+_PAGE = 1000
+
+
+class CatalogChanges:
+    """Updates and deletes catalogs. Other processes see a change within five seconds."""
+
+    def __init__(
+        self,
+        transactions: ConfirmedTransactions,
+        clock: Clock,
+        catalogs: CatalogService,
+        *,
+        shared_locations: Sequence[str],
+        addable_locations: Sequence[str],
+    ) -> None:
+        """Puts the service together.
+
+        Args:
+            transactions: runs changes.
+            clock: wall-clock time.
+            catalogs: finds catalogs.
+            shared_locations: those that every catalog may use.
+            addable_locations: those below which anyone who manages a catalog may add one to it.
+        """
+        self._transactions = transactions
+        self._clock = clock
+        self._catalogs = catalogs
+        self._shared = tuple(shared_locations)
+        self._addable = AllowedLocations(addable_locations)
+
+    def update(
+        self, call: Call, *, add: Sequence[str] = (), remove: Sequence[str] = (), anywhere: bool = False
+    ) -> Catalog:
+        """Adds allowed locations to the catalog, and removes some that nothing lies in.
+
+        Args:
+            call: who asks, about which catalog.
+            add: locations; those that it has are left as they are.
+            remove: allowed locations of this catalog alone.
+            anywhere: whether any location may be added, as by an operator. The service reads and writes with
+                keys that reach more than one catalog may.
+
+        Returns:
+            The catalog with its new locations.
+
+        Raises:
+            BadRequestError: a location is malformed, is in both lists, or is to be removed and not there.
+            ForbiddenError: the principal may not manage the catalog.
+            LocationNotAllowedError: a location may not be added.
+            ConflictError: a table, a view, a connector or an unfinished job lies in a removed location, and
+                in no other of the catalog. The message has their numbers.
+            CommitStateUnknownError: the catalog may have been changed.
+        """
+        call.check((Privilege.MANAGE_CATALOG, call.on_catalog()))
+        check = normalize_location if anywhere else self._addable.check
+        added = [str(check(location)) for location in add]
+        removed = [str(normalize_location(location)) for location in remove]
+        if both := set(added) & set(removed):
+            raise BadRequestError(f"Invalid locations: added and removed: {', '.join(sorted(both))}")
+
+        def change(conn: Connection, transaction_id: UUID) -> None:
+            row = self._locked(conn, call)
+            for location in removed:
+                if location not in row.allowed_locations:
+                    raise BadRequestError(
+                        f"Catalog {row.name} has no such allowed location of its own: {location}"
+                    )
+            kept = [location for location in row.allowed_locations if location not in removed]
+            allowed = tuple(dict.fromkeys((*kept, *added)))
+            left = AllowedLocations((row.storage_location, *allowed, *self._shared)).roots
+            if removed:
+                _check_unused(conn, row, [normalize_location(location) for location in removed], left)
+            catalogs.set_allowed_locations(conn, row.id, allowed, self._clock.now_ms())
+            leave_trace(conn, transaction_id, self._clock.now_ms())
+
+        self._run(call, change)
+        return self._catalogs.by_prefix(call.catalog.account_id, call.catalog.name)
+
+    def delete(self, call: Call) -> None:
+        """Deletes the catalog with its commit log. No file is touched.
+
+        Raises:
+            ForbiddenError: the principal may not manage the catalog.
+            NoSuchWarehouseError: it does not exist any more.
+            ConflictError: it has namespaces, connectors or unfinished jobs; the message has their numbers.
+            CommitStateUnknownError: it may have been deleted.
+        """
+        call.check((Privilege.MANAGE_CATALOG, call.on_catalog()))
+
+        def delete(conn: Connection, transaction_id: UUID) -> None:
+            row = self._locked(conn, call)
+            _refuse_if_any(
+                f"Catalog {row.name} is not empty",
+                {
+                    "namespaces": namespaces.count(conn, row.id),
+                    "connectors": len(connectors.list_all(conn, row.id)),
+                    "jobs": len(jobs.unfinished_resources(conn, row.id)),
+                },
+            )
+            catalogs.delete(conn, row.id)
+            leave_trace(conn, transaction_id, self._clock.now_ms())
+
+        self._run(call, delete)
+
+    def _run(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
+        try:
+            self._transactions.run(call.catalog.id, work)
+        finally:  # also where the outcome is unknown
+            self._catalogs.forget(call.catalog)
+
+    def _locked(self, conn: Connection, call: Call) -> catalogs.CatalogRow:
+        row = catalogs.get(conn, call.catalog.id, for_update=True)
+        if row is None:
+            raise NoSuchWarehouseError(f"Warehouse does not exist: {call.catalog.name}")
+        return row
+
+
+def _check_unused(
+    conn: Connection, row: catalogs.CatalogRow, removed: Sequence[Location], left: Sequence[Location]
+) -> None:
+    def count(places: Iterable[Sequence[str]]) -> int:
+        return sum(any(_is_lost(place, removed, left) for place in each) for each in places)
+
+    _refuse_if_any(
+        f"In use, so not removed from catalog {row.name}: {', '.join(map(str, removed))}",
+        {
+            "tables and views": count(_entries(conn, row.id)),
+            "connectors": count([each.location] for each in connectors.list_all(conn, row.id)),
+            "jobs": count([each] for each in jobs.unfinished_resources(conn, row.id)),
+        },
+    )
+
+
+def _entries(conn: Connection, catalog_id: UUID) -> Iterator[Sequence[str]]:
+    """The places of each table and view."""
+    after: UUID | None = None
+    while True:
+        page = tables.list_places(conn, catalog_id, after, _PAGE)
+        yield from ((location, metadata_location) for _, location, metadata_location in page)
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
+
+
+def _is_lost(place: str, removed: Sequence[Location], left: Sequence[Location]) -> bool:
+    try:
+        found = normalize_location(place)
+    except BadRequestError:
+        return False  # of a job without a location
+    return any(root.contains(found) for root in removed) and not any(root.contains(found) for root in left)
+
+
+def _refuse_if_any(message: str, counts: dict[str, int]) -> None:
+    found = [f"{what}: {count}" for what, count in counts.items() if count]
+    if found:
+        raise ConflictError(f"{message} ({', '.join(found)})")

@@ -23,7 +23,14 @@ from typing import Final, NamedTuple, Self
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
 
-__all__ = ["Reservation", "WorkingMemory", "WorkingMemoryError", "take_memory", "without_waiting"]
+__all__ = [
+    "Reservation",
+    "WorkingMemory",
+    "WorkingMemoryError",
+    "current_reservation",
+    "take_memory",
+    "without_waiting",
+]
 
 _FREE_BYTES: Final = 1 << 20
 _STEP_BYTES: Final = 1 << 20
@@ -194,6 +201,11 @@ class Reservation:
                 f" ({self._memory.total_bytes} bytes) are in use; try again later",
                 retry_after_s=_RETRY_AFTER_S,
             )
+
+
+def current_reservation() -> Reservation | None:
+    """Of the request that this thread works on, for threads that help with it; None in commands and jobs."""
+    return _current.get()
 
 
 def take_memory(size_bytes: int) -> None:

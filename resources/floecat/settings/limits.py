@@ -51,6 +51,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are
     answered 503, and the pipeline or `floecat table refresh` builds the table."""
 
+    footer_bytes_in_request: Annotated[int, size()] = 512 * _MIB
+    """Most bytes of Parquet footers of data files that a load of a Delta table reads, of all versions that it
+    adds. With more, see `data-file-footer-bytes`."""
+
     deleted_rows: Annotated[int, integer(minimum=1)] = 100_000_000
     """Most rows that a load of a Delta table writes into position deletes, of all versions that it adds. With
     more, see `data-file-footer-bytes`."""
@@ -107,7 +111,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     working_memory_bytes: Annotated[int, size()] = 128 * _MIB
     """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
     takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all
-    of this runs alone. What does not fit waits."""
+    of this runs alone. What does not fit waits. Loads that rebuild Delta tables share as much again, for
+    decoded logs and Parquet footers: they may take long, and no other request waits for them."""
 
     working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
     """How long a request waits for its part of `working-memory-bytes`. Then it is answered 503."""

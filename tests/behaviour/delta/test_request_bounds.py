@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.errors import LeftToPipelineError
+from floecat.errors import LeftToPipelineError, UnavailableError
 from floecat.settings.limits import LimitSettings
 from tests.behaviour.delta.conftest import SCHEMA, OpenLake, as_rows, delta_table, refusal, rows_of
 from tests.clients.delta.writer import DeltaWriter
@@ -38,6 +38,14 @@ def with_a_large_footer(folder: Path) -> DeltaWriter:
     return writer
 
 
+def with_footers(folder: Path) -> DeltaWriter:
+    """Two files without statistics in the log, each added by a version of its own."""
+    writer = DeltaWriter(folder, SCHEMA)
+    writer.append(rows_of(1, 2), stats=None)
+    writer.append(rows_of(3), stats=None)
+    return writer
+
+
 def with_copies(folder: Path) -> DeltaWriter:
     """A file that lacks field ids in a list."""
     schema = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.int32()))])
@@ -47,8 +55,8 @@ def with_copies(folder: Path) -> DeltaWriter:
 
 
 def footer_bytes(writer: DeltaWriter) -> int:
-    tail = (writer.folder / writer.files[0].path).read_bytes()[-8:]
-    return int.from_bytes(tail[:4], "little") + 8
+    tails = [(writer.folder / file.path).read_bytes()[-8:] for file in writer.files]
+    return sum(int.from_bytes(tail[:4], "little") + len(tail) for tail in tails)
 
 
 def file_bytes(writer: DeltaWriter) -> int:
@@ -65,6 +73,7 @@ def vector_bytes(writer: DeltaWriter) -> int:
         ("deleted-rows", with_vectors, lambda _: 6),
         ("deletion-vector-bytes", with_vectors, vector_bytes),
         ("data-file-footer-bytes", with_a_large_footer, footer_bytes),
+        ("footer-bytes-in-request", with_footers, footer_bytes),
         ("copied-file-bytes", with_copies, file_bytes),
     ],
 )
@@ -96,6 +105,21 @@ def test_format_version_3_copies_vectors_of_any_number_of_rows(open_lake: OpenLa
     assert lake.load(lake.register(writer.folder)).metadata_location
 
 
+def test_a_log_waits_for_its_part_of_the_working_memory(open_lake: OpenLake, tmp_path: Path) -> None:
+    writer = delta_table(tmp_path / "t")
+    lake = open_lake(limits={"working-memory-wait-ms": 0})
+    table = lake.register(writer.folder)
+    lake.load(table)
+    writer.commit([{"commitInfo": {"operation": "x" * (2 << 20)}}])
+    assert lake.kernel.compat is not None
+    memory = lake.kernel.compat.working_memory
+    with memory.work() as others:
+        others.take(memory.total_bytes)
+        with pytest.raises(UnavailableError, match=r"floecat\.limits\.working-memory-bytes"):
+            lake.load(table)
+    assert lake.versions(table)[-1] == writer.version
+
+
 def test_after_the_command_loads_add_versions_within_the_bounds(open_lake: OpenLake, tmp_path: Path) -> None:
     writer = with_vectors(tmp_path / "t")
     lake = open_lake(limits={"deleted-rows": 5})
@@ -119,6 +143,7 @@ def test_a_negative_number_of_rows_hides_no_others(open_lake: OpenLake, tmp_path
 def test_defaults() -> None:
     limits = LimitSettings()
     assert limits.data_file_footer_bytes == 8 << 20
+    assert limits.footer_bytes_in_request == 512 << 20
     assert limits.deleted_rows == 100_000_000
     assert limits.deletion_vector_bytes == 128 << 20
     assert limits.copied_file_bytes == 512 << 20

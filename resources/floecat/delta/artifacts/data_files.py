@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_files import ArtifactFiles
-from floecat.delta.artifacts.request_bounds import RequestBounds
+from floecat.delta.artifacts.request_bounds import RequestWork
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.errors import (
@@ -146,7 +146,7 @@ class SeenFile(NamedTuple):
 
 @contextmanager
 def open_footer(
-    artifacts: ArtifactFiles, bounds: RequestBounds | None, location: str, size: int
+    artifacts: ArtifactFiles, work: RequestWork | None, location: str, size: int
 ) -> Iterator[bytes]:
     """The end of a data file, its whole footer or more; for a block that decodes it.
 
@@ -154,12 +154,13 @@ def open_footer(
 
     Args:
         artifacts: of its table.
-        bounds: of the request; None in the pipeline.
+        work: of the request; None in the pipeline.
         location: the file.
         size: its bytes.
 
     Raises:
-        TooLargeError: the footer is larger than the bound.
+        TooLargeError: the footers are too large for the request.
+        UnavailableError: other requests use all of the working memory.
         InvalidDeltaTableError: it is no Parquet file, or cut off.
         UnsupportedDeltaTableError: it has a name that some readers refuse.
         FileMissingError: it is missing.
@@ -168,6 +169,8 @@ def open_footer(
     guessed = min(size, _GUESSED_LENGTH)
     tail = read_data_file(artifacts, location, max(size - guessed, 0), max(guessed, TAIL_LENGTH))
     length = footer_length(tail, location)
+    if work is not None:
+        work.add_footer(location, min(length, size))
     if length <= len(tail):
         yield tail
         return
@@ -175,8 +178,6 @@ def open_footer(
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
         )
-    if bounds is not None:
-        bounds.check_footer(location, length)
     with artifacts.footers.holding(length):
         yield read_data_file(artifacts, location, size - length, length)
 

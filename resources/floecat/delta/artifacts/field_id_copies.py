@@ -151,7 +151,7 @@ class FieldIdCopies:
         rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
 
         def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
-            with open_footer(self._artifacts, self._context.bounds, *item) as tail:
+            with open_footer(self._artifacts, self._context.work, *item) as tail:
                 seen = self.look(*item, tail)
                 footer = footer_metrics(seen.tail, self._leaves, item[0])
             return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
@@ -200,7 +200,7 @@ class FieldIdCopies:
 
         def look(row: int) -> tuple[int, SeenFile]:
             path, size = paths[row], int(sizes[row])
-            with open_footer(self._artifacts, self._context.bounds, path, size) as tail:
+            with open_footer(self._artifacts, self._context.work, path, size) as tail:
                 file = self.look(path, size, tail)
                 if row in chosen:
                     self._note(file.tail, path)
@@ -222,7 +222,7 @@ class FieldIdCopies:
 
     def _is_foreign(self, location: str, size: int) -> bool:
         try:
-            with open_footer(self._artifacts, self._context.bounds, location, size) as tail:
+            with open_footer(self._artifacts, self._context.work, location, size) as tail:
                 self._note(tail, location)
                 schema = footer_schema(tail, location)
                 self._columns.look(schema.root)
@@ -262,8 +262,8 @@ class FieldIdCopies:
                 f"Column {footer.columns[0]} cannot be read: {location} lacks the field ids of the table,"
                 f" and with {size} bytes it is too large to be copied"
             )
-        if self._context.bounds is not None:
-            self._context.bounds.check_copy(location, size)
+        if self._context.work is not None:
+            self._context.work.check_copy(location, size)
         length = size - footer.replaced
 
         def make() -> bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.delta.log.file_tables import vector_total
 from floecat.delta.log.log_bounds import TooLargeError
+from floecat.working_memory import current_reservation
 
 __all__ = ["RequestBounds", "RequestWork", "TooLargeError", "opened_files"]
 
@@ -20,6 +23,7 @@ class RequestBounds(msgspec.Struct, frozen=True):
         deleted_rows: rows in position deletes, of all versions.
         vector_bytes: deletion vectors, of all versions.
         footer_bytes: the footer of a data file.
+        all_footer_bytes: the footers of data files, of all versions.
         copied_file_bytes: a data file that is copied.
     """
 
@@ -27,40 +31,19 @@ class RequestBounds(msgspec.Struct, frozen=True):
     deleted_rows: int
     vector_bytes: int
     footer_bytes: int
+    all_footer_bytes: int
     copied_file_bytes: int
-
-    def check_footer(self, location: str, size_bytes: int) -> None:
-        """Checks the footer of a data file, before it is read.
-
-        Raises:
-            TooLargeError: it is larger than the bound.
-        """
-        _check(
-            f"the Parquet footer of {location} has {size_bytes} bytes",
-            size_bytes,
-            self.footer_bytes,
-            "floecat.limits.data-file-footer-bytes",
-        )
-
-    def check_copy(self, location: str, size_bytes: int) -> None:
-        """Checks the size of a data file, before it is copied.
-
-        Raises:
-            TooLargeError: it is larger than the bound.
-        """
-        _check(
-            f"{location} needs a copy and has {size_bytes} bytes",
-            size_bytes,
-            self.copied_file_bytes,
-            "floecat.limits.copied-file-bytes",
-        )
 
 
 class RequestWork:
-    """The work of one request so far."""
+    """The work of one request so far. Footers are counted by several threads."""
 
     def __init__(self, bounds: RequestBounds) -> None:
+        """Footers are taken from the working memory of the request that this thread works on."""
         self._bounds = bounds
+        self._reservation = current_reservation()
+        self._lock = Lock()
+        self._footer_bytes = 0
         self._deleted_rows = 0
         self._vector_bytes = 0
 
@@ -102,6 +85,44 @@ class RequestWork:
                 bounds.deleted_rows,
                 "floecat.limits.deleted-rows",
             )
+
+    def add_footer(self, location: str, size_bytes: int) -> None:
+        """Adds the footer of a data file, before it is decoded.
+
+        Raises:
+            TooLargeError: it is larger than the bound, or all of them are.
+            UnavailableError: other requests use all of the working memory.
+        """
+        bounds = self._bounds
+        _check(
+            f"the Parquet footer of {location} has {size_bytes} bytes",
+            size_bytes,
+            bounds.footer_bytes,
+            "floecat.limits.data-file-footer-bytes",
+        )
+        with self._lock:
+            self._footer_bytes += size_bytes
+            _check(
+                f"Parquet footers of its data files have {self._footer_bytes} bytes or more",
+                self._footer_bytes,
+                bounds.all_footer_bytes,
+                "floecat.limits.footer-bytes-in-request",
+            )
+            if self._reservation is not None:
+                self._reservation.take(size_bytes)
+
+    def check_copy(self, location: str, size_bytes: int) -> None:
+        """Checks the size of a data file, before it is copied.
+
+        Raises:
+            TooLargeError: it is larger than the bound.
+        """
+        _check(
+            f"{location} needs a copy and has {size_bytes} bytes",
+            size_bytes,
+            self._bounds.copied_file_bytes,
+            "floecat.limits.copied-file-bytes",
+        )
 
 
 def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:

@@ -14,7 +14,7 @@ from itertools import count
 
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.data_files import KnownColumns
-from floecat.delta.artifacts.request_bounds import RequestBounds
+from floecat.delta.artifacts.request_bounds import RequestWork
 from floecat.delta.translation.translated_schema import TranslatedSchema
 from floecat.iceberg.parquet.field_ids import RequiredFieldIds
 from floecat.iceberg.position_deletes import DeleteFormat
@@ -43,7 +43,7 @@ class VersionContext:
             None.
         columns: known columns of data files.
         may_copy_files: whether a file that lacks ids is copied. Otherwise the version is refused.
-        bounds: of the request; None in the pipeline.
+        work: of the request; None in the pipeline.
         lost_specs: ids of partition specs with columns that the schema does not have.
     """
 
@@ -59,7 +59,7 @@ class VersionContext:
     required_ids: RequiredFieldIds | None = None
     columns: KnownColumns = field(default_factory=KnownColumns)
     may_copy_files: bool = True
-    bounds: RequestBounds | None = None
+    work: RequestWork | None = None
     lost_specs: frozenset[int] = frozenset()
 
     @property

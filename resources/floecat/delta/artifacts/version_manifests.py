@@ -26,6 +26,7 @@ from floecat.delta.artifacts.data_files import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
+from floecat.fileio.locations import location_bounds
 from floecat.iceberg.manifests.index import EntryKeys, ManifestIndex, read_index
 from floecat.iceberg.manifests.lists import (
     DELETE_MANIFEST,
@@ -186,7 +187,7 @@ class TableManifests:
             InvalidMetadataError: another program wrote one of them.
         """
         data = self._artifacts.read(manifest_list)
-        manifests = list(read_manifest_list(data, location=manifest_list))
+        manifests = list(read_manifest_list(data, location=manifest_list, bounds=location_bounds.limits))
         deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
         files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
         sizes = self._artifacts.each(self._live_bytes, files)

@@ -24,6 +24,7 @@ from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
 from floecat.iceberg.parquet.thrift_compact import ThriftError
+from floecat.working_memory import take_memory
 
 __all__ = ["CheckpointFile", "open_checkpoint_file"]
 
@@ -112,6 +113,7 @@ class _ParquetFile:
     """Decodes only the requested columns."""
 
     def __init__(self, data: bytes, location: str, meter: ReadMeter) -> None:
+        take_memory(len(data))
         self._location = location
         self._data = data
         self._meter = meter

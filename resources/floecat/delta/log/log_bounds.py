@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from floecat.errors import UnsupportedDeltaTableError
 from floecat.fileio.locations import location_bounds
 from floecat.settings.limits import LimitSettings
+from floecat.working_memory import take_memory
 
 __all__ = ["LogBounds", "ReadMeter", "TooLargeError"]
 
@@ -66,10 +67,12 @@ class ReadMeter:
         Raises:
             TooLargeError: it is too much for a request.
             UnsupportedDeltaTableError: it is too much at all.
+            UnavailableError: other requests use all of the working memory.
         """
         self._bytes += decoded_bytes
         most = self.bounds.decoded_bytes
         if self._bytes <= most:
+            take_memory(decoded_bytes)
             return
         self.bounds.check_request(self._bytes)
         raise UnsupportedDeltaTableError(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
 from floecat.delta.artifacts.artifact_paths import is_field_id_copy
 from floecat.errors import InvalidMetadataError
+from floecat.fileio.locations import location_bounds
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 
@@ -143,7 +144,8 @@ class _Reader:
         data = self._artifacts.read(location)
         try:
             if manifest is None:
-                found = _Named(len(data), manifests=tuple(read_manifest_list(data, location=location)))
+                listed = read_manifest_list(data, location=location, bounds=location_bounds.limits)
+                found = _Named(len(data), manifests=tuple(listed))
             else:
                 found = _Named(len(data), files=_made_files(data, manifest))
         except InvalidMetadataError:
@@ -161,7 +163,8 @@ def _weight(location: str, found: _Named) -> int:
 def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:
     found: dict[str, int] = {}
     fields = ("status", "file_path", "file_size_in_bytes")
-    for entries in read_manifest(data, location=manifest.manifest_path, fields=fields):
+    location, bounds = manifest.manifest_path, location_bounds.limits
+    for entries in read_manifest(data, location=location, fields=fields, bounds=bounds):
         live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
         sizes = zip(live["file_path"].to_pylist(), live["file_size_in_bytes"].to_pylist(), strict=True)
         found |= sizes if manifest.content == DELETE_MANIFEST else _copies(sizes)

@@ -40,6 +40,7 @@ from floecat.store import leases, tables
 from floecat.store.database.engine import Store
 from floecat.store.leases import HeldLease
 from floecat.store.tables import EntryRow
+from floecat.working_memory import WorkingMemory
 
 __all__ = ["DeltaRefreshService"]
 
@@ -80,6 +81,9 @@ class DeltaRefreshService:
 
     A load that finds a table out of date waits for the refresh, for a bounded time. The work goes on in the
     background, and a later load finds it done. Too much work for a request is left to the pipeline.
+
+    Attributes:
+        working_memory: for refreshes by loads.
     """
 
     def __init__(
@@ -100,9 +104,14 @@ class DeltaRefreshService:
             deleted_rows=limits.deleted_rows,
             vector_bytes=limits.deletion_vector_bytes,
             footer_bytes=limits.data_file_footer_bytes,
+            all_footer_bytes=limits.footer_bytes_in_request,
             copied_file_bytes=limits.copied_file_bytes,
         )
         self._memory = memory
+        # apart from that of other requests, which would wait for as long as storage takes
+        self.working_memory = WorkingMemory(
+            limits.working_memory_bytes, wait_ms=limits.working_memory_wait_ms
+        )
         self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
         self._waiting = BoundedSemaphore(_MOST_WAITING)
@@ -242,7 +251,8 @@ class DeltaRefreshService:
 
     def _work(self, table: DeltaTableEntry, look: Future[bool], started: float) -> None:
         try:
-            changed = self._refreshed(table)
+            with self.working_memory.work():
+                changed = self._refreshed(table)
         except BaseException as error:  # noqa: BLE001 - the loads that wait raise it
             self._end(table, look, started, error)
         else:

@@ -21,7 +21,7 @@ from floecat.delta.protocol.actions import Snapshot
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.errors import NoSuchTableError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.locations import AllowedLocations, location_bounds
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -155,7 +155,9 @@ class _Manifests:
         self.files: list[str] = []
         self.deleted_from: list[str] = []
         self._rows = self._unknown = self._deleted_rows = 0
-        manifests = read_manifest_list(self._read(manifest_list), location=manifest_list)
+        manifests = read_manifest_list(
+            self._read(manifest_list), location=manifest_list, bounds=location_bounds.limits
+        )
         with ThreadPoolExecutor(_READERS, thread_name_prefix="delta-count") as readers:
             for manifest, data in readers.map(self._with_data, manifests):
                 self._count(manifest, data)
@@ -178,7 +180,8 @@ class _Manifests:
         return self._storage.read(location)
 
     def _count(self, manifest: ManifestFile, data: bytes) -> None:
-        for entries in read_manifest(data, location=manifest.manifest_path, fields=_COUNTED):
+        location, bounds = manifest.manifest_path, location_bounds.limits
+        for entries in read_manifest(data, location=location, fields=_COUNTED, bounds=bounds):
             live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
             rows = live["record_count"]
             if manifest.content == DELETE_MANIFEST:

@@ -281,7 +281,7 @@ class VersionBuilder:
             required_ids=required_field_ids(translated, self.ids),
             columns=known_columns(translated, self.ids),
             may_copy_files=options.may_copy_files,
-            bounds=options.bounds,
+            work=self._work,
             lost_specs=self._document.lost_specs(translated.schema),
         )
 

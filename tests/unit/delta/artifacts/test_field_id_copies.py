@@ -66,7 +66,7 @@ class Place:
             paths=self.paths,
             required_ids=NUMBERS,
             may_copy_files=copies,
-            bounds=None,
+            work=None,
             translated=SimpleNamespace(leaves=()),
         )
         made = FieldIdCopies(context, self.artifacts)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from floecat.delta.log.log_bounds import ROW_BYTES, LogBounds, ReadMeter, TooLargeError
-from floecat.errors import UnsupportedDeltaTableError
+from floecat.errors import UnavailableError, UnsupportedDeltaTableError
 from floecat.settings.limits import LimitSettings
+from floecat.working_memory import WorkingMemory
 
 MIB = 1 << 20
 LIMITS = LimitSettings(delta_log_bytes=1000, delta_log_bytes_in_request=500)
@@ -40,3 +41,14 @@ def test_empty_lines_count_as_rows() -> None:
     ReadMeter(LogBounds(LIMITS)).add_lines(b"{}\n" * (1000 // (ROW_BYTES + 3)))
     with pytest.raises(UnsupportedDeltaTableError):
         ReadMeter(LogBounds(LIMITS)).add_lines(b"{}\n" * (1000 // (ROW_BYTES + 3) + 1))
+
+
+def test_logs_that_are_decoded_at_once_share_the_working_memory() -> None:
+    memory = WorkingMemory(8 * MIB, wait_ms=0)
+    bounds = LogBounds(LimitSettings(), in_request=True)
+    with memory.work():
+        ReadMeter(bounds).add(5 * MIB)
+        with memory.work(), pytest.raises(UnavailableError, match=r"floecat\.limits\.working-memory-bytes"):
+            ReadMeter(bounds).add(3 * MIB + 1)
+        with memory.work():
+            ReadMeter(bounds).add(3 * MIB)

@@ -9,7 +9,7 @@ import pytest
 
 from floecat.delta.refresh import verification as table_numbers
 from floecat.delta.refresh.verification import FileCounts, TableCounts, count_table
-from floecat.errors import FileMissingError, NoSuchTableError
+from floecat.errors import BoundExceededError, FileMissingError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.delta.conftest import Lake, OpenLake, delta_table, lake, open_lake, rows_of
 from tests.clients.delta.writer import DeltaWriter
@@ -49,6 +49,17 @@ def test_the_version_of_the_entry_is_counted_and_not_the_newest(lake: Lake, writ
     before = numbers(lake)
     writer.append(rows_of(1000))
     assert numbers(lake) == before
+
+
+def test_manifest_lists_are_read_within_the_bounds_of_the_settings(open_lake: OpenLake) -> None:
+    lake = open_lake(limits={"manifest-entries": 1})
+    made = delta_table(lake.root / "t", files=1)
+    lake.register(made.folder)
+    assert numbers(lake).iceberg.files == 1
+    made.delete({0: [1]})
+    lake.load(TABLE)
+    with pytest.raises(BoundExceededError, match=r"manifest list .* 1 \(floecat\.limits\.manifest-entries\)"):
+        numbers(lake)
 
 
 def test_files_whose_rows_nobody_tells_are_counted_apart(open_lake: OpenLake) -> None:

@@ -85,6 +85,8 @@ ROUTES = [
     ("POST", "/v1/floecat/transactions/commit"),
     ("GET", "/v1/another/namespaces"),
     ("POST", "/management/v1/catalogs/floecat/namespaces/ns/tables"),
+    ("POST", "/management/v1/catalogs/floecat"),
+    ("DELETE", "/management/v1/catalogs/floecat"),
     ("GET", "/management/v1/catalogs/floecat/connectors"),
     ("POST", "/management/v1/catalogs/floecat/connectors"),
     ("DELETE", "/management/v1/catalogs/floecat/connectors/c"),

@@ -31,6 +31,7 @@ class CatalogChanges:
         *,
         shared_locations: Sequence[str],
         addable_locations: Sequence[str],
+        most_locations: int,
     ) -> None:
         """Puts the service together.
 
@@ -40,12 +41,14 @@ class CatalogChanges:
             catalogs: finds catalogs.
             shared_locations: those that every catalog may use.
             addable_locations: those below which anyone who manages a catalog may add one to it.
+            most_locations: allowed locations of a catalog.
         """
         self._transactions = transactions
         self._clock = clock
         self._catalogs = catalogs
         self._shared = tuple(shared_locations)
         self._addable = AllowedLocations(addable_locations)
+        self._most = most_locations
 
     def update(
         self, call: Call, *, add: Sequence[str] = (), remove: Sequence[str] = (), anywhere: bool = False
@@ -63,7 +66,8 @@ class CatalogChanges:
             The catalog with its new locations.
 
         Raises:
-            BadRequestError: a location is malformed, is in both lists, or is to be removed and not there.
+            BadRequestError: a location is malformed, is in both lists, or is to be removed and not there;
+                or there would be too many.
             ForbiddenError: the principal may not manage the catalog.
             LocationNotAllowedError: a location may not be added.
             ConflictError: a table, a view, a connector or an unfinished job lies in a removed location, and
@@ -86,6 +90,11 @@ class CatalogChanges:
                     )
             kept = [location for location in row.allowed_locations if location not in removed]
             allowed = tuple(dict.fromkeys((*kept, *added)))
+            if len(allowed) > max(self._most, len(row.allowed_locations)):
+                raise BadRequestError(
+                    f"Catalog {row.name} may have {self._most} allowed locations "
+                    "(floecat.limits.catalog-locations)"
+                )
             left = AllowedLocations((row.storage_location, *allowed, *self._shared)).roots
             if removed:
                 _check_unused(conn, row, [normalize_location(location) for location in removed], left)

@@ -131,6 +131,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most requests of a worker that wait for a thread: of those that may need object storage, of those that
     do not, and of logins. More are answered 503 at once."""
 
+    catalog_locations: Annotated[int, integer(minimum=1)] = 1000
+    """Most allowed locations of a catalog beside its storage location. Each is compared with every location
+    that a request names, and purges compare those of all catalogs."""
+
     head_bytes: Annotated[int, size()] = 64 * _KIB
     """Most bytes of the path and the headers of a request. Larger ones are answered 431."""
 

@@ -74,6 +74,14 @@ def test_what_cannot_be_meant_is_refused(kernel: Kernel, call: Call) -> None:
     assert opened_call(kernel).catalog.allowed_locations == ()
 
 
+def test_a_catalog_has_a_bounded_number_of_locations(kernel: Kernel, call: Call) -> None:
+    most = kernel.settings.limits.catalog_locations
+    many = [f"s3://shared/lakes/{number}" for number in range(most + 1)]
+    with pytest.raises(BadRequestError, match=r"floecat\.limits\.catalog-locations"):
+        kernel.catalog_changes.update(call, add=many)
+    assert len(kernel.catalog_changes.update(call, add=many[:-1]).allowed_locations) == most
+
+
 def test_a_location_in_use_is_not_removed(kernel: Kernel, call: Call, tmp_path: Path) -> None:
     place = (tmp_path / "more").as_uri()
     call = with_location(kernel, call, place)

@@ -55,7 +55,6 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         {"name": "visits", "format": "delta", "location": "s3://lake/visits"},
         {
             404: "The catalog or the namespace does not exist, or there is no table at the location.",
-            406: "Tables of this format are not enabled.",
             409: "The name is taken.",
         },
         replays=True,
@@ -71,14 +70,13 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         {"name": "lake", "kind": "delta", "location": "s3://lake/tables", "interval": "PT1H"},
         {
             404: "The catalog does not exist.",
-            406: "Connectors of this kind are not enabled.",
             409: "A connector of this name exists.",
         },
         replays=True,
     ),
     "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
     "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
-    "scanConnector": OperationNotes(errors=_NO_CONNECTOR | {409: "The connector is being scanned."}),
+    "scanConnector": OperationNotes(errors=_NO_CONNECTOR),
     "listPurges": OperationNotes(errors={404: "The catalog does not exist."}),
     "loadPurge": OperationNotes(errors=_NO_PURGE),
     "retryPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge is not in a state to be retried."}),

@@ -18,7 +18,6 @@ from tests.services.catalog import running_catalog
 JSON = {"content-type": "application/json"}
 
 UNKNOWN_ROUTES = [
-    "/",
     "/v1",
     "/v2/config",
     "/v1/config/more",

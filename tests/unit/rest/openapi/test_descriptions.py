@@ -263,6 +263,52 @@ def test_documented_requests_get_documented_answers(client, documents, made, nam
     assert failed == FAILED & {operation["operationId"] for *_, operation in cases}
 
 
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"content": b"{"}, 400),
+        ({"content": b'{"unknown": 1}'}, 400),
+        ({"content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
+        ({"headers": {"host": "evil.example"}}, 403),
+        ({"headers": {"idempotency-key": "short"}}, None),
+        ({"params": {"pageSize": "0", "state": "NONE", "force": "perhaps"}}, None),
+        ({"names": {"catalog": "missing"}}, 404),
+        ({"names": {"catalog": "%FF"}}, 400),
+    ],
+)
+def test_broken_requests_get_documented_errors(client, documents, made, changes, status):
+    """A status of None: whatever is documented."""
+    document = documents["management"]
+    options = {key: value for key, value in changes.items() if key != "names"}
+    names = changes.get("names", {})
+    answers = []
+    for path, method, operation in operations(document):
+        if path.startswith("/management") and ("content" not in changes or "requestBody" in operation):
+            values = {each["name"]: each.get("example") for each in operation["parameters"]} | made | names
+            sent = {"content": b"{}"} if "requestBody" in operation and not names else {}
+            if names and "requestBody" in operation:
+                sent = {"json": operation["requestBody"]["content"]["application/json"]["example"]}
+            url = re.sub(r"{([\w-]+)}", partial(value_of, values), path)
+            answer = client.request(method.upper(), url, **{**sent, **options})
+            check_answer(document, operation, answer, method)
+            answers.append(answer.status_code)
+    assert answers
+    if status is not None:
+        assert set(answers) == {status}
+
+
+def test_conflicts_of_purges_are_documented(client, documents, made):
+    document = documents["management"]
+    described = {operation["operationId"]: operation for *_, operation in operations(document)}
+    url = f"/management/v1/catalogs/floecat/purges/{made['purge']}"
+    client.post(f"{url}/retry")
+    client.post(f"{url}/cancel")
+    for action, name in (("cancel", "cancelPurge"), ("retry", "retryPurge"), ("retry", "retryPurge")):
+        answer = client.post(f"{url}/{action}")
+        check_answer(document, described[name], answer, "post")
+    assert answer.status_code == 409
+
+
 def test_without_logins_no_security_is_described(documents):
     for document in documents.values():
         assert document["security"] == []

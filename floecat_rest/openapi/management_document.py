@@ -19,6 +19,7 @@ from litestar.routes import BaseRoute
 import floecat
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
+from floecat_rest.management.catalog_wire import UpdateCatalogRequest
 from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
 from floecat_rest.openapi.operations import ServedOperation, served_operations
 
@@ -50,6 +51,15 @@ _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
+    "loadCatalog": OperationNotes(errors={404: "The catalog does not exist."}),
+    "updateCatalog": OperationNotes(
+        UpdateCatalogRequest,
+        {"add-locations": ["s3://lake"]},
+        {404: "The catalog does not exist.", 409: "A location to be removed is in use."},
+    ),
+    "dropCatalog": OperationNotes(
+        errors={404: "The catalog does not exist.", 409: "The catalog is not empty; the message has counts."}
+    ),
     "registerByLocation": OperationNotes(
         RegisterRequest,
         {"name": "visits", "format": "delta", "location": "s3://lake/visits"},

@@ -165,3 +165,4 @@ def test_a_catalog_may_have_the_name_of_the_version(client, opened_kernel, setti
         settings.gateway.default_account_id, "v1", f"{settings.warehouse_location}/v1"
     )
     assert client.get("/v1/v1/namespaces").json()["namespaces"] == []
+    client.delete("/management/v1/catalogs/v1").raise_for_status()

@@ -51,12 +51,14 @@ BODIES = {
     ],
     "reportMetrics": [{"report-type": "unknown"}],
     "getToken": [{}],
+    "updateCatalog": [{}],
 }
 """For operations whose specification has no example."""
 
 OTHERS = {
     "unregisterTable": {"table": "made"},
     "dropTable": {"table": "spare"},
+    "dropCatalog": {"catalog": "spare"},
     "dropNamespace": {"namespace": "made"},
 }
 """What operations remove that others do not need."""
@@ -96,7 +98,11 @@ def made(client, opened_kernel):
     for name in ("orders", "spare", "dropped"):
         client.post(tables, json={"name": name, "schema": SCHEMA}).raise_for_status()
     client.delete(f"{tables}/dropped?purgeRequested=true").raise_for_status()
-    location = f"{opened_kernel.settings.warehouse_location}/documented"
+    settings = opened_kernel.settings
+    location = f"{settings.warehouse_location}/documented"
+    opened_kernel.catalogs.create(
+        settings.gateway.default_account_id, "spare", f"{settings.warehouse_location}-spare"
+    )
     log = Path(location.removeprefix("file://"), "_delta_log")
     log.mkdir(parents=True)
     (log / "00000000000000000000.json").write_text("{}")

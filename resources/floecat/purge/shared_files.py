@@ -19,7 +19,7 @@ bound what it needs. No other table there is purged until the table can be read,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from types import MappingProxyType
@@ -127,6 +127,7 @@ class SharedFiles:
         metadata_location: str,
         metadata: TableMetadata,
         lease: Lease | None = None,
+        sidecars: Iterable[str] = (),
     ) -> KeptFiles:
         """Every file that the dropped table could have in common with a live one.
 
@@ -135,6 +136,7 @@ class SharedFiles:
             metadata_location: root metadata file of the dropped table.
             metadata: what it says.
             lease: of the purge job.
+            sidecars: further files of the dropped table, which its metadata does not name.
 
         Returns:
             The files that must stay.
@@ -147,7 +149,8 @@ class SharedFiles:
         storages = self._live.storages()
         readable = storage.with_neighbours(storages.values())
         found = self._areas.area(readable, metadata.location, metadata_location, metadata)
-        dropped = self._dropped(storage, metadata.table_uuid, found.folders, storages)
+        area = found.folders | file_area(sidecars)
+        dropped = self._dropped(storage, metadata.table_uuid, area, storages)
         return self._collect(dropped, self._add_reachable_and_owned, lease)
 
     def collect_in(

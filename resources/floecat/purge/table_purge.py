@@ -209,18 +209,23 @@ class TablePurge:
             self._bounds,
             renew=target.renew,
             large_file=self._large_file,
-            sidecars=chain.from_iterable(find(target) for find in self._sidecars),
+            sidecars=self._sidecars_of(target),
         )
         if way.refuse_large and self._large_from is not None and not keeps_data:
             progress.expected = sum(files for _, files in reachable.manifests())
             if progress.expected >= self._large_from:
                 raise LargeTableError(progress.expected)
-        collected = self._shared.collect(target.storage, target.metadata_location, metadata, target.lease)
-        with collected as kept:
+        sidecars = self._sidecars_of(target)
+        with self._shared.collect(
+            target.storage, target.metadata_location, metadata, target.lease, sidecars
+        ) as kept:
             self._delete(target, reachable, kept, way, keeps_data=keeps_data)
         progress.note = _note(reachable, keeps_data=keeps_data)
         if not progress.complete:
             raise PurgeIncompleteError(_reason(progress, reachable))
+
+    def _sidecars_of(self, target: PurgeTarget) -> Iterable[str]:
+        return chain.from_iterable(find(target) for find in self._sidecars)
 
     def _metadata(self, target: PurgeTarget) -> TableMetadata | None:
         try:

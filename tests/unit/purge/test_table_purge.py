@@ -628,7 +628,19 @@ def test_files_beside_the_metadata_go_too(
 
     purge = new_purger(live, sidecars=[sidecars])
     purge.purge(target(table, allowed))
-    assert asked == [table.table_uuid]
+    assert set(asked) == {table.table_uuid}
+    assert table.remaining() == []
+
+
+def test_a_sidecar_elsewhere_that_a_live_table_needs_stays(
+    files: FileIO, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    table, other = TableFiles(files, f"{warehouse}/t"), TableFiles(files, f"{warehouse}/other")
+    table.commit()
+    needed = other.commit()
+    live.register(other)
+    new_purger(live, sidecars=[lambda _: [needed]]).purge(target(table, allowed))
+    assert other.remaining() == [needed]
     assert table.remaining() == []
 
 

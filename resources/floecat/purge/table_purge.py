@@ -273,7 +273,11 @@ def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:
 
 
 def _note(reachable: ReachableFiles, *, keeps_data: bool) -> str:
-    notes = [f"{reachable.lost} manifests or manifest lists were gone before"] if reachable.lost else []
+    notes = (
+        [f"{reachable.lost} manifests or manifest lists were missing or located outside"]
+        if reachable.lost
+        else []
+    )
     if keeps_data:
         notes.append(f"{GC_ENABLED} is false: data files stay")
     return "; ".join(notes)

@@ -394,7 +394,7 @@ def test_missing_manifests_do_not_stop_a_purge(
     lost = [location for location in table.written if "/data/1-" in location]
     files.delete(manifest)
     report = purger.purge(target(table, allowed))
-    assert report.note == "1 manifests or manifest lists were gone before"
+    assert report.note == "1 manifests or manifest lists were missing or located outside"
     assert set(table.remaining()) <= set(lost)
 
 

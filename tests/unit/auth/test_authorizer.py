@@ -26,6 +26,7 @@ _BY_NAME = {
 """Functions of the store that find something by its name, or list names."""
 
 _ASKING = {
+    "catalog/catalog_changes.py",
     "catalog/catalogs.py",
     "catalog/namespaces.py",
     "connectors/connector_service.py",

@@ -79,6 +79,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     manifest_block_bytes: Annotated[int, size()] = 64 * _MIB
     """Most bytes that one block of a manifest or manifest list may inflate to."""
 
+    manifest_index_bytes: Annotated[int, size()] = 128 * _MIB
+    """Most bytes that the index in a manifest of a Delta table may inflate to."""
+
     manifest_entries: Annotated[int, integer(minimum=1)] = 5_000_000
     """Most entries of a manifest or manifest list."""
 

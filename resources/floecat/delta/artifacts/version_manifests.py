@@ -318,7 +318,8 @@ class TableManifests:
         key = (self._artifacts.owner, location)
         index = self._artifacts.indexes.get(key)
         if index is None:
-            index = read_index(self._artifacts.read(location), location=location)
+            data = self._artifacts.read(location)
+            index = read_index(data, location=location, bounds=location_bounds.limits)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
             self._remember(key, index)

@@ -22,9 +22,11 @@ from floecat.iceberg.avro.columns import varint
 from floecat.iceberg.avro.container import Header, read_header
 from floecat.iceberg.avro.string_columns import Bools, string_hashes
 from floecat.iceberg.manifests.entry_bytes import Entries
+from floecat.iceberg.manifests.index_streams import stream_size
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
 from floecat.iceberg.manifests.partition_tuples import summarize_partitions
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 
 __all__ = [
     "CONTENT_NAMES",
@@ -164,23 +166,25 @@ def index_entries(
     return pa.table([*arrays, partitions], names=[*_COLUMNS, "partition"])
 
 
-def read_index(data: bytes, *, location: str) -> ManifestIndex | None:
+def read_index(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -> ManifestIndex | None:
     """Reads the index out of the header of a manifest.
 
     Args:
         data: the file, or as much of its beginning as holds the header.
         location: where it is, for messages.
+        bounds: limits for the file.
 
     Returns:
         None if the manifest has none: it was written by other software.
 
     Raises:
         InvalidMetadataError: not an Avro file, cut off within the header, or the index is damaged.
+        BoundExceededError: the index is too large.
     """
-    return index_of(read_header(data, location=location, what="manifest"), location=location)
+    return index_of(read_header(data, location=location, what="manifest"), location=location, bounds=bounds)
 
 
-def index_of(header: Header, *, location: str) -> ManifestIndex | None:
+def index_of(header: Header, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -> ManifestIndex | None:
     """Reads the index out of a header; see `read_index`."""
     metadata = header.metadata
     encoded = metadata.get(INDEX_KEY)
@@ -192,16 +196,42 @@ def index_of(header: Header, *, location: str) -> ManifestIndex | None:
         table = data[_CHECKSUM_SIZE:]
         if _checksum(table) != data[:_CHECKSUM_SIZE]:
             raise ValueError
-        with pa.ipc.open_stream(table) as reader:
-            entries = _with_empty_vectors(reader.read_all())
+        if stream_size(table) > bounds.manifest_index_bytes:
+            raise exceeded(
+                bounds, "manifest_index_bytes", f"manifest {location}", "its index has more bytes than"
+            )
+        entries = _read_entries(table)
         return ManifestIndex(
             contents[metadata["content"]],
             int(metadata["partition-spec-id"]),
             int(metadata["format-version"]),
             entries,
         )
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OSError, pa.ArrowException):
         raise InvalidMetadataError(f"Cannot read manifest {location}: its index is damaged") from None
+
+
+def _read_entries(stream: bytes) -> pa.Table:
+    with pa.ipc.open_stream(stream) as reader:
+        types = {field.name: field.type for field in reader.schema}
+        partition = types.pop("partition")
+        if not pa.types.is_struct(partition) or {_EMPTY_VECTOR: pa.string(), **types} != _COLUMNS:
+            raise ValueError
+        if len(reader.schema) != len(types) + 1 or any(map(_is_unused, partition.fields)):
+            raise ValueError
+        entries = reader.read_all()
+    entries.validate(full=True)
+    return _with_empty_vectors(entries)
+
+
+def _is_unused(field: pa.Field) -> bool:
+    """Whether no `arrow_type` is the type of a field."""
+    return not (
+        pa.types.is_primitive(field.type)
+        or pa.types.is_decimal128(field.type)
+        or field.type in (pa.string(), pa.binary())
+        or pa.types.is_fixed_size_binary(field.type)
+    )
 
 
 def _with_empty_vectors(entries: pa.Table) -> pa.Table:
@@ -212,7 +242,7 @@ def _with_empty_vectors(entries: pa.Table) -> pa.Table:
 
 
 def _checksum(table: bytes | pa.Buffer) -> bytes:
-    # Arrow trusts what it reads
+    # finds damage; who writes other files on purpose computes it too
     return blake2b(table, digest_size=_CHECKSUM_SIZE).digest()
 
 

@@ -3,17 +3,21 @@ from __future__ import annotations
 import base64
 import dataclasses
 import struct
+from contextlib import suppress
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from floecat.errors import InvalidMetadataError
-from floecat.iceberg.avro.container import read_header
+from floecat.errors import BoundExceededError, InvalidMetadataError
+from floecat.iceberg.avro.container import encode_container, read_header
 from floecat.iceberg.manifests.index import INDEX_KEY, EntryKeys, read_index
+from floecat.iceberg.manifests.index_streams import stream_size
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, ManifestFile
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.manifests.reader import FileContent
+from floecat.settings.limits import LimitSettings
 from tests.unit.iceberg.manifest_bytes import manifest_bytes
 from tests.unit.iceberg.manifest_samples import SampleFile, Table, read_entries
 
@@ -76,6 +80,89 @@ def test_a_damaged_index(damage: bytes) -> None:
     start = data.index(INDEX_KEY.encode()) + len(INDEX_KEY) + 2
     with pytest.raises(InvalidMetadataError, match="its index is damaged"):
         read_index(data[:start] + damage + data[start + 4 :], location=LOCATION)
+
+
+def planted(stream: bytes) -> bytes:
+    """A manifest with another index, and its right checksum."""
+    data = Table().write([SampleFile("a")]).data
+    header = read_header(data, location=LOCATION, what="manifest")
+    index = base64.b64encode(blake2b(stream, digest_size=8).digest() + stream)
+    return encode_container({**header.metadata, INDEX_KEY: index}, [])
+
+
+def stream_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3))
+    ) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def entries_of(rows: int) -> pa.Table:
+    files = [SampleFile(f"s3://b/{number}") for number in range(rows)]
+    index = read_index(Table().write(files).data, location=LOCATION)
+    assert index is not None
+    return index.entries
+
+
+def test_an_index_within_its_bound() -> None:
+    entries = entries_of(5000)
+    size = stream_size(stream_of(entries))
+    # 57 bytes of numbers, an offset into texts and a bit for nulls, each row; buffers are padded
+    assert size == pytest.approx(5000 * 57, rel=0.05)
+    data = planted(stream_of(entries))
+    found = read_index(data, location=LOCATION, bounds=LimitSettings(manifest_index_bytes=size))
+    assert found is not None
+    assert found.entries.equals(entries)
+    with pytest.raises(BoundExceededError, match=r"floecat\.limits\.manifest-index-bytes"):
+        read_index(data, location=LOCATION, bounds=LimitSettings(manifest_index_bytes=size - 1))
+
+
+def test_the_size_that_a_buffer_claims_is_bounded() -> None:
+    stream = stream_of(entries_of(5000))
+    # the statuses, all alike: Arrow would allocate what stands before the compressed bytes
+    zstd = b"\x28\xb5\x2f\xfd"
+    claimed = stream.replace(struct.pack("<q", 5000) + zstd, struct.pack("<q", 1 << 40) + zstd)
+    assert claimed != stream
+    with pytest.raises(BoundExceededError, match=r"134,217,728 \(floecat\.limits\.manifest-index-bytes\)"):
+        read_index(planted(claimed), location=LOCATION)
+
+
+ENTRIES = entries_of(3)
+PARTITION = ENTRIES.column_names.index("partition")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ENTRIES.drop_columns(["status"]),
+        ENTRIES.append_column("status", ENTRIES["status"]),
+        ENTRIES.set_column(0, "key_hash", ENTRIES["key_hash"].cast(pa.int64(), safe=False)),
+        ENTRIES.set_column(1, "entry_size", ENTRIES["entry_size"].dictionary_encode()),
+        ENTRIES.set_column(PARTITION, "partition", ENTRIES["status"]),
+        *(
+            ENTRIES.set_column(PARTITION, "partition", pa.array([{"x": None}] * 3, pa.struct({"x": type})))
+            for type in (pa.null(), pa.list_(pa.int8()), pa.dictionary(pa.int8(), pa.string()))
+        ),
+    ],
+)
+def test_an_index_of_other_columns_is_damaged(table: pa.Table) -> None:
+    with pytest.raises(InvalidMetadataError, match="its index is damaged"):
+        read_index(planted(stream_of(table)), location=LOCATION)
+
+
+def test_damage_with_a_right_checksum() -> None:
+    stream = stream_of(ENTRIES)
+    for at in range(0, len(stream), 11):
+        changed = bytearray(stream)
+        changed[at] ^= 0xFF
+        for damaged in (changed, stream[:at]):
+            found = None
+            with suppress(InvalidMetadataError):
+                found = read_index(planted(bytes(damaged)), location=LOCATION)
+            if found is not None:
+                found.entries.validate(full=True)
 
 
 def test_the_entry_in_the_list() -> None:

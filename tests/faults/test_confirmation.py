@@ -183,8 +183,8 @@ def test_a_group_whose_commit_is_not_answered_is_confirmed_for_each_member(
     with ThreadPoolExecutor(len(names)) as threads, broken_commits(applied=applied, after=1) as commits:
         with kernel.store.write():
             outcomes = [threads.submit(commit, name) for name in names]
-            # all wait for the store when their files are there
-            wait_until(lambda: len(metadata_files(tmp_path) - before) == len(names))
+            # most wait for the store when their files are there; two entries can share a lock, and take turns
+            wait_until(lambda: len(metadata_files(tmp_path) - before) > len(names) // 2)
         made = [outcome.result() for outcome in outcomes]
     assert len(commits) < len(names), "no transaction was shared"
     marked = [b'"mark"' in kernel.tables.load(call, table(name)).metadata for name in names]

@@ -99,6 +99,10 @@ class JobQueue:
             StoreUnavailableError: the store does not answer.
         """
         kind, now_ms = self.kind, self._clock.now_ms()
+        # an idle worker only reads: it takes no turn at the store from those who write
+        with self._store.read() as conn:
+            if not job_claims.may_claim(conn, kind.name, now_ms, lane):
+                return []
         return self._store.run(
             lambda conn: job_claims.claim(
                 conn,

@@ -7,6 +7,7 @@ unreleased, as when its process was killed, makes the job due again after a back
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +25,7 @@ __all__ = [
     "delete_finished",
     "end_abandoned_cancellations",
     "finish",
+    "may_claim",
     "put_back",
     "renew",
 ]
@@ -82,6 +84,13 @@ def claim(
     if lane is None:
         return [job_row(row) for row in conn.all(_CLAIM, parameters)]
     return [job_row(row) for row in conn.all(_CLAIM_IN_LANE, parameters | {"wanted_lane": lane})]
+
+
+def may_claim(conn: Connection, kind: str, now_ms: int, lane: str | None = None) -> bool:
+    """Whether `claim` would find a job, unless another worker is faster."""
+    if lane is None:
+        return conn.first(_ANY_DUE, {"wanted_kind": kind, "now_ms": now_ms}) is not None
+    return conn.first(_ANY_IN_LANE, {"wanted_kind": kind, "now_ms": now_ms, "wanted_lane": lane}) is not None
 
 
 def renew(conn: Connection, lease: Lease, progress: str, now_ms: int, lease_ms: int) -> bool | None:
@@ -173,10 +182,10 @@ _MOST_DOUBLINGS: Final = 20
 
 # SQLite leaves SKIP LOCKED out, and does not need it: its transactions take turns. A subquery in place of the
 # common table expression might run once for every row, and lock more jobs than it should.
-def _due(*conditions: sa.ColumnElement[bool]) -> sa.CTE:
+def _due(conditions: Sequence[sa.ColumnElement[bool]]) -> sa.CTE:
     return (
         sa.select(_jobs.c.id)
-        .where(IS_OPEN, _jobs.c.kind == sa.bindparam("wanted_kind"), *conditions)
+        .where(*conditions)
         .order_by(_jobs.c.not_before_ms)
         .limit(LIMIT)
         .with_for_update(skip_locked=True)
@@ -195,7 +204,8 @@ _back_off: Final = sa.case(
 )
 
 
-def _claiming(due: sa.CTE) -> sa.Executable:
+def _claiming(conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Executable:
+    due = _due(conditions)
     return (
         sa.update(_jobs)
         .where(_jobs.c.id.in_(sa.select(due.c.id)))
@@ -214,16 +224,22 @@ def _claiming(due: sa.CTE) -> sa.Executable:
     )
 
 
-_CLAIM: Final = _claiming(
-    _due(_jobs.c.not_before_ms <= sa.bindparam("now_ms"), _jobs.c.state != "cancelling")
+_IS_WANTED: Final = (IS_OPEN, _jobs.c.kind == sa.bindparam("wanted_kind"))
+_IS_DUE: Final = (
+    *_IS_WANTED,
+    _jobs.c.not_before_ms <= sa.bindparam("now_ms"),
+    _jobs.c.state != "cancelling",
 )
-_CLAIM_IN_LANE: Final = _claiming(
-    _due(
-        _jobs.c.not_before_ms > sa.bindparam("now_ms"),
-        _jobs.c.state == "waiting",
-        _jobs.c.lane == sa.bindparam("wanted_lane"),
-    )
+_IS_IN_LANE: Final = (
+    *_IS_WANTED,
+    _jobs.c.not_before_ms > sa.bindparam("now_ms"),
+    _jobs.c.state == "waiting",
+    _jobs.c.lane == sa.bindparam("wanted_lane"),
 )
+_CLAIM: Final = _claiming(_IS_DUE)
+_CLAIM_IN_LANE: Final = _claiming(_IS_IN_LANE)
+_ANY_DUE: Final = sa.select(sa.literal(1)).where(*_IS_DUE).limit(1)
+_ANY_IN_LANE: Final = sa.select(sa.literal(1)).where(*_IS_IN_LANE).limit(1)
 _HELD: Final = (
     _jobs.c.id == sa.bindparam("job_id"),
     _jobs.c.lease_epoch == sa.bindparam("epoch"),

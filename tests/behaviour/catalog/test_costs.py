@@ -58,6 +58,7 @@ EXPECTED = {
     "drop": Cost(4, 1, 0),
     "stage a table": Cost(3, 1, 2),
     "register": Cost(7, 1, 1),
+    "look for a purge, none due": Cost(1, 0, 0),
     "drop with purge": Cost(6, 1, 0),
     "load of a Delta table, warm": Cost(1, 0, 0),
     "load of a Delta table, with a look at its log": Cost(4, 0, 2),
@@ -133,6 +134,7 @@ def _measure_registrations(kernel: Kernel, call: Call, measure: Measure) -> None
     measure("stage a table", lambda: kernel.commits.stage_table(call, ("ns",), request, None))
     last = kernel.tables.unregister(call, table("b")).metadata_location or ""
     measure("register", lambda: kernel.registration.register_table(call, ("ns",), "r", last))
+    measure("look for a purge, none due", kernel.purge_queue.claim)
     measure("drop with purge", lambda: kernel.drops.drop(call, table("r"), purge=True))
 
 

@@ -17,6 +17,7 @@ from floecat.store.database.prepared_statements import PerDialect
 
 READS_EVERYTHING = {
     "catalogs._COMMIT_VERSIONS",  # few rows
+    "catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all
     "catalogs._LIST_ALL_ACCOUNTS",
     "entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
     "jobs._COUNT",

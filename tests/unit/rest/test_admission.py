@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ ANSWER = {"type": "http.response.start", "status": 204, "headers": []}
 
 
 def _scope(**headers: str) -> dict[str, Any]:
-    return http_scope("/v1/c/namespaces", "POST", **headers) | {"route_handler": None}
+    return http_scope("/v1/c/namespaces", "POST", **headers) | {"route_handler": SimpleNamespace(opt={})}
 
 
 class Service:

@@ -1,4 +1,4 @@
-"""The live files of a manifest in columns, decoded once and kept in memory by location."""
+"""The live files of a manifest in columns, decoded once and kept in memory by table and location."""
 
 from __future__ import annotations
 
@@ -133,15 +133,21 @@ class ManifestCache:
         self._bounds = bounds
 
     def held(
-        self, storage: CatalogStorage, listed: ManifestFile, spec: SpecTypes, column_ids: frozenset[int]
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        listed: ManifestFile,
+        spec: SpecTypes,
+        column_ids: frozenset[int],
     ) -> ManifestFiles | None:
         """What `load` would give, if it is in memory."""
-        found = self._cache.get(_key(storage, listed, spec))
+        found = self._cache.get(_key(storage, table_uuid, listed, spec))
         return found if found is not None and column_ids <= found.metric_ids else None
 
     def load(
         self,
         storage: CatalogStorage,
+        table_uuid: str,
         listed: ManifestFile,
         spec: SpecTypes,
         column_ids: Collection[int],
@@ -150,6 +156,7 @@ class ManifestCache:
 
         Args:
             storage: of the catalog.
+            table_uuid: of the table.
             listed: the manifest's entry in the manifest list.
             spec: of the manifest.
             column_ids: columns whose metrics are needed.
@@ -160,7 +167,7 @@ class ManifestCache:
             LocationNotAllowedError: it is outside the allowed locations.
         """
         wanted = frozenset(column_ids)
-        key = _key(storage, listed, spec)
+        key = _key(storage, table_uuid, listed, spec)
         held = self._cache.get(key)
         if held is not None and wanted <= held.metric_ids:
             return held
@@ -173,10 +180,11 @@ class ManifestCache:
         return found
 
 
-def _key(storage: CatalogStorage, listed: ManifestFile, spec: SpecTypes) -> Hashable:
+def _key(storage: CatalogStorage, table_uuid: str, listed: ManifestFile, spec: SpecTypes) -> Hashable:
     return (
         storage.access_key,
         storage.allowed.roots,  # of which it was checked that they hold the file
+        table_uuid,  # a table that is made at the place of a dropped one may use its file names
         listed.manifest_path,
         listed.manifest_length,
         # entries inherit these, and a list may give a manifest new ones

@@ -1,4 +1,4 @@
-"""Manifest lists of snapshots, decoded once and kept in memory by location."""
+"""Manifest lists of snapshots, decoded once and kept in memory by table and location."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ class ManifestLists:
         self._bounds = bounds
 
     def load(
-        self, storage: CatalogStorage, snapshot: SnapshotSummary, *, at_most: int | None = None
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        snapshot: SnapshotSummary,
+        *,
+        at_most: int | None = None,
     ) -> tuple[ManifestFile, ...] | None:
         """The manifests of a snapshot, those that hold no live files included.
 
         Args:
             storage: of the catalog.
+            table_uuid: of the table: one that is made at the place of a dropped one may use its file names.
             snapshot: whose manifests.
             at_most: a list of more bytes is not decoded; None is given then.
 
@@ -41,7 +47,7 @@ class ManifestLists:
             return tuple(self._embedded(storage, path) for path in snapshot.manifests or ())
 
         # the roots were checked to hold the file
-        key = (storage.access_key, storage.allowed.roots, location)
+        key = (storage.access_key, storage.allowed.roots, table_uuid, location)
         held = self._cache.get(key)
         if held is not None:
             return held

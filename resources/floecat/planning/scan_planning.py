@@ -72,7 +72,7 @@ class ScanPlanner:
         """
         total = 0
         for snapshot in target.snapshots:
-            listed = self.lists.load(storage, snapshot, at_most=at_most)
+            listed = self.lists.load(storage, target.table_uuid, snapshot, at_most=at_most)
             if listed is None:
                 return None
             total += sum(manifest.manifest_length for manifest in listed)
@@ -163,7 +163,7 @@ class _Scan:
         listed: dict[str, ManifestFile] = {}
         ids = set(self._snapshot_ids.tolist())
         for snapshot in target.snapshots:
-            for manifest in self._planner.lists.load(self._storage, snapshot) or ():
+            for manifest in self._planner.lists.load(self._storage, target.table_uuid, snapshot) or ():
                 if target.is_incremental and manifest.added_snapshot_id not in (None, *ids):
                     continue
                 listed.setdefault(manifest.manifest_path, manifest)
@@ -213,7 +213,9 @@ class _Scan:
     def _load(self, manifest: ManifestFile, column_ids: frozenset[int]) -> ManifestFiles:
         self._check_stopped()
         spec = self._spec(manifest.partition_spec_id, manifest)
-        return self._planner.manifests.load(self._storage, manifest, spec, column_ids)
+        return self._planner.manifests.load(
+            self._storage, self._target.table_uuid, manifest, spec, column_ids
+        )
 
     def _loaded(
         self, manifests: Sequence[ManifestFile], column_ids: frozenset[int]
@@ -243,7 +245,7 @@ class _Scan:
     def _begin_load(
         self, manifest: ManifestFile, spec: SpecTypes, ids: frozenset[int]
     ) -> ManifestFiles | Future[ManifestFiles]:
-        held = self._planner.manifests.held(self._storage, manifest, spec, ids)
+        held = self._planner.manifests.held(self._storage, self._target.table_uuid, manifest, spec, ids)
         if held is not None:
             return held
         self._counters.manifests_decoded += 1

@@ -27,6 +27,7 @@ class ScanTarget:
     """A request, resolved.
 
     Attributes:
+        table_uuid: of the table.
         snapshots: the one that is read, or those whose added files are read, newest first; none of an empty
             table.
         is_incremental: whether only files that these snapshots added are read.
@@ -39,6 +40,7 @@ class ScanTarget:
         snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
     """
 
+    table_uuid: str
     snapshots: tuple[SnapshotSummary, ...]
     is_incremental: bool
     schema: Schema
@@ -67,6 +69,7 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
     for name in request.select:
         columns.find(name, "select")
     return ScanTarget(
+        table_uuid=metadata.table_uuid,
         snapshots=snapshots,
         is_incremental=is_incremental,
         schema=schema,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -325,8 +326,8 @@ def test_bounds_that_are_nan_say_nothing(tmp_path: Path) -> None:
     table = SmallTable(tmp_path, [{1: ("d", "double")}])
     nan = struct.pack("<d", float("nan"))
     table.add(data_file("f", lower_bounds={1: nan}, upper_bounds={1: nan}))
-    for json in (eq("d", 1.0), {"type": "in", "term": "d", "values": [1.0, 2.0]}):
-        assert names(table, json) == ["f"]
+    for filter in (eq("d", 1.0), {"type": "in", "term": "d", "values": [1.0, 2.0]}):
+        assert names(table, filter) == ["f"]
 
 
 # -- plans --------------------------------------------------------------------------------------------------
@@ -365,6 +366,20 @@ def test_a_manifest_is_decoded_once(plain: SmallTable) -> None:
     assert [decoded(), decoded()] == [3, 0]
     # metrics come with the first filter that needs them
     assert [decoded(eq("id", 5)), decoded(eq("id", 15)), decoded()] == [3, 0, 0]
+
+
+def test_a_table_at_the_place_of_a_dropped_one_has_its_own_files(tmp_path: Path) -> None:
+    planner, columns = new_planner(), [{1: ("id", "long")}]
+
+    def planned_at_place(path: str, table_uuid: str) -> list[str]:
+        table = SmallTable(tmp_path, columns)
+        table.add(data_file(path))
+        document = json.loads(table.metadata()) | {"table-uuid": table_uuid}
+        return [file.path for file in plan_table(planner, json.dumps(document).encode())]
+
+    # the same names and sizes, as those of artifacts of Delta tables
+    assert planned_at_place("old", "c9b1f1c3-25a1-4a5c-8f6b-3f1d5d3b2a10") == ["old"]
+    assert planned_at_place("new", "7f0c4a0e-1f9b-4b5d-9f57-6b5ad0a3c111") == ["new"]
 
 
 def test_a_missing_manifest_fails_the_plan(plain: SmallTable) -> None:

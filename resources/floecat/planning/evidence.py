@@ -2,6 +2,7 @@
 
 A set of rows is a partition, a file or all files of a manifest. Comparisons with null are never true. NaN
 equals no value; whether it is greater than others depends on the engine, so it counts as possibly greater.
+Bounds are without NaN: where there is one, an upper bound rules nothing out.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Evidence(NamedTuple):
         only_nulls: which have nothing else, or no row.
         no_nans: which have no NaN.
         only_nans: which have nothing else.
+        some_nans: which surely have one.
     """
 
     size: int
@@ -43,6 +45,7 @@ class Evidence(NamedTuple):
     only_nulls: Bools | None = None
     no_nans: Bools | None = None
     only_nans: Bools | None = None
+    some_nans: Bools | None = None
 
     def flag(self, found: Bools | None) -> Bools:
         """A mask in place of None."""
@@ -77,7 +80,7 @@ def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence)
         case "not-starts-with":
             return known.flag(known.no_nulls) & _all_start(values[0], known)
         case "gt" | "gt-eq":
-            return only_nulls | _outside(operation, values, known)
+            return only_nulls | (_outside(operation, values, known) & ~known.flag(known.some_nans))
         case _:
             return only_nulls | known.flag(known.only_nans) | _outside(operation, values, known)
 

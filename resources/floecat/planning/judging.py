@@ -147,7 +147,10 @@ def _by_summary(
     nans = [None if each is None else each.contains_nan for each in found]
     no_nans = np.array([nan is False for nan in nans])
     only_nulls = no_bound & ~no_nulls & (no_nans | (not is_float))
-    evidence = Evidence(size, no_nulls=no_nulls, only_nulls=only_nulls, no_nans=no_nans if is_float else None)
+    evidence = Evidence(size, no_nulls=no_nulls, only_nulls=only_nulls)
+    if is_float:
+        some_nans = np.array([nan is True for nan in nans])
+        evidence = evidence._replace(no_nans=no_nans, some_nans=some_nans)
     if test.operation in _NULL_TESTS or test.type is None:
         return cannot_match(test.operation, test.values, evidence)
     lower = from_bounds(_bounds(each and each.lower_bound for each in found), result, _unit(result))
@@ -206,7 +209,7 @@ def _metrics_evidence(metrics: ColumnMetrics, type: PrimitiveType) -> Evidence:
     only_nulls = (values >= 0) & (values == nulls)
     only_nans = (values >= 0) & (values == nans)
     lower, upper = (None if array is None else from_bounds(array, type, _unit(type)) for array in bounds)
-    return Evidence(size, lower, upper, nulls == 0, only_nulls, nans == 0, only_nans)
+    return Evidence(size, lower, upper, nulls == 0, only_nulls, nans == 0, only_nans, nans > 0)
 
 
 def _unit(type: PrimitiveType) -> int:

@@ -21,6 +21,22 @@ __all__ = ["ScanTarget", "resolve", "spec_types"]
 
 _APPEND: Final = "append"
 
+_METADATA_COLUMNS: Final = frozenset(
+    {
+        "_change_ordinal",
+        "_change_type",
+        "_commit_snapshot_id",
+        "_deleted",
+        "_file",
+        "_last_updated_sequence_number",
+        "_partition",
+        "_pos",
+        "_row_id",
+        "_spec_id",
+    }
+)
+"""Columns that readers make (table specification, "Reserved Field IDs"), which engines select too."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScanTarget:
@@ -56,8 +72,8 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
     """Resolves a request.
 
     Raises:
-        BadRequestError: no such snapshot, both kinds of range, an unknown column, or a filter that cannot be
-            bound.
+        BadRequestError: no such snapshot, both kinds of range, an unknown column, a negative number of rows,
+            or a filter that cannot be bound.
     """
     is_incremental = request.start_snapshot_id is not None or request.end_snapshot_id is not None
     snapshots = _appended(metadata, request) if is_incremental else _current(metadata, request)
@@ -65,9 +81,12 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
     schema = metadata.current_schema
     if request.use_snapshot_schema and last is not None:
         schema = _schema_of(metadata, last)
+    if request.min_rows is not None and request.min_rows < 0:
+        raise BadRequestError("Invalid min-rows-requested: must not be negative")
     columns = Columns(schema, case_sensitive=request.case_sensitive)
     for name in request.select:
-        columns.find(name, "select")
+        if name not in _METADATA_COLUMNS:
+            columns.find(name, "select")
     return ScanTarget(
         table_uuid=metadata.table_uuid,
         snapshots=snapshots,

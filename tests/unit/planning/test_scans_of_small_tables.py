@@ -29,6 +29,10 @@ def int_(value: int) -> bytes:
     return struct.pack("<i", value)
 
 
+def double(value: float) -> bytes:
+    return struct.pack("<d", value)
+
+
 def eq(term: object, value: object) -> dict[str, object]:
     return {"type": "eq", "term": term, "value": value}
 
@@ -118,6 +122,11 @@ def test_names_without_case(plain: SmallTable) -> None:
         names(plain, eq("ID", 5))
     with pytest.raises(BadRequestError, match=r"Invalid select: cannot find column x"):
         names(plain, select=("x",))
+    assert names(plain, select=("Name", "_file", "_pos", "_spec_id", "_partition", "_row_id")) == [
+        "f0",
+        "f1",
+        "f2",
+    ]
     with pytest.raises(BadRequestError, match=r"Invalid stats-fields: cannot find column x"):
         names(plain, stats_fields=("x",))
 
@@ -315,6 +324,22 @@ def test_bounds_of_uuids_in_either_order(tmp_path: Path, is_signed: bool) -> Non
     assert names(table, eq("u", str(high))) == ["f"]
 
 
+def test_nan_may_be_greater_than_the_upper_bound(tmp_path: Path) -> None:
+    table = SmallTable(tmp_path, [{1: ("d", "double")}], [spec(0), spec(1, ("d", "identity", 1))])
+    bounds = {"lower_bounds": {1: double(1.0)}, "upper_bounds": {1: double(2.0)}}
+    table.add(data_file("nan", nan_value_counts={1: 1}, **bounds), data_file("plain", **bounds))
+    table.add(
+        data_file("nan part", partition={"d": float("nan")}),
+        data_file("two", partition={"d": 2.0}),
+        spec_id=1,
+        types=["double"],
+        summaries=[PartitionSummary(False, True, double(2.0), double(2.0))],
+    )
+    for operation in ("gt", "gt-eq"):
+        assert names(table, {"type": operation, "term": "d", "value": 5.0}) == ["nan", "nan part"]
+    assert names(table, {"type": "lt", "term": "d", "value": 0.0}) == []
+
+
 def test_zero_has_one_value(tmp_path: Path) -> None:
     table = SmallTable(tmp_path, [{1: ("d", "double")}])
     bounds = {"lower_bounds": {1: struct.pack("<d", -0.0)}, "upper_bounds": {1: struct.pack("<d", -0.0)}}
@@ -336,6 +361,8 @@ def test_bounds_that_are_nan_say_nothing(tmp_path: Path) -> None:
 def test_a_plan_ends_with_enough_rows(plain: SmallTable) -> None:
     assert names(plain, min_rows=5) == ["f0"]
     assert names(plain, min_rows=6) == ["f0", "f1"]
+    with pytest.raises(BadRequestError, match="Invalid min-rows-requested: must not be negative"):
+        names(plain, min_rows=-1)
     # what matches is unknown
     assert names(plain, {"type": "lt", "term": "id", "value": 100}, min_rows=5) == ["f0", "f1", "f2"]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
-from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.planning.plan_requests import PlanTableScan
+from floecat.planning.plans import PlanClient
+from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
 
 
 def test_many_registrations_of_a_log_that_goes_on(open_lake, tmp_path):
@@ -20,10 +24,18 @@ def test_many_registrations_of_a_log_that_goes_on(open_lake, tmp_path):
     assert first == as_rows(writer.rows[writer.version])
 
 
+def planned_rows(lake: Lake, table: TableIdentifier) -> int:
+    """Rows of the files in a plan by the service."""
+    answer = lake.kernel.plans.plan(lake.call, table, PlanTableScan(), PlanClient(60_000))
+    tasks = json.loads(b"{%b}" % answer.fields)["file-scan-tasks"]
+    return sum(task["data-file"]["record-count"] for task in tasks)
+
+
 def test_another_table_at_the_place_of_one_that_was_dropped(lake, tmp_path):
     """Its artifacts have the same names and other bytes; nothing of the old ones may be remembered."""
     writer = delta_table(tmp_path / "t", files=2, rows=2)
     dropped = lake.register(writer.folder)
+    assert planned_rows(lake, dropped) == writer.rows[writer.version].num_rows
     for number in range(2):
         writer.append(rows_of(100 + number))
         lake.rows(dropped)  # reads manifests that stay in memory
@@ -32,6 +44,7 @@ def test_another_table_at_the_place_of_one_that_was_dropped(lake, tmp_path):
     other = delta_table(tmp_path / "t", files=2, rows=3)
     table = lake.register(other.folder)
     assert lake.rows(table) == as_rows(other.rows[other.version])
+    assert planned_rows(lake, table) == other.rows[other.version].num_rows
     other.remove([0])
     assert lake.rows(table) == as_rows(other.rows[other.version])
 

@@ -40,6 +40,8 @@ _KEPT: Final = (
 )
 """Fields of metadata that planning reads, and those that a document must have."""
 
+_MOST_DIGITS: Final = 18
+
 
 class PlanTableScan(msgspec.Struct, rename="kebab", frozen=True, kw_only=True, omit_defaults=True):
     """What a client asks for (REST specification, `PlanTableScanRequest`)."""
@@ -109,7 +111,8 @@ class PlannedScan(msgspec.Struct, frozen=True):
         if self.sent.snapshot_id is None:
             return 0
         snapshot = msgspec.json.decode(self.metadata.snapshot_bytes(self.sent.snapshot_id), type=_Counted)
-        return int(snapshot.summary.total_data_files) if snapshot.summary.total_data_files.isdecimal() else 0
+        counted = "" if snapshot.summary is None else str(snapshot.summary.total_data_files)
+        return int(counted) if counted.isdecimal() and len(counted) <= _MOST_DIGITS else 0
 
     @property
     def snapshot_id(self) -> int | None:
@@ -141,8 +144,8 @@ class _Kept(msgspec.Struct):
 
 
 class _Counts(msgspec.Struct, rename="kebab", frozen=True):
-    total_data_files: str = ""
+    total_data_files: Any = None
 
 
 class _Counted(msgspec.Struct):
-    summary: _Counts = _Counts()
+    summary: _Counts | None = None

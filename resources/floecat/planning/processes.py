@@ -38,14 +38,14 @@ class _Process:
 
     def __init__(self, setup: Setup) -> None:
         own, other = socket.socketpair()
-        with other:
+        with own, other:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # an interrupt of the service is not for it
             )
-        self.connection: Connection[Any, Any] = Connection(own.detach())
+            self.connection: Connection[Any, Any] = Connection(own.detach())
         self.connection.send(setup)
 
     @property
@@ -147,8 +147,12 @@ class PlanProcesses:
                 return process
             process.end()
             self._started -= 1
+        try:
+            started = _Process(self._setup)
+        except OSError as error:
+            raise UnavailableError(f"A planning process cannot be started: {error.strerror}") from None
         self._started += 1
-        return _Process(self._setup)
+        return started
 
     def _give_back(self, folder: str, process: _Process) -> None:
         with self._changed:

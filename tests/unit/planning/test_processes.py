@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,18 @@ def test_a_killed_process_is_replaced(planner: Planner, table: RandomTable) -> N
     with pytest.raises(UnavailableError, match="The planning process ended"):
         list(run(planner, table, kill_first))
     assert list(run(planner, table)) == plan_table(new_planner(), table.metadata)
+
+
+def test_a_process_that_cannot_be_started_takes_no_place(
+    table: RandomTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=64 << 20, in_process_bytes=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(UnavailableError, match="A planning process cannot be started: No such file"):
+            list(run(opened, table))
+    assert list(run(opened, table)) == plan_table(new_planner(), table.metadata)
+    opened.close()
 
 
 def test_a_plan_that_is_given_up_frees_its_process(planner: Planner, table: RandomTable) -> None:

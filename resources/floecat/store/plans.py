@@ -210,7 +210,9 @@ _HOLD: Final = (
     sa.update(_plans).where(_OF_PLAN, _plans.c.epoch == sa.bindparam("of_epoch")).values(epoch=_plans.c.epoch)
 )
 _FINISH: Final = (
-    sa.update(_plans).where(_OF_PLAN).values(answer=sa.bindparam("answer"), error=sa.bindparam("error"))
+    sa.update(_plans)
+    .where(_OF_PLAN)
+    .values(answer=sa.bindparam("answer"), error=sa.bindparam("error"), request=b"")
 )
 _FREE: Final = sa.update(_plans).where(_OF_PLAN).values(answer=sa.null(), request=b"")
 _DELETE_TASKS: Final = sa.delete(_tasks).where(_OF_TASKS)

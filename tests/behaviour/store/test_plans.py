@@ -149,7 +149,7 @@ class TestPlans:
         with store.read() as conn:
             found = plans.get(conn, query.id, NOW_MS)
         assert found is not None
-        assert (found[0].state, found[1].answer) == ("completed", b"answer")
+        assert (found[0].state, found[1].answer, found[1].request) == ("completed", b"answer", b"")
 
     def test_a_task_is_consumed_once(self, store: Store, catalog: CatalogRow) -> None:
         query = planned(store, catalog, tasks=1)

@@ -18,9 +18,9 @@ from benchmarks.figures import figure, progress
 from benchmarks.planning_tables import write_table
 from benchmarks.planning_work import Found, count_tasks
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.planning.expression_json import parse_filter
-from floecat.planning.planner import Planner, open_planner
-from floecat.planning.scans import ScanRequest
+from floecat.planning.files.planner import Planner, open_planner
+from floecat.planning.files.scans import ScanRequest
+from floecat.planning.filters.expression_json import parse_filter
 from tests.services.java_plans import JavaPlanner
 from tests.services.spark import start_java
 from tests.storages import storage_at

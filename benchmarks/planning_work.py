@@ -6,7 +6,7 @@ import resource
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from floecat.planning.scans import ScanPlan
+from floecat.planning.files.scans import ScanPlan
 
 __all__ = ["Found", "count_tasks"]
 

@@ -20,7 +20,7 @@ from floecat_rest.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from floecat.planning.explanations import Explanation
+    from floecat.planning.plans.explanations import Explanation
 
 __all__ = ["plan"]
 

@@ -12,9 +12,9 @@ from litestar.params import RawBody
 
 from floecat.errors import NoSuchPlanIdError
 from floecat.identifiers.encoding import decode_segment
-from floecat.planning.plan_answers import PlanAnswer
-from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanClient
+from floecat.planning.plans.plan_answers import PlanAnswer
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from floecat_rest.errors import describe_error
 from floecat_rest.iceberg.wire import FetchScanTasksRequest
 from floecat_rest.json_responses import Answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat.planning.explanations import Explanation
+from floecat.planning.plans.explanations import Explanation
 from floecat_rest.management.wire import ExplainRequest, RegisteredTable, RegisterRequest, registered_table
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest

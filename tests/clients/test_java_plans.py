@@ -24,7 +24,7 @@ import pytest
 from py4j.java_gateway import JavaGateway
 
 from tests.services.java_plans import JavaPlanner, JavaRefusal, JavaTask
-from tests.unit.planning.plans import PlannedFile, new_planner, plan_table
+from tests.unit.planning.planned_files import PlannedFile, new_planner, plan_table
 from tests.unit.planning.random_filters import Filter, passes, random_filter
 from tests.unit.planning.random_tables import Column, DataFile, RandomTable, random_table
 

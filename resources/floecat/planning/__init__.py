@@ -1,1 +1,1 @@
-"""Scan planning: which files a scan reads, which deletes apply to each, and what is left of its filter."""
+"""Scan planning on the server, and the queries whose tables are read in one state."""

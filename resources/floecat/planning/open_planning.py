@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import EntryParts
 from floecat.jobs.queue import JobQueue
-from floecat.planning.explain import ExplainService
-from floecat.planning.plan_jobs import PlanJobs
-from floecat.planning.plan_rows import PlanRows
-from floecat.planning.plan_tasks import PlanTaskService
-from floecat.planning.plans import PlanService
+from floecat.planning.plans.explain import ExplainService
+from floecat.planning.plans.plan_jobs import PlanJobs
+from floecat.planning.plans.plan_rows import PlanRows
+from floecat.planning.plans.plan_tasks import PlanTaskService
+from floecat.planning.plans.plans import PlanService
+from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.queries import OpenQueries, QueryService
 from floecat.planning.table_states import CurrentTables
-from floecat.planning.task_chunks import ChunkedPlanner
 from floecat.settings import Settings
 
 if TYPE_CHECKING:
-    from floecat.planning.planner import Planner
+    from floecat.planning.files.planner import Planner
 
 __all__ = ["PlanningServices", "open_planning"]
 
@@ -57,7 +57,7 @@ def open_planning(
 
     def opened() -> Planner:
         # pyarrow and numpy come with it
-        from floecat.planning.planner import open_planner
+        from floecat.planning.files.planner import open_planner
 
         made = settings.planning
         return open_planner(

@@ -25,9 +25,9 @@ from floecat.errors import (
     UnavailableError,
 )
 from floecat.fileio.local import LocalFileIO
-from floecat.planning.plan_answers import PlanAnswer
-from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanClient
+from floecat.planning.plans.plan_answers import PlanAnswer
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
 from floecat.settings import GatewaySettings, PlanningSettings
 from floecat.settings.limits import LimitSettings

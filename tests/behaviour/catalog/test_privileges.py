@@ -28,8 +28,8 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanClient
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata

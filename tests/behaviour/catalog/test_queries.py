@@ -19,8 +19,8 @@ from floecat.errors import (
     PinMismatchError,
     UnavailableError,
 )
-from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanClient
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from floecat.planning.queries import TableObligations, pin_identity
 from floecat.runtime import Kernel
 from floecat.settings.limits import LimitSettings

@@ -6,8 +6,8 @@ import json
 import shutil
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.planning.plan_requests import PlanTableScan
-from floecat.planning.plans import PlanClient
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from tests.behaviour.delta.conftest import Lake, as_rows, delta_table, rows_of
 
 

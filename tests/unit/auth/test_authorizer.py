@@ -36,7 +36,7 @@ _ASKING = {
     "entries/removals.py",
     "jobs/operations.py",
     # the job of a plan, whose table was asked for before
-    "planning/plans.py",
+    "planning/plans/plans.py",
     # purges that have not ended, for all catalogs: an orphan run shows none of them
     "purge/orphans/needed_files.py",
 }

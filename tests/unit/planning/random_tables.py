@@ -31,7 +31,7 @@ from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
-from floecat.planning.transforms import result_type
+from floecat.planning.filters.transforms import result_type
 
 __all__ = [
     "TRANSFORMS",

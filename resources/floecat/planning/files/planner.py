@@ -1,0 +1,128 @@
+"""Plans scans, small ones in this process and others in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.memory_budget import default_memory_bytes
+from floecat.planning.files.processes import PlanProcesses
+from floecat.planning.files.scan_planning import ScanPlanner, local_planner
+from floecat.planning.files.scans import ScanPlan, ScanRequest, Stop
+from floecat.planning.files.targets import ScanTarget, resolve
+from floecat.storage.catalog_storage import CatalogStorage
+
+__all__ = ["Planner", "open_planner"]
+
+T = TypeVar("T")
+
+
+def open_planner(
+    *,
+    local_bytes: int,
+    processes: int | None = None,
+    memory_bytes: int | None = None,
+    in_process_bytes: int = 256 << 10,
+    most_waiting: int = 100,
+    bounds: Bounds = DEFAULT_BOUNDS,
+) -> Planner:
+    """The planner of a service.
+
+    Args:
+        local_bytes: memory of this process for manifests of small plans.
+        processes: how many others plan; by default one less than cores, at least one. 0 plans here.
+        memory_bytes: of manifests in the others, together. By default half of what caches of this process
+            have by default.
+        in_process_bytes: scans whose manifests have no more bytes are planned here.
+        most_waiting: plans that may wait for a process.
+        bounds: of manifests and manifest lists.
+    """
+    cores = len(os.sched_getaffinity(0))
+    count = max(cores - 1, 1) if processes is None else processes
+    others = None
+    if count:
+        others = PlanProcesses(
+            count,
+            memory_bytes=memory_bytes or default_memory_bytes() // 2,
+            threads=max(cores // count, 1),
+            most_waiting=most_waiting,
+            bounds=bounds,
+        )
+    return Planner(local_planner(local_bytes, 1, bounds), others, in_process_bytes=in_process_bytes)
+
+
+class Planner:
+    """Plans scans. Thread-safe."""
+
+    def __init__(
+        self, local: ScanPlanner, processes: PlanProcesses | None = None, *, in_process_bytes: int = 0
+    ) -> None:
+        """Takes where plans are made.
+
+        Args:
+            local: the planner of this process.
+            processes: others; None to make all plans here.
+            in_process_bytes: scans whose manifests have no more bytes are planned here.
+        """
+        self._local = local
+        self._processes = processes
+        self._in_process_bytes = in_process_bytes
+
+    def run(
+        self,
+        storage: CatalogStorage,
+        metadata: TableMetadata,
+        request: ScanRequest,
+        work: Callable[[ScanPlan], Iterator[T]],
+        *,
+        stop: Stop | None = None,
+    ) -> Iterator[T]:
+        """Plans a scan, and yields what `work` makes of the plan where it is made.
+
+        A request that is refused is refused by this call, before the first result.
+
+        Args:
+            storage: of the catalog; nothing outside its allowed locations is read.
+            metadata: of the table.
+            request: what to read.
+            work: takes the plan and yields results. A module-level function or a `functools.partial` of one:
+                it, and its results, are pickled where the plan is made in another process.
+            stop: asked from time to time; planning ends with `PlanStoppedError` when it returns True. Closing
+                the iterator ends planning too.
+
+        Raises:
+            BadRequestError: no such snapshot, both kinds of range, or the filter cannot be bound.
+            FileMissingError: a manifest is gone.
+            InvalidMetadataError: a manifest is damaged or exceeds a bound.
+            UnavailableError: storage fails, or too many plans wait.
+            PlanStoppedError: `stop` returned True.
+        """
+        return self._results(storage, resolve(metadata, request), work, stop)
+
+    def _results(
+        self,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        work: Callable[[ScanPlan], Iterator[T]],
+        stop: Stop | None,
+    ) -> Iterator[T]:
+        is_small = self._processes is None or self._is_small(storage, target)
+        if is_small or self._processes is None:
+            yield from work(self._local.plan(storage, target, stop))
+        else:
+            yield from self._processes.run(storage, target, work, stop)
+
+    def _is_small(self, storage: CatalogStorage, target: ScanTarget) -> bool:
+        if target.is_incremental or len(target.snapshots) > 1:
+            return False
+        size = self._local.manifest_bytes(storage, target, at_most=self._in_process_bytes)
+        return size is not None and size <= self._in_process_bytes
+
+    def close(self) -> None:
+        """Ends the processes; plans that are being made fail."""
+        self._local.close()
+        if self._processes is not None:
+            self._processes.close()

@@ -1,0 +1,202 @@
+"""Processes that make plans, so that heavy ones do not hold the interpreter that answers loads.
+
+A process makes one plan at a time; other plans wait for a free one. Decoded manifests stay in the memory of
+the process, and a table's plans go to the process that planned it last if that one is free.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any, Final, TypeVar
+
+from floecat.errors import PlanStoppedError, UnavailableError
+from floecat.iceberg.values.bounds import Bounds
+from floecat.planning.files.scans import ScanPlan, Stop
+from floecat.planning.files.targets import ScanTarget
+from floecat.planning.files.worker import Failed, Job, Setup
+from floecat.storage.catalog_storage import CatalogStorage
+
+__all__ = ["PlanProcesses"]
+
+T = TypeVar("T")
+
+_PROGRAM: Final = "from floecat.planning.files.worker import main; main()"
+_NICENESS: Final = 10
+_CHECK_S: Final = 0.05
+_STOP_S: Final = 5.0
+
+
+class _Process:
+    """One process. Used by one thread at a time."""
+
+    def __init__(self, setup: Setup) -> None:
+        own, other = socket.socketpair()
+        with own, other:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt of the service is not for it
+            )
+            self.connection: Connection[Any, Any] = Connection(own.detach())
+        self.connection.send(setup)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        self.connection.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class PlanProcesses:
+    """The processes. Thread-safe."""
+
+    def __init__(
+        self, count: int, *, memory_bytes: int, threads: int, most_waiting: int, bounds: Bounds
+    ) -> None:
+        """Starts nothing yet: a process starts with the first plan that finds no free one.
+
+        Args:
+            count: of processes.
+            memory_bytes: of manifests, for all processes together.
+            threads: of each process.
+            most_waiting: plans that may wait for a process.
+            bounds: of manifests.
+        """
+        self._setup = Setup(sys.path, memory_bytes // count, threads, _NICENESS, pickle.dumps(bounds))
+        self._count = count
+        self._most_waiting = most_waiting
+        self._free: list[_Process] = []
+        self._started = self._waiting = 0
+        self._last: dict[str, _Process] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def run(
+        self,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        work: Callable[[ScanPlan], Iterator[T]],
+        stop: Stop | None,
+    ) -> Iterator[T]:
+        """Yields what `work` makes of a plan; see `Planner.run`. Results must be taken without delay."""
+        job = Job(pickle.dumps(storage), pickle.dumps(target), pickle.dumps(work))
+        table = target.snapshots[0].manifest_list if target.snapshots else None
+        folder = (table or "").rpartition("/")[0]
+        for is_retry in (False, True):
+            process = self._take(folder, stop)
+            yielded = False
+            try:
+                for result in _results(process.connection, job, stop):
+                    yielded = True
+                    yield result
+            except (EOFError, ConnectionError):
+                process.end()
+                if yielded or is_retry:
+                    raise UnavailableError("The planning process ended; try again later") from None
+            else:
+                return
+            finally:
+                self._give_back(folder, process)
+
+    def close(self) -> None:
+        """Ends all processes; plans that are being made fail."""
+        with self._changed:
+            self._closed = True
+            free, self._free = self._free, []
+            self._changed.notify_all()
+        for process in free:
+            process.end()
+
+    def _take(self, folder: str, stop: Stop | None) -> _Process:
+        with self._changed:
+            if self._waiting >= self._most_waiting:
+                raise UnavailableError(
+                    f"Too many scans are waiting to be planned: {self._most_waiting}"
+                    " (floecat.planning.most-waiting); try again later",
+                    retry_after_s=5,
+                )
+            self._waiting += 1
+            try:
+                while not self._free and self._started >= self._count and not self._closed:
+                    self._changed.wait(_CHECK_S)
+                    if stop is not None and stop():
+                        raise PlanStoppedError("The plan was stopped")
+                if self._closed:
+                    raise UnavailableError("The service is stopping")
+                return self._chosen(folder)
+            finally:
+                self._waiting -= 1
+
+    def _chosen(self, folder: str) -> _Process:
+        while self._free:
+            last = self._last.get(folder)
+            process = last if last in self._free else self._free[0]
+            self._free.remove(process)
+            if process.is_alive:
+                return process
+            process.end()
+            self._started -= 1
+        try:
+            started = _Process(self._setup)
+        except OSError as error:
+            raise UnavailableError(f"A planning process cannot be started: {error.strerror}") from None
+        self._started += 1
+        return started
+
+    def _give_back(self, folder: str, process: _Process) -> None:
+        with self._changed:
+            if self._closed or not process.is_alive or process.connection.closed:
+                self._started -= 1
+                process.end()
+            else:
+                self._free.append(process)
+                self._last[folder] = process
+                if len(self._last) > 1000:
+                    self._last.clear()
+            self._changed.notify()
+
+
+def _results(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> Iterator[Any]:
+    connection.send(job)
+    done = False
+    try:
+        while True:
+            while not connection.poll(_CHECK_S):
+                if stop is not None and stop():
+                    raise PlanStoppedError("The plan was stopped")
+            message = connection.recv()
+            done = not isinstance(message, tuple)
+            if isinstance(message, Failed):
+                raise message.error
+            if done:
+                return
+            yield message[0]
+            if stop is not None and stop():
+                raise PlanStoppedError("The plan was stopped")
+    finally:
+        if not done:
+            _stop(connection)
+
+
+def _stop(connection: Connection[Any, Any]) -> None:
+    """Ends a job in the middle; closes the connection if that takes too long."""
+    try:
+        connection.send(None)
+        until = time.monotonic() + _STOP_S
+        while connection.poll(max(until - time.monotonic(), 0)):
+            if not isinstance(connection.recv(), tuple):
+                return
+    except (EOFError, OSError):
+        pass
+    connection.close()

@@ -1,0 +1,397 @@
+"""Makes the plan of a scan: manifest list, then deletes, then one data manifest after the other."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from floecat.errors import InvalidMetadataError, PlanStoppedError
+from floecat.iceberg.avro.string_columns import Bools, Int64s
+from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile
+from floecat.iceberg.manifests.reader import ManifestEntryStatus
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.memory_budget import LruCache
+from floecat.planning.files.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
+from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics
+from floecat.planning.files.manifest_files import ManifestCache, ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_lists import ManifestLists
+from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, Stop
+from floecat.planning.files.targets import ScanTarget
+from floecat.planning.filters.binding import Test, tests_of
+from floecat.planning.filters.evidence import Evidence
+from floecat.planning.filters.expressions import TRUE
+from floecat.planning.filters.verdicts import Residuals, Verdict, combine
+from floecat.storage.catalog_storage import CatalogStorage
+
+__all__ = ["ScanPlanner", "local_planner"]
+
+_LIST_PART: Final = 8
+"""Which part of the memory is for manifest lists."""
+
+_CHECK_S: Final = 0.02
+_AHEAD: Final = 4
+"""Manifests that are decoded before they are needed, by thread."""
+
+_AHEAD_BYTES: Final = 64 << 20
+"""The same, of all threads, as stored."""
+
+
+class ScanPlanner:
+    """Plans scans in this process. Thread-safe.
+
+    Attributes:
+        manifests: decoded manifests in memory.
+        lists: manifest lists in memory.
+    """
+
+    def __init__(self, manifests: ManifestCache, lists: ManifestLists, threads: int) -> None:
+        """Takes caches.
+
+        Args:
+            manifests: of decoded manifests.
+            lists: of manifest lists.
+            threads: how many decode manifests.
+        """
+        self.manifests = manifests
+        self.lists = lists
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="plan")
+
+    def manifest_bytes(self, storage: CatalogStorage, target: ScanTarget, *, at_most: int) -> int | None:
+        """Bytes of all manifests that a plan may read; None if their list alone has more than `at_most`.
+
+        Raises:
+            FileMissingError, InvalidMetadataError, UnavailableError: as reading the manifest list does.
+        """
+        total = 0
+        for snapshot in target.snapshots:
+            listed = self.lists.load(storage, target.table_uuid, snapshot, at_most=at_most)
+            if listed is None:
+                return None
+            total += sum(manifest.manifest_length for manifest in listed)
+        return total
+
+    def plan(self, storage: CatalogStorage, target: ScanTarget, stop: Stop | None = None) -> ScanPlan:
+        """Begins a plan: reads the manifest list and delete manifests.
+
+        Raises:
+            FileMissingError, InvalidMetadataError, UnavailableError: as reading files does.
+            PlanStoppedError: `stop` returned True.
+        """
+        return _Scan(self, self._pool, self._threads * _AHEAD, storage, target, stop).plan()
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def local_planner(memory_bytes: int, threads: int, bounds: Bounds = DEFAULT_BOUNDS) -> ScanPlanner:
+    """A planner for this process.
+
+    Args:
+        memory_bytes: of manifests that it keeps.
+        threads: how many decode manifests.
+        bounds: of manifests and manifest lists.
+    """
+    lists = memory_bytes // _LIST_PART
+    manifests: LruCache[Any] = LruCache(memory_bytes - lists)
+    return ScanPlanner(
+        ManifestCache(manifests, bounds), ManifestLists(LruCache(lists), bounds), max(threads, 1)
+    )
+
+
+class _Scan:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        planner: ScanPlanner,
+        pool: ThreadPoolExecutor,
+        ahead: int,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        stop: Stop | None,
+    ) -> None:
+        self._planner = planner
+        self._pool = pool
+        self._ahead = ahead
+        self._storage = storage
+        self._target = target
+        self._stop = stop
+        self._tests = tuple(tests_of(target.filter))
+        self._residuals = Residuals(target.filter)
+        self._counters = ScanCounters()
+        self._started = time.perf_counter()
+        self._next_check = 0.0
+        self._snapshot_ids = np.array([each.snapshot_id for each in target.snapshots], np.int64)
+        self._types = {
+            id: found.type
+            for id, found in target.schema.fields_by_id.items()
+            if isinstance(found.type, PrimitiveType)
+        }
+        self._deletes = DeleteIndex((), self._types)
+        self._equality_ids: frozenset[int] = frozenset()
+
+    def plan(self) -> ScanPlan:
+        data, deletes = self._manifests()
+        found = self._find_deletes(deletes)
+        self._deletes = DeleteIndex(found, self._types)
+        target = self._target
+        chosen = data if target.manifests is None else data[slice(*target.manifests)]
+        return ScanPlan(
+            snapshot_id=target.snapshot_id,
+            schema=target.schema,
+            batches=self._batches(chosen),
+            deletes=[each.files.content_files(each.rows, target.stats_ids) for each in found],
+            residuals=self._residuals.found,
+            counters=self._counters,
+            files_by_manifest=[_live_files(manifest) for manifest in data],
+        )
+
+    # -- manifests ------------------------------------------------------------------------------------------
+
+    def _manifests(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
+        """Data and delete manifests that may have matching files."""
+        target, counters = self._target, self._counters
+        listed: dict[str, ManifestFile] = {}
+        ids = set(self._snapshot_ids.tolist())
+        for snapshot in target.snapshots:
+            for manifest in self._planner.lists.load(self._storage, target.table_uuid, snapshot) or ():
+                if target.is_incremental and manifest.added_snapshot_id not in (None, *ids):
+                    continue
+                listed.setdefault(manifest.manifest_path, manifest)
+        data = [each for each in listed.values() if each.content != DELETE_MANIFEST]
+        deletes = [each for each in listed.values() if each.content == DELETE_MANIFEST]
+        if target.is_incremental:
+            deletes = []
+        counters.data_manifests, counters.delete_manifests = len(data), len(deletes)
+        data, deletes = self._matched(data), self._matched(deletes)
+        counters.data_manifests_matched, counters.delete_manifests_matched = len(data), len(deletes)
+        counters.manifest_bytes = sum(each.manifest_length for each in (*data, *deletes))
+        return data, deletes
+
+    def _matched(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Those that are not empty and that summaries do not rule out, in the same order."""
+        ruled_out: set[int] = set()
+        by_spec: dict[int, list[int]] = {}
+        for place, manifest in enumerate(manifests):
+            if manifest.added_files_count == 0 and manifest.existing_files_count == 0:
+                ruled_out.add(place)
+            else:
+                by_spec.setdefault(manifest.partition_spec_id, []).append(place)
+        for spec_id, places in by_spec.items():
+            spec = self._spec(spec_id, manifests[places[0]])
+            if spec.is_unpartitioned or not self._tests:
+                continue
+            summaries = [manifests[place].partitions for place in places]
+            nothing = np.zeros(len(places), np.bool_)
+            verdicts = [Verdict(by_summaries(test, spec, summaries), nothing) for test in self._tests]
+            cannot = combine(self._target.filter, verdicts, len(places)).cannot
+            ruled_out.update(np.array(places)[cannot].tolist())
+        if self._is_never():
+            return []
+        return [manifest for place, manifest in enumerate(manifests) if place not in ruled_out]
+
+    def _is_never(self) -> bool:
+        return not self._tests and bool(combine(self._target.filter, (), 1).cannot[0])
+
+    def _spec(self, spec_id: int, manifest: ManifestFile) -> SpecTypes:
+        spec = self._target.specs.get(spec_id)
+        if spec is None:
+            raise InvalidMetadataError(
+                f"Cannot read manifest {manifest.manifest_path}: the table has no partition spec {spec_id}"
+            )
+        return spec
+
+    def _load(self, manifest: ManifestFile, column_ids: frozenset[int]) -> ManifestFiles:
+        self._check_stopped()
+        spec = self._spec(manifest.partition_spec_id, manifest)
+        return self._planner.manifests.load(
+            self._storage, self._target.table_uuid, manifest, spec, column_ids
+        )
+
+    def _loaded(
+        self, manifests: Sequence[ManifestFile], column_ids: frozenset[int]
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+        """Yields manifests in order, while threads decode the next ones."""
+        waiting: deque[tuple[ManifestFile, SpecTypes, ManifestFiles | Future[ManifestFiles]]] = deque()
+        left = iter(manifests)
+        try:
+            while True:
+                for manifest in left:
+                    spec = self._spec(manifest.partition_spec_id, manifest)
+                    ids = column_ids | self._metric_ids(spec)
+                    waiting.append((manifest, spec, self._begin_load(manifest, spec, ids)))
+                    size = sum(each.manifest_length for each, _, _ in waiting)
+                    if len(waiting) >= self._ahead or size >= _AHEAD_BYTES:
+                        break
+                if not waiting:
+                    return
+                manifest, spec, files = waiting.popleft()
+                self._check_stopped()
+                yield manifest, spec, files.result() if isinstance(files, Future) else files
+        finally:
+            for _, _, files in waiting:
+                if isinstance(files, Future):
+                    files.cancel()
+
+    def _begin_load(
+        self, manifest: ManifestFile, spec: SpecTypes, ids: frozenset[int]
+    ) -> ManifestFiles | Future[ManifestFiles]:
+        held = self._planner.manifests.held(self._storage, self._target.table_uuid, manifest, spec, ids)
+        if held is not None:
+            return held
+        self._counters.manifests_decoded += 1
+        return self._pool.submit(self._load, manifest, ids)
+
+    def _check_stopped(self) -> None:
+        now = time.monotonic()
+        if self._stop is not None and now >= self._next_check:
+            self._next_check = now + _CHECK_S
+            if self._stop():
+                raise PlanStoppedError("The plan was stopped")
+
+    def _metric_ids(self, spec: SpecTypes) -> frozenset[int]:
+        return frozenset(test.field_id for test in self._tests if needs_metrics(test, spec))
+
+    # -- deletes --------------------------------------------------------------------------------------------
+
+    def _find_deletes(self, manifests: Sequence[ManifestFile]) -> list[FoundDeletes]:
+        ids = frozenset({PATH_COLUMN_ID}) | self._target.stats_ids
+        found: list[FoundDeletes] = []
+        listed: list[ManifestFile] = []
+        for manifest, spec, files in self._loaded(manifests, ids):
+            rows = np.arange(len(files))
+            if not spec.is_unpartitioned:
+                verdicts = [by_partition(test, spec, files, None) for test in self._tests]
+                rows = np.flatnonzero(~combine(self._target.filter, verdicts, len(files)).cannot)
+            if len(rows):
+                found.append(FoundDeletes(spec, files, rows))
+                listed.append(manifest)
+        self._counters.delete_files = sum(len(each.rows) for each in found)
+        self._equality_ids = equality_ids(found)
+        if not self._equality_ids:
+            return found
+        ids |= self._equality_ids | frozenset(test.field_id for test in self._tests)
+        again = self._loaded(listed, ids)
+        return [
+            self._compared(each._replace(files=files))
+            for each, (_, _, files) in zip(found, again, strict=True)
+        ]
+
+    def _compared(self, found: FoundDeletes) -> FoundDeletes:
+        """Without equality deletes of values that the filter rules out."""
+        files, rows = found.files, found.rows
+        deleted = [frozenset(ids or ()) for ids in files.column("equality_ids", rows).to_pylist()]
+        verdicts = []
+        for test in self._tests:
+            # other columns of a delete file say nothing of the rows that it deletes
+            compared = np.array([test.field_id in ids for ids in deleted])
+            cannot = by_metrics(test, files.metrics.get(test.field_id), rows, {}) & compared
+            verdicts.append(Verdict(cannot, np.zeros(len(rows), np.bool_)))
+        return found._replace(rows=rows[~combine(self._target.filter, verdicts, len(rows)).cannot])
+
+    # -- data files -----------------------------------------------------------------------------------------
+
+    def _batches(self, manifests: Sequence[ManifestFile]) -> Iterator[FileTasks]:
+        counters = self._counters
+        sure_rows = 0
+        ids = self._target.stats_ids | self._equality_ids
+        for _, spec, files in self._loaded(manifests, ids):
+            counters.files += len(files)
+            tasks = self._tasks(spec, files)
+            if tasks is None:
+                continue
+            if counters.first_task_ms is None:
+                counters.first_task_ms = self._elapsed_ms()
+            counters.elapsed_ms = self._elapsed_ms()
+            yield tasks
+            sure_rows += self._sure_rows(tasks)
+            if self._target.min_rows is not None and sure_rows >= self._target.min_rows:
+                break
+        counters.elapsed_ms = self._elapsed_ms()
+
+    def _elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000
+
+    def _tasks(self, spec: SpecTypes, files: ManifestFiles) -> FileTasks | None:
+        target, counters = self._target, self._counters
+        rows = self._appended(files)
+        verdicts = [by_partition(test, spec, files, rows) for test in self._tests]
+        size = len(files) if rows is None else len(rows)
+        chosen = ~combine(target.filter, verdicts, size).cannot
+        counters.files_by_partition += int(np.count_nonzero(chosen))
+        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        size = len(files) if rows is None else len(rows)
+        chosen = self._by_metrics(files, rows, verdicts, size)
+        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        size = len(files) if rows is None else len(rows)
+        if not size:
+            return None
+        content = files.content_files(rows, target.stats_ids)
+        counters.files_matched += size
+        counters.rows += int(np.maximum(content.table["record_count"].to_numpy(), 0).sum())
+        counters.size_bytes += int(content.table["file_size_in_bytes"].to_numpy().sum())
+        everything = np.arange(len(files)) if rows is None else rows
+        residuals = pa.array(self._residuals.of(verdicts, size), pa.int32())
+        return FileTasks(content, self._deletes.match(files, everything), residuals)
+
+    def _appended(self, files: ManifestFiles) -> Int64s | None:
+        """Of an incremental scan: which files its snapshots added."""
+        if not self._target.is_incremental:
+            return None
+        added = files.numbers("status") == ManifestEntryStatus.ADDED
+        return np.flatnonzero(added & np.isin(files.numbers("snapshot_id"), self._snapshot_ids))
+
+    def _by_metrics(
+        self, files: ManifestFiles, rows: Int64s | None, verdicts: Sequence[Verdict], size: int
+    ) -> Bools:
+        if not size or not self._tests:
+            return np.ones(size, np.bool_)
+        everything = np.arange(len(files)) if rows is None else rows
+        has_rows: Bools = files.numbers("record_count")[everything] != 0
+        if all(_is_decided(verdict) for verdict in verdicts):
+            return has_rows
+        memo: dict[Any, Evidence] = {}
+        judged = [
+            verdict._replace(cannot=verdict.cannot | self._cannot(test, files, everything, memo))
+            for test, verdict in zip(self._tests, verdicts, strict=True)
+        ]
+        return has_rows & ~combine(self._target.filter, judged, size).cannot
+
+    def _cannot(self, test: Test, files: ManifestFiles, rows: Int64s, memo: dict[Any, Evidence]) -> Bools:
+        return by_metrics(test, files.metrics.get(test.field_id), rows, memo)
+
+    def _sure_rows(self, tasks: FileTasks) -> int:
+        """Rows that surely match: of files without deletes and residual."""
+        counts = np.maximum(tasks.files.table["record_count"].to_numpy(), 0)
+        sure = np.array([residual == TRUE for residual in self._residuals.found])[tasks.residuals.to_numpy()]
+        if tasks.deletes is not None:
+            sure &= tasks.deletes.value_lengths().to_numpy() == 0
+        return int(counts[sure].sum())
+
+
+def _live_files(manifest: ManifestFile) -> int | None:
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _is_decided(verdict: Verdict) -> bool:
+    return bool((verdict.cannot | verdict.must).all())
+
+
+def _narrowed(
+    rows: Int64s | None, verdicts: Sequence[Verdict], chosen: Bools, size: int
+) -> tuple[Int64s | None, list[Verdict]]:
+    if int(np.count_nonzero(chosen)) == size:
+        return rows, list(verdicts)
+    places = np.flatnonzero(chosen)
+    narrowed = [Verdict(verdict.cannot[places], verdict.must[places]) for verdict in verdicts]
+    return places if rows is None else rows[places], narrowed

@@ -1,0 +1,167 @@
+"""What a request reads of a table: its snapshots, schema, specs and bound filter. Can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from floecat.errors import BadRequestError, InvalidMetadataError
+from floecat.iceberg.metadata.snapshots import SnapshotSummary
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.partitioning import PartitionField
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.planning.files.manifest_files import SpecTypes
+from floecat.planning.files.scans import ScanRequest
+from floecat.planning.filters.binding import Bound, Columns, bind
+from floecat.planning.filters.transforms import result_type
+
+__all__ = ["ScanTarget", "resolve", "spec_types"]
+
+_APPEND: Final = "append"
+
+_METADATA_COLUMNS: Final = frozenset(
+    {
+        "_change_ordinal",
+        "_change_type",
+        "_commit_snapshot_id",
+        "_deleted",
+        "_file",
+        "_last_updated_sequence_number",
+        "_partition",
+        "_pos",
+        "_row_id",
+        "_spec_id",
+    }
+)
+"""Columns that readers make (table specification, "Reserved Field IDs"), which engines select too."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTarget:
+    """A request, resolved.
+
+    Attributes:
+        table_uuid: of the table.
+        snapshots: the one that is read, or those whose added files are read, newest first; none of an empty
+            table.
+        is_incremental: whether only files that these snapshots added are read.
+        schema: of the names in the request.
+        specs: by id.
+        filter: the bound filter.
+        stats_ids: columns whose metrics are in the plan.
+        min_rows: as of the request.
+        manifests: as of the request.
+        snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
+    """
+
+    table_uuid: str
+    snapshots: tuple[SnapshotSummary, ...]
+    is_incremental: bool
+    schema: Schema
+    specs: Mapping[int, SpecTypes]
+    filter: Bound
+    stats_ids: frozenset[int]
+    min_rows: int | None = None
+    manifests: tuple[int, int] | None = None
+    snapshot_id: int | None = None
+
+
+def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
+    """Resolves a request.
+
+    Raises:
+        BadRequestError: no such snapshot, both kinds of range, an unknown column, a negative number of rows,
+            or a filter that cannot be bound.
+    """
+    is_incremental = request.start_snapshot_id is not None or request.end_snapshot_id is not None
+    snapshots = _appended(metadata, request) if is_incremental else _current(metadata, request)
+    last = request.end_snapshot_id if is_incremental else (snapshots[0].snapshot_id if snapshots else None)
+    schema = metadata.current_schema
+    if request.use_snapshot_schema and last is not None:
+        schema = _schema_of(metadata, last)
+    if request.min_rows is not None and request.min_rows < 0:
+        raise BadRequestError("Invalid min-rows-requested: must not be negative")
+    columns = Columns(schema, case_sensitive=request.case_sensitive)
+    for name in request.select:
+        if name not in _METADATA_COLUMNS:
+            columns.find(name, "select")
+    return ScanTarget(
+        table_uuid=metadata.table_uuid,
+        snapshots=snapshots,
+        is_incremental=is_incremental,
+        schema=schema,
+        specs=spec_types(metadata),
+        filter=bind(request.filter, schema, case_sensitive=request.case_sensitive),
+        stats_ids=frozenset(columns.find(name, "stats-fields") for name in request.stats_fields),
+        min_rows=request.min_rows,
+        manifests=request.manifests,
+        snapshot_id=last,
+    )
+
+
+def _current(metadata: TableMetadata, request: ScanRequest) -> tuple[SnapshotSummary, ...]:
+    snapshot_id = request.snapshot_id
+    if snapshot_id is None:
+        snapshot_id = metadata.current_snapshot_id
+    return () if snapshot_id is None else (_snapshot(metadata, snapshot_id),)
+
+
+def _snapshot(metadata: TableMetadata, snapshot_id: int) -> SnapshotSummary:
+    found = metadata.snapshot(snapshot_id)
+    if found is None:
+        raise BadRequestError(f"Cannot find snapshot with id {snapshot_id}")
+    return found
+
+
+def _appended(metadata: TableMetadata, request: ScanRequest) -> tuple[SnapshotSummary, ...]:
+    start, end = request.start_snapshot_id, request.end_snapshot_id
+    if request.snapshot_id is not None:
+        raise BadRequestError("Cannot use snapshot-id together with start-snapshot-id or end-snapshot-id")
+    if start is None or end is None:
+        raise BadRequestError("Cannot use one of start-snapshot-id and end-snapshot-id without the other")
+    if start == end:
+        raise BadRequestError("Cannot use the same snapshot as start-snapshot-id and end-snapshot-id")
+    found = []
+    current: SnapshotSummary | None = _snapshot(metadata, end)
+    seen: set[int] = set()
+    while current is not None and current.snapshot_id not in seen:
+        seen.add(current.snapshot_id)
+        found.append(current)
+        if current.parent_snapshot_id == start:
+            return tuple(each for each in found if each.operation == _APPEND)
+        parent = current.parent_snapshot_id
+        current = None if parent is None else metadata.snapshot(parent)
+    raise BadRequestError(
+        f"Cannot plan: start-snapshot-id {start} is not an ancestor of end-snapshot-id {end}"
+    )
+
+
+def _schema_of(metadata: TableMetadata, snapshot_id: int) -> Schema:
+    schema_id = _snapshot(metadata, snapshot_id).schema_id
+    if schema_id is None:
+        return metadata.current_schema
+    for schema in metadata.schemas:
+        if schema.schema_id == schema_id:
+            return schema
+    raise InvalidMetadataError(f"Cannot find schema {schema_id} of snapshot {snapshot_id}")
+
+
+def spec_types(metadata: TableMetadata) -> dict[int, SpecTypes]:
+    """The partition specs of a table by id, with the types of their fields."""
+    # a dropped source column is found in an older schema
+    schemas = (metadata.current_schema, *reversed(metadata.schemas))
+
+    def type_of(field: PartitionField) -> PrimitiveType | None:
+        if field.source_id is None:
+            return None
+        found = next(
+            (type for each in schemas if (type := each.find_type(field.source_id)) is not None), None
+        )
+        return result_type(field.transform, found if isinstance(found, PrimitiveType) else None)
+
+    return {
+        spec.spec_id: SpecTypes(spec, tuple(type_of(field) for field in spec.fields))
+        for spec in metadata.partition_specs
+    }

@@ -1,0 +1,210 @@
+"""What is known of a column in each of many sets of rows, and what that says of a test.
+
+A set of rows is a partition, a file or all files of a manifest. Comparisons with null are never true. NaN
+equals no value; whether it is greater than others depends on the engine, so it counts as possibly greater.
+Bounds are without NaN: where there is one, an upper bound rules nothing out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from floecat.iceberg.avro.string_columns import Bools, Int64s
+from floecat.planning.filters.literals import Canonical
+from floecat.planning.filters.vectors import Vector
+
+__all__ = ["Evidence", "cannot_match", "must_match"]
+
+_MOST_COMPARED: Final = 200
+"""Strings of a set that are compared one by one; of larger sets only the ends are."""
+
+
+class Evidence(NamedTuple):
+    """One slot for each set of rows.
+
+    Attributes:
+        size: number of slots.
+        lower: no value that is neither null nor NaN is less; None where nothing is known.
+        upper: no such value is greater.
+        no_nulls: which sets have no null; None for unknown.
+        only_nulls: which have nothing else, or no row.
+        no_nans: which have no NaN.
+        only_nans: which have nothing else.
+        some_nans: which surely have one.
+    """
+
+    size: int
+    lower: Vector | None = None
+    upper: Vector | None = None
+    no_nulls: Bools | None = None
+    only_nulls: Bools | None = None
+    no_nans: Bools | None = None
+    only_nans: Bools | None = None
+    some_nans: Bools | None = None
+
+    def flag(self, found: Bools | None) -> Bools:
+        """A mask in place of None."""
+        return np.zeros(self.size, np.bool_) if found is None else found
+
+    def take(self, rows: Int64s) -> Evidence:
+        """Some of the slots."""
+        parts: list[Any] = [None if part is None else part.take(rows) for part in self[1:]]
+        return Evidence(len(rows), *parts)
+
+
+def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Which sets have no row that passes a test.
+
+    Args:
+        operation: of a bound test; `eq` and `not-eq` are sets of one value.
+        values: canonical; of sets sorted and distinct.
+        known: of the tested column.
+    """
+    only_nulls = known.flag(known.only_nulls)
+    match operation:
+        case "is-null":
+            return known.flag(known.no_nulls)
+        case "not-null":
+            return only_nulls
+        case "is-nan":
+            return known.flag(known.no_nans) | only_nulls
+        case "not-nan":
+            return known.flag(known.only_nans)
+        case "not-in":
+            return _surely_in(values, known)
+        case "not-starts-with":
+            return known.flag(known.no_nulls) & _all_start(values[0], known)
+        case "gt" | "gt-eq":
+            return only_nulls | (_outside(operation, values, known) & ~known.flag(known.some_nans))
+        case _:
+            return only_nulls | known.flag(known.only_nans) | _outside(operation, values, known)
+
+
+def must_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Of which sets all rows pass a test; arguments as of `cannot_match`."""
+    lower, upper, no_nulls = known.lower, known.upper, known.flag(known.no_nulls)
+    nothing = np.zeros(known.size, np.bool_)
+    if operation == "is-null":
+        return known.flag(known.only_nulls)
+    if operation == "is-nan":
+        return known.flag(known.only_nans)
+    if operation == "not-nan":
+        return no_nulls & known.flag(known.no_nans)
+    if operation == "not-null":
+        return no_nulls
+    if operation == "not-in":
+        return no_nulls & (known.flag(known.only_nans) | _outside("in", values, known))
+    if lower is None or upper is None:
+        return nothing
+    match operation:
+        case "lt":
+            found = upper.less(values[0])
+        case "lt-eq":
+            found = upper.less_equal(values[0])
+        case "gt":
+            found = lower.greater(values[0])
+        case "gt-eq":
+            found = lower.greater_equal(values[0])
+        case "in":
+            return _surely_in(values, known)
+        case "starts-with":
+            found = _all_start(values[0], known)
+        case _:
+            found = _outside("starts-with", values, known)
+    return no_nulls & found
+
+
+def _surely_in(values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Where all rows have the same value, and a set has it."""
+    lower, upper, no_nulls = known.lower, known.upper, known.flag(known.no_nulls)
+    if lower is None or upper is None or not no_nulls.any():
+        return np.zeros(known.size, np.bool_)
+    found = no_nulls & lower.equals(upper) & ~_outside_set(values, known)
+    # NaN is outside bounds
+    is_float = isinstance(lower.data, np.ndarray) and lower.data.dtype == np.float64
+    return found & known.flag(known.no_nans) if is_float else found
+
+
+def _outside(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Where no value between the bounds passes a comparison."""
+    lower, upper = known.lower, known.upper
+    nothing = np.zeros(known.size, np.bool_)
+    match operation:
+        case "lt":
+            return nothing if lower is None else lower.greater_equal(values[0])
+        case "lt-eq":
+            return nothing if lower is None else lower.greater(values[0])
+        case "gt":
+            return nothing if upper is None else upper.less_equal(values[0])
+        case "gt-eq":
+            return nothing if upper is None else upper.less(values[0])
+        case "in":
+            return _outside_set(values, known)
+        case _:
+            prefix: Any = values[0]
+            below = nothing if upper is None else upper.prefixes(len(prefix)).less(prefix)
+            return below if lower is None else below | lower.prefixes(len(prefix)).greater(prefix)
+
+
+def _outside_set(values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    lower, upper = known.lower, known.upper
+    outside = np.ones(known.size, np.bool_)
+    if not values:
+        return outside
+    nothing = np.zeros(known.size, np.bool_)
+    beyond = nothing if lower is None else lower.greater(values[-1])
+    beyond = beyond if upper is None else beyond | upper.less(values[0])
+    if len(values) == 1 or lower is None or upper is None:
+        return beyond
+    if isinstance(lower.data, np.ndarray):
+        return beyond | _in_gap(values, lower, upper)
+    if len(values) > _MOST_COMPARED:
+        return beyond | _equal_and_absent(values, lower, upper)
+    for value in values:
+        outside &= lower.greater(value) | upper.less(value)
+    return outside
+
+
+def _in_gap(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:
+    """Where both bounds are numbers between two neighbours of a sorted set."""
+    numbers = _sorted_numbers(values, np.result_type(lower.data, upper.data))
+    if not len(numbers):
+        return upper.known(lower.known(np.ones(len(lower), np.bool_)))
+    places = np.searchsorted(numbers, lower.data)
+    after = numbers[np.minimum(places, len(numbers) - 1)]
+    found = np.asarray(after > upper.data, np.bool_)
+    # what sorts last is NaN, or is below numbers of the set that have more than 64 bits
+    is_last = places == len(numbers)
+    found = found & ~is_last if numbers.dtype == np.float64 else found | is_last
+    return upper.known(lower.known(found))
+
+
+@lru_cache(maxsize=16)
+def _sorted_numbers(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if dtype == np.int64:
+        # decimals of a set may be beyond 64 bits where those of files are not
+        ordered: Any = values
+        values = values[bisect_left(ordered, -(2**63)) : bisect_left(ordered, 2**63)]
+    return np.array(values, dtype)
+
+
+def _equal_and_absent(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:
+    """Where both bounds are the same string, and the set does not have it."""
+    ordered: Any = values
+    found = np.zeros(len(lower), np.bool_)
+    for row in np.flatnonzero(lower.equals(upper)).tolist():
+        value = lower.data[row].as_py()
+        place = bisect_left(ordered, value)
+        found[row] = place == len(ordered) or ordered[place] != value
+    return found
+
+
+def _all_start(prefix: Any, known: Evidence) -> Bools:
+    if known.lower is None or known.upper is None:
+        return np.zeros(known.size, np.bool_)
+    return known.lower.starts_with(prefix) & known.upper.starts_with(prefix)

@@ -1,0 +1,50 @@
+"""Explains plans. Nothing is stored."""
+
+from __future__ import annotations
+
+from floecat.entries.calls import Call
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.planning.plans.explanations import Explanation
+from floecat.planning.plans.plan_requests import PlannedScan, PlanTableScan
+from floecat.planning.plans.task_chunks import ChunkedPlanner
+from floecat.planning.table_states import CurrentTables
+
+__all__ = ["ExplainService"]
+
+
+class ExplainService:
+    """Plans scans for people to look at."""
+
+    def __init__(self, tables: CurrentTables, planner: ChunkedPlanner) -> None:
+        self._tables = tables
+        self._planner = planner
+
+    def explain(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        filter: str | None = None,
+        snapshot_id: int | None = None,
+    ) -> Explanation:
+        """Explains the plan of a scan.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            filter: which rows, as in SQL: `day = '2026-11-01' and amount > 10`; None for all.
+            snapshot_id: the snapshot; None for the current one.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            NoSuchTableError: the table does not exist.
+            BadRequestError: the filter cannot be read, or there is no such snapshot.
+            FloecatError: the table, or one of its manifests, cannot be read.
+        """
+        metadata = self._tables.load(call, identifier).document.parsed()
+        planner = self._planner.planner()
+        from floecat.planning.plans.plan_summaries import explain_plan, parse_filter_text
+
+        sent = PlanTableScan(
+            snapshot_id=snapshot_id, filter=None if filter is None else parse_filter_text(filter)
+        )
+        return explain_plan(planner, call.catalog.storage, PlannedScan.of(metadata, sent))

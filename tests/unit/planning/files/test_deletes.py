@@ -1,0 +1,134 @@
+"""Which delete files a plan lists for a data file."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floecat.planning.files.deletes import PATH_COLUMN_ID
+from tests.unit.planning.planned_files import new_planner, plan_table
+from tests.unit.planning.small_tables import SmallTable, data_file, spec
+
+_POSITION, _EQUALITY = 1, 2
+
+
+def long_(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+def deletes(table: SmallTable, json: object = None) -> dict[str, set[str]]:
+    """Paths of delete files by data file."""
+    planned = plan_table(new_planner(), table.metadata(), json)
+    return {file.path: {name.partition("@")[0] for name in file.deletes} for file in planned}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SmallTable:
+    """Files of the partitions 1 and 2, and one without partition; then whatever a test adds."""
+    table = SmallTable(
+        tmp_path, [{1: ("p", "int"), 2: ("id", "long")}], [spec(0), spec(1, ("p", "identity", 1))]
+    )
+    table.add(
+        data_file("one", partition={"p": 1}), data_file("two", partition={"p": 2}), spec_id=1, types=["int"]
+    )
+    table.add(data_file("whole"))
+    return table
+
+
+def partitioned(table: SmallTable, path: str, content: int, partition: int, **fields: Any) -> None:
+    entry = data_file(path, content=content, partition={"p": partition}, **fields)
+    table.add(entry, spec_id=1, types=["int"], content=1, operation="delete")
+
+
+def test_position_deletes_of_a_partition(table: SmallTable) -> None:
+    partitioned(table, "d", _POSITION, 1)
+    assert deletes(table) == {"one": {"d"}, "two": set(), "whole": set()}
+
+
+def test_position_deletes_of_one_file(table: SmallTable) -> None:
+    partitioned(table, "named", _POSITION, 1, referenced_data_file="two")
+    path = {PATH_COLUMN_ID: b"one"}
+    partitioned(table, "by-bounds", _POSITION, 1, lower_bounds=path, upper_bounds=path)
+    wide = {PATH_COLUMN_ID: b"onf"}
+    partitioned(table, "of-several", _POSITION, 1, lower_bounds=path, upper_bounds=wide)
+    assert deletes(table) == {"one": {"by-bounds", "of-several"}, "two": {"named"}, "whole": set()}
+
+
+def test_equality_deletes_of_a_partition_and_of_the_table(table: SmallTable) -> None:
+    partitioned(table, "e", _EQUALITY, 2, equality_ids=[2])
+    table.add(data_file("everywhere", content=_EQUALITY, equality_ids=[2]), content=1)
+    assert deletes(table) == {"one": {"everywhere"}, "two": {"e", "everywhere"}, "whole": {"everywhere"}}
+
+
+def test_newer_files_have_no_older_deletes(table: SmallTable) -> None:
+    partitioned(table, "d", _POSITION, 1)
+    partitioned(table, "e", _EQUALITY, 1, equality_ids=[2])
+    table.add(data_file("new", partition={"p": 1}), spec_id=1, types=["int"])
+    assert deletes(table)["new"] == set()
+
+
+def test_files_of_the_same_commit(tmp_path: Path) -> None:
+    table = SmallTable(tmp_path, [{1: ("id", "long")}])
+    same = {"snapshot_id": 7}
+    numbered = [data_file("f", **same) | {"sequence_number": 7, "file_sequence_number": 7}]
+    table.add(*numbered)
+    table.add(
+        data_file("p", content=_POSITION, **same) | {"sequence_number": 7, "file_sequence_number": 7},
+        data_file("e", content=_EQUALITY, equality_ids=[1], **same)
+        | {"sequence_number": 7, "file_sequence_number": 7},
+        content=1,
+    )
+    # position deletes apply to files of their own commit, equality deletes to older ones
+    assert deletes(table) == {"f": {"p"}}
+
+
+def test_a_deletion_vector_takes_the_place_of_position_deletes(tmp_path: Path) -> None:
+    table = SmallTable(tmp_path, [{1: ("id", "long")}], version=3)
+    table.add(data_file("f"), data_file("g"))
+    table.add(
+        data_file("d", content=_POSITION),
+        data_file("named", content=_POSITION, referenced_data_file="f"),
+        data_file("e", content=_EQUALITY, equality_ids=[1]),
+        content=1,
+    )
+    blob = {"file_format": "PUFFIN", "content_offset": 4, "content_size_in_bytes": 40}
+    table.add(data_file("v", content=_POSITION, referenced_data_file="f", **blob), content=1)
+    assert deletes(table) == {"f": {"v", "e"}, "g": {"d", "e"}}
+
+
+def test_equality_deletes_without_a_common_value(tmp_path: Path) -> None:
+    table = SmallTable(tmp_path, [{1: ("id", "long"), 2: ("x", "long")}])
+
+    def between(least: int, most: int, nulls: int = 0) -> dict[str, Any]:
+        return {
+            "value_counts": {1: 5},
+            "null_value_counts": {1: nulls},
+            "lower_bounds": {1: long_(least)},
+            "upper_bounds": {1: long_(most)},
+        }
+
+    table.add(data_file("f", **between(0, 9)), data_file("g", **between(10, 19, 1)), data_file("unknown"))
+    table.add(
+        data_file("low", content=_EQUALITY, equality_ids=[1], **between(5, 6)),
+        data_file("null", content=_EQUALITY, equality_ids=[1], **between(50, 60, 1)),
+        data_file("other", content=_EQUALITY, equality_ids=[2], **between(50, 60)),
+        content=1,
+    )
+    assert deletes(table) == {
+        "f": {"low", "other"},
+        "g": {"null", "other"},
+        "unknown": {"low", "null", "other"},
+    }
+    # rows that the filter rules out need no deletes
+    above = {"type": "gt", "term": "id", "value": 12}
+    assert deletes(table, above) == {"g": {"null", "other"}, "unknown": {"null", "other"}}
+
+
+def test_deletes_of_partitions_that_the_filter_rules_out_are_left_out(table: SmallTable) -> None:
+    partitioned(table, "one-d", _POSITION, 1)
+    partitioned(table, "two-d", _POSITION, 2)
+    plan = {"type": "eq", "term": "p", "value": 1}
+    assert deletes(table, plan) == {"one": {"one-d"}, "whole": set()}

@@ -1,0 +1,150 @@
+"""Plans that are made in other processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from floecat.errors import FileMissingError, PlanStoppedError, UnavailableError
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.planning.files.planner import Planner, open_planner
+from floecat.planning.files.scans import ScanPlan, ScanRequest
+from floecat.planning.filters.expression_json import parse_filter
+from tests.storages import storage_at
+from tests.unit.planning.planned_files import PlannedFile, new_planner, plan_table, planned_files
+from tests.unit.planning.random_filters import random_filter
+from tests.unit.planning.random_tables import RandomTable, random_table
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    opened = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=64 << 20, in_process_bytes=0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> RandomTable:
+    return random_table(Random(5), tmp_path)
+
+
+def files_of(plan: ScanPlan) -> Iterator[PlannedFile]:
+    yield from planned_files(plan)
+
+
+def process_of(plan: ScanPlan) -> Iterator[int]:
+    yield from (os.getpid() for _ in plan)
+
+
+def kill_first(plan: ScanPlan) -> Iterator[str]:
+    yield "before"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def endless(plan: ScanPlan) -> Iterator[int]:
+    while True:
+        yield os.getpid()
+
+
+def failing(plan: ScanPlan) -> Iterator[int]:
+    raise ZeroDivisionError
+    yield 0
+
+
+def run(planner: Planner, table: RandomTable, work=files_of, json: object = None, **options):  # type: ignore[no-untyped-def]
+    request = ScanRequest(filter=parse_filter(json))
+    return planner.run(
+        storage_at(["file:///"]), TableMetadata.parse(table.metadata), request, work, **options
+    )
+
+
+def test_another_process_gives_the_same_plan(planner: Planner, table: RandomTable) -> None:
+    source = Random(1)
+    for _ in range(5):
+        json = random_filter(source, table.columns).json
+        assert list(run(planner, table, json=json)) == plan_table(new_planner(), table.metadata, json)
+    (process,) = set(run(planner, table, process_of))
+    assert process != os.getpid()
+
+
+def test_small_plans_stay_in_this_process(table: RandomTable) -> None:
+    planner = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=1 << 20, in_process_bytes=1 << 20)
+    assert set(run(planner, table, process_of)) == {os.getpid()}
+    planner.close()
+
+
+def test_errors_of_the_catalog_come_back(planner: Planner, table: RandomTable, tmp_path: Path) -> None:
+    (tmp_path / "m1.avro").unlink()
+    with pytest.raises(
+        FileMissingError, match=r"Cannot plan the scan: manifest file://.*/m1.avro is missing"
+    ):
+        list(run(planner, table))
+
+
+def test_other_errors_name_no_content(planner: Planner, table: RandomTable) -> None:
+    with pytest.raises(UnavailableError, match=r"^Planning failed: ZeroDivisionError$"):
+        list(run(planner, table, failing))
+
+
+def test_a_killed_process_is_replaced(planner: Planner, table: RandomTable) -> None:
+    with pytest.raises(UnavailableError, match="The planning process ended"):
+        list(run(planner, table, kill_first))
+    assert list(run(planner, table)) == plan_table(new_planner(), table.metadata)
+
+
+def test_a_process_that_cannot_be_started_takes_no_place(
+    table: RandomTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=64 << 20, in_process_bytes=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(UnavailableError, match="A planning process cannot be started: No such file"):
+            list(run(opened, table))
+    assert list(run(opened, table)) == plan_table(new_planner(), table.metadata)
+    opened.close()
+
+
+def test_a_plan_that_is_given_up_frees_its_process(planner: Planner, table: RandomTable) -> None:
+    results = run(planner, table, endless)
+    process = next(results)
+    results.close()
+    assert set(run(planner, table, process_of)) == {process}
+
+
+def test_a_stopped_plan_frees_its_process(planner: Planner, table: RandomTable) -> None:
+    stop = threading.Event()
+    results = run(planner, table, endless, stop=stop.is_set)
+    process = next(results)
+    stop.set()
+    with pytest.raises(PlanStoppedError):
+        list(results)
+    assert set(run(planner, table, process_of)) == {process}
+
+
+def test_plans_wait_for_a_process(planner: Planner, table: RandomTable) -> None:
+    holding = run(planner, table, endless)
+    next(holding)
+    found: list[PlannedFile] = []
+    waiting = threading.Thread(target=lambda: found.extend(run(planner, table)))
+    waiting.start()
+    stopped = run(planner, table, stop=lambda: True)
+    with pytest.raises(PlanStoppedError):
+        list(stopped)
+    assert not found
+    holding.close()
+    waiting.join(30)
+    assert found == plan_table(new_planner(), table.metadata)
+
+
+def test_too_many_plans_are_refused(table: RandomTable) -> None:
+    planner = open_planner(local_bytes=1 << 20, processes=1, in_process_bytes=0, most_waiting=0)
+    with pytest.raises(UnavailableError, match=r"floecat\.planning\.most-waiting"):
+        list(run(planner, table))
+    planner.close()

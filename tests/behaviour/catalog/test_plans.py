@@ -72,12 +72,12 @@ class Disk(LocalFileIO):
 class Scans:
     """A kernel that answers four files in a task, and a table."""
 
-    def __init__(self, kernel: Kernel, call: Call, **gateway: Any) -> None:
+    def __init__(self, kernel: Kernel, call: Call, *, processes: int = 0, **gateway: Any) -> None:
         settings = msgspec.structs.replace(
             kernel.settings,
             gateway=GatewaySettings(plan_task_files_per_task=4, **gateway),
             limits=LimitSettings(open_queries=3, open_queries_per_principal=2),
-            planning=PlanningSettings(processes=0),
+            planning=PlanningSettings(processes=processes, in_process_bytes=1),
         )
         self.clock = SetClock()
         self.disk = Disk()
@@ -305,6 +305,19 @@ class TestJobs:
         answer = scans.result(submitted.plan_id)
         assert len(tasks_of(answer)["plan-tasks"]) == 3
         assert scans.all_paths(answer) == scans.files.paths
+
+    def test_the_files_of_a_very_large_plan_are_counted_within_the_time_too(
+        self, kernel: Kernel, call: Call
+    ) -> None:
+        scans = Scans(kernel, call, processes=1)
+        scans.append(300, 300)
+        with pytest.raises(UnavailableError, match="cannot poll"):
+            scans.plan(patience=PlanClient(0, is_early_pyiceberg=True))
+        submitted = scans.plan(patience=HURRIED)
+        assert submitted.status == "submitted"
+        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert scans.all_paths(scans.result(submitted.plan_id)) == scans.files.paths
+        scans.kernel.close()
 
     def test_one_chunk_is_inline_then_too(self, scans: Scans) -> None:
         scans.append(4)

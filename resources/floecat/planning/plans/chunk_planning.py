@@ -37,9 +37,11 @@ def plan_chunks(
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
 
 
-def count_files(planner: Planner, storage: CatalogStorage, scan: PlannedScan) -> list[int]:
-    """Live files of each data manifest of a scan; see `ChunkedPlanner.count_files`."""
-    return list(planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), _counts))
+def count_files(
+    planner: Planner, storage: CatalogStorage, scan: PlannedScan, stop: Callable[[], bool] | None
+) -> list[int]:
+    """Live files of each data manifest of a scan; see `ChunkedPlanner.ranges`."""
+    return list(planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), _counts, stop=stop))
 
 
 def _counts(plan: ScanPlan) -> Iterator[int]:

@@ -192,34 +192,32 @@ class PlanService:
         with self._store.read() as conn:
             self._bounds.check(conn, call, self._clock.now_ms())
         plan = _NewPlan(call, identifier, entry, scan, finish)
-        ranges = self._planner.ranges(call.catalog.storage, scan)
-        if ranges:
-            return self._divide(plan, ranges)
-        chunks = self._chunks(call, scan, client)
-        return self._submit(plan) if chunks is None else self._complete(plan, chunks)
-
-    def _chunks(self, call: Call, scan: PlannedScan, client: PlanClient) -> list[TaskChunk] | None:
-        """The tasks; None if there is no time for them, or too many."""
         self._planner.planner()  # what the first plan imports is not for its client to wait for
         ends_at = time.monotonic() + client.budget_ms / 1000
-        chunks: list[TaskChunk] = []
-        size = 0
         try:
-            for chunk in self._planner.run(
-                call.catalog.storage, scan, stop=lambda: time.monotonic() >= ends_at
-            ):
-                chunks.append(chunk)
-                size += len(chunk.answer)
-                if not client.is_early_pyiceberg and size > _MOST_BYTES:
-                    return None
+            return self._made_by(plan, client, lambda: time.monotonic() >= ends_at)
         except PlanStoppedError:
             if client.is_early_pyiceberg:
                 raise UnavailableError(
                     "The plan takes longer than this client can wait, which cannot poll; try again",
                     retry_after_s=_RETRY_AFTER_S,
                 ) from None
-            return None
-        return chunks
+            return self._submit(plan)
+
+    def _made_by(self, plan: _NewPlan, client: PlanClient, stop: Callable[[], bool]) -> PlanAnswer:
+        """The plan while its client waits; raises `PlanStoppedError` if there is no time for it."""
+        storage = plan.call.catalog.storage
+        ranges = self._planner.ranges(storage, plan.scan, stop=stop)
+        if ranges:
+            return self._divide(plan, ranges)
+        chunks: list[TaskChunk] = []
+        size = 0
+        for chunk in self._planner.run(storage, plan.scan, stop=stop):
+            chunks.append(chunk)
+            size += len(chunk.answer)
+            if not client.is_early_pyiceberg and size > _MOST_BYTES:
+                return self._submit(plan)
+        return self._complete(plan, chunks)
 
     def _complete(self, plan: _NewPlan, chunks: Sequence[TaskChunk]) -> PlanAnswer:
         now_ms, plan_id = self._clock.now_ms(), uuids.uuid7()

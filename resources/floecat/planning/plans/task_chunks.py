@@ -60,12 +60,15 @@ class ChunkedPlanner:
 
         return plan_chunks(planner, storage, scan, self._files_per_chunk, stop)
 
-    def ranges(self, storage: CatalogStorage, scan: PlannedScan) -> list[tuple[int, int]]:
+    def ranges(
+        self, storage: CatalogStorage, scan: PlannedScan, *, stop: Callable[[], bool] | None = None
+    ) -> list[tuple[int, int]]:
         """Data manifests of a scan of very many files in ranges, each to be planned by itself.
 
         Args:
             storage: of the catalog.
             scan: what is read. One with a filter is better planned as a whole: its files may be few.
+            stop: see `Planner.run`.
 
         Returns:
             First and end of each, by place; none for a scan that is not so large.
@@ -83,7 +86,7 @@ class ChunkedPlanner:
 
         ranges: list[tuple[int, int]] = []
         begun = files = 0
-        counts = count_files(planner, storage, scan)
+        counts = count_files(planner, storage, scan, stop)
         for place, count in enumerate(counts):
             if place > begun and files + count > most:
                 ranges.append((begun, place))

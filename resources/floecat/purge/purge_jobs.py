@@ -23,7 +23,7 @@ from floecat.settings import PurgeSettings
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
 
-__all__ = ["PURGE", "PurgePayload", "PurgeWork", "purge_job_for", "purge_kind"]
+__all__ = ["PURGE", "PurgePayload", "PurgeWork", "payload_of", "purge_job_for", "purge_kind"]
 
 PURGE: Final = "purge"
 """Name of the kind."""
@@ -93,7 +93,7 @@ class PurgeWork:
             SettingsError: it is not a purger of this process.
             FloecatError: as the purger raises it.
         """
-        payload = _payload(job.row)
+        payload = payload_of(job.row)
         purger = self._purgers.get(payload.purger)
         request = _request(job, payload)
         job.progress[PROGRESS] = request.progress
@@ -111,7 +111,7 @@ class PurgeWork:
 
     def ended(self, job: RunningJob, state: str, error: str | None) -> None:
         """Calls the listeners for a purge that has ended."""
-        row, purger = job.row, _payload(job.row).purger
+        row, purger = job.row, payload_of(job.row).purger
         if state == "succeeded":
             event = PurgeCompleted(
                 **self._common(row),
@@ -133,7 +133,7 @@ class PurgeWork:
             )
 
     def _common(self, row: JobRow) -> dict[str, Any]:
-        payload = _payload(row)
+        payload = payload_of(row)
         return {
             "catalog": payload.catalog,
             "catalog_id": row.catalog_id,
@@ -206,7 +206,8 @@ def purge_job_for(
     )
 
 
-def _payload(row: JobRow) -> PurgePayload:
+def payload_of(row: JobRow) -> PurgePayload:
+    """The table that a purge job is about."""
     return msgspec.json.decode(row.payload, type=PurgePayload)
 
 

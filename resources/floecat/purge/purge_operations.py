@@ -14,7 +14,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.operations import JobOperations
 from floecat.purge.progress import PurgeProgress, progress_of
-from floecat.purge.purge_jobs import PURGE, PurgePayload
+from floecat.purge.purge_jobs import PURGE, payload_of
 from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
 
 __all__ = ["PurgeInfo", "PurgeOperations", "PurgeTotals"]
@@ -166,7 +166,7 @@ class PurgeOperations:
         return [self._info(row) for row in self._jobs.failed(PURGE, limit)]
 
     def _info(self, row: JobRow) -> PurgeInfo:
-        payload = msgspec.json.decode(row.payload, type=PurgePayload)
+        payload = payload_of(row)
         progress = progress_of(row)
         return PurgeInfo(
             id=row.id,

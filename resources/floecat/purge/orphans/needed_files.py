@@ -13,8 +13,6 @@ from functools import lru_cache
 from urllib.parse import unquote
 from uuid import UUID
 
-import msgspec
-
 from floecat.clock import Clock
 from floecat.entries.areas import folder_area, overlaps
 from floecat.errors import BadRequestError, InvalidMetadataError
@@ -23,7 +21,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds
 from floecat.purge.live_tables import LiveTables
 from floecat.purge.location_set import LocationSet, is_plain_name, lies_below
-from floecat.purge.purge_jobs import PURGE, PurgePayload
+from floecat.purge.purge_jobs import PURGE, payload_of
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.storage.catalog_storage import CatalogStorage
@@ -186,7 +184,7 @@ class NeededFilesReader:
 
     def _add_purged(self, files: NeededFiles, storage: CatalogStorage, folder: str, job: JobRow) -> None:
         """A purge deletes leaves first; if their parents went before, it would lose them."""
-        payload = msgspec.json.decode(job.payload, type=PurgePayload)
+        payload = payload_of(job)
         with self._store.read() as conn:
             its_storage = self._storages.by_id(conn, job.catalog_id)
             document = jobs.attachment(conn, job.id)

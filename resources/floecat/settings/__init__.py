@@ -7,25 +7,15 @@ A value comes from the command line, else the environment, else the file, else t
 
 from __future__ import annotations
 
-from floecat.settings.groups import (
-    AwsSettings,
-    BackoffSettings,
-    CacheSettings,
-    CommitSettings,
-    ConnectorSettings,
-    DeltaCompatSettings,
-    EventSettings,
-    GatewaySettings,
-    LogSettings,
-    OidcSettings,
-    PlanningSettings,
-    PurgeSettings,
-    S3Settings,
-    Settings,
-    SparkSettings,
-    StorageSettings,
-    StoreSettings,
-)
+from floecat.settings.groups.commits import BackoffSettings, CommitSettings
+from floecat.settings.groups.delta import DeltaCompatSettings
+from floecat.settings.groups.gateway import GatewaySettings
+from floecat.settings.groups.pipeline import ConnectorSettings, EventSettings, SparkSettings
+from floecat.settings.groups.planning import PlanningSettings
+from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
+from floecat.settings.groups.purge import PurgeSettings
+from floecat.settings.groups.root import Settings
+from floecat.settings.groups.storage import AwsSettings, S3Settings, StorageSettings
 from floecat.settings.kinds import Duration
 from floecat.settings.loading import load_settings
 from floecat.settings.reference import SettingDescription, describe, dump

@@ -17,7 +17,7 @@ import msgspec
 from floecat.errors import SettingsError
 from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
 from floecat.settings.former_names import FORMER_NAMES, warn_of_former_name
-from floecat.settings.groups import Settings
+from floecat.settings.groups.root import Settings
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "TOKEN_VARIABLE", "check_rules", "load_settings"]
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from floecat.settings.fields import LeafField, leaf_fields
-from floecat.settings.groups import Settings
+from floecat.settings.groups.root import Settings
 from floecat.settings.kinds import Duration, format_size
 
 __all__ = ["SettingDescription", "describe", "dump"]

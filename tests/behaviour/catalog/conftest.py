@@ -11,8 +11,14 @@ import pytest
 from floecat.auth.principals import Principal
 from floecat.entries.calls import Call, RequestKey
 from floecat.runtime import Kernel, open_kernel
-from floecat.settings import Settings, StorageSettings, StoreSettings
-from floecat.settings.groups import BackoffSettings, CommitSettings, GatewaySettings
+from floecat.settings import (
+    BackoffSettings,
+    CommitSettings,
+    GatewaySettings,
+    Settings,
+    StorageSettings,
+    StoreSettings,
+)
 
 # The tests lose the answer of a COMMIT, not the store: the looks for it need no time between them.
 COMMIT = CommitSettings(confirm=BackoffSettings(max_attempts=6, initial_sleep_ms=1, max_sleep_ms=5))

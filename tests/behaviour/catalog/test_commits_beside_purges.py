@@ -19,8 +19,14 @@ from floecat.fileio.base import DeleteOutcome
 from floecat.fileio.local import LocalFileIO
 from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel
-from floecat.settings import GatewaySettings, PurgeSettings, Settings, StorageSettings, StoreSettings
-from floecat.settings.groups import CommitSettings
+from floecat.settings import (
+    CommitSettings,
+    GatewaySettings,
+    PurgeSettings,
+    Settings,
+    StorageSettings,
+    StoreSettings,
+)
 from floecat.store import schema
 from floecat.store.database.engine import Store
 from floecat.struct_types import prepare_struct_types

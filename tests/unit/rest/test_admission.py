@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from floecat.errors import UnavailableError
-from floecat.settings import Settings
-from floecat.settings.groups import GatewaySettings
+from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
 from floecat_rest.admission import Admission

@@ -9,8 +9,7 @@ from litestar.concurrency import sync_to_thread
 from litestar.handlers import HTTPRouteHandler
 
 from floecat.errors import UnavailableError
-from floecat.settings import Settings
-from floecat.settings.groups import GatewaySettings
+from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat_rest.app import CONTROLLERS
 from floecat_rest.threads import (

@@ -1,0 +1,1 @@
+"""The settings themselves: one struct per concern, each field followed by what it means."""

@@ -1,0 +1,41 @@
+"""Scan plans."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from floecat.settings.fields import Group
+from floecat.settings.kinds import integer, size
+
+__all__ = ["PlanningSettings"]
+
+
+class PlanningSettings(Group, frozen=True, kw_only=True):
+    """Where scan plans are made: in processes of their own, and by workers where they take long."""
+
+    processes: Annotated[int | None, integer(maximum=256)] = None
+    """Processes, at lower priority, in which scans with many bytes of manifests are planned. 0 plans all in
+    the service itself. Default: one less than the machine has cores, at least one."""
+
+    memory: Annotated[int | None, size()] = None
+    """Decoded manifests that the processes keep in memory, together. Default: half of the default of
+    `floecat.cache.memory`."""
+
+    in_process_bytes: Annotated[int, size()] = 256 << 10
+    """Scans whose manifests have no more bytes are planned in the service itself."""
+
+    most_waiting: Annotated[int, integer(minimum=1)] = 100
+    """Plans that may wait for a process. More are answered 503."""
+
+    workers: Annotated[int, integer(maximum=64)] = 2
+    """Plans that took longer than `floecat.gateway.plan-sync-budget` and that one process of the service goes
+    on with at a time. 0 leaves them to other processes."""
+
+    poll_interval_ms: Annotated[int, integer(minimum=10)] = 1_000
+    """How often an idle worker looks for plans that other processes were asked for."""
+
+    lease_ms: Annotated[int, integer(minimum=1_000)] = 15_000
+    """How long a worker owns a plan without renewing. The plan of a worker that died starts again then."""
+
+    max_attempts: Annotated[int, integer(minimum=1)] = 3
+    """Tries of a plan before it fails."""

@@ -1,0 +1,71 @@
+"""What every process has: a store, memory, logs, keys of tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from floecat.settings.fields import Group
+from floecat.settings.kinds import boolean, choice, integer, size, text
+
+__all__ = ["CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
+
+_MIB = 1 << 20
+
+
+class StoreSettings(Group, frozen=True, kw_only=True):
+    """The SQL store."""
+
+    url: Annotated[str | None, text(secret=True)] = None
+    """SQLAlchemy URL, as `postgresql+psycopg://user@host/database`. Default: SQLite in the data folder."""
+
+    pool_size: Annotated[int, integer(minimum=1, maximum=1000)] = 40
+    """Most connections of a process. Fewer than `gateway.threads` makes requests wait for each other."""
+
+    timeout_ms: Annotated[int, integer(minimum=1)] = 10_000
+    """How long a statement or a connection may take before the answer is 503."""
+
+
+class CacheSettings(Group, frozen=True, kw_only=True):
+    """Memory of each process."""
+
+    memory: Annotated[int | None, size()] = None
+    """All caches of a process together, in place of `metadata-bytes`. By default a quarter of the memory of
+    the machine or its control group (cgroup), at most 1 GiB."""
+
+
+class OidcSettings(Group, frozen=True, kw_only=True):
+    """Validation of bearer tokens in `auth-mode=oidc`."""
+
+    issuer: Annotated[str | None, text()] = None
+    """Accepted issuer (`iss`). Its discovery document names the keys if neither of the next two is set."""
+
+    jwks_url: Annotated[str | None, text()] = None
+    """Where the issuer publishes its keys."""
+
+    public_key: Annotated[str | None, text()] = None
+    """The one key of the issuer, in PEM."""
+
+    audience: Annotated[str | None, text()] = None
+    """Accepted audience (`aud`). Default: any."""
+
+    principal_claim: Annotated[str, text()] = "sub"
+    """Claim that names the principal."""
+
+    leeway_s: Annotated[int, integer(maximum=3_600)] = 30
+    """Clock difference to the issuer that is tolerated, in seconds."""
+
+
+class LogSettings(Group, frozen=True, kw_only=True):
+    """Logs, on standard error."""
+
+    level: Annotated[str, choice("debug", "info", "warning", "error")] = "info"
+    """Least level that is written."""
+
+    json: Annotated[bool, boolean()] = False
+    """One JSON object a line instead of text."""
+
+    file_bytes: Annotated[int, size()] = 16 * _MIB
+    """A file in the folder `log` of `floecat up` that is larger becomes `NAME.1`, and a new one begins."""
+
+    kept_files: Annotated[int, integer(minimum=1, maximum=100)] = 3
+    """Older files that are kept beside each log, `NAME.1` being the newest."""

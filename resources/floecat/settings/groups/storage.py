@@ -1,0 +1,75 @@
+"""Object storage and the local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from floecat.settings.fields import Group, named_groups
+from floecat.settings.kinds import boolean, integer, text, text_list
+
+__all__ = ["AwsSettings", "S3Settings", "StorageSettings"]
+
+
+class S3Settings(Group, frozen=True, kw_only=True):
+    """The S3 service that the catalog itself reads from and writes to."""
+
+    endpoint: Annotated[str | None, text()] = None
+    """URL of an S3-compatible service. Default: AWS."""
+
+    path_style_access: Annotated[bool, boolean()] = False
+    """Bucket in the path instead of in the host name."""
+
+    access_key_id: Annotated[str | None, text()] = None
+    """Access key. Default: the standard AWS sources (environment, web identity, instance role)."""
+
+    secret_access_key: Annotated[str | None, text(secret=True)] = None
+    """Secret of the access key."""
+
+    session_token: Annotated[str | None, text(secret=True)] = None
+    """Token of a temporary access key."""
+
+
+class AwsSettings(Group, frozen=True, kw_only=True):
+    """Access to AWS and what speaks its protocols."""
+
+    region: Annotated[str | None, text()] = None
+    """Region of the buckets. Default: `AWS_REGION`, else `us-east-1`."""
+
+    s3: S3Settings = S3Settings()
+    """The S3 service."""
+
+
+class StorageSettings(Group, frozen=True, kw_only=True):
+    """Object storage and the local disk."""
+
+    allowed_locations: Annotated[tuple[str, ...], text_list()] = ()
+    """Locations that every catalog may use beside its own. Nothing else is read or written."""
+
+    addable_locations: Annotated[tuple[str, ...], text_list()] = ()
+    """Locations below which a location may be added to a catalog over HTTP. The command line may add any."""
+
+    aws: AwsSettings = AwsSettings()
+    """S3."""
+
+    catalogs: Annotated[Mapping[str, AwsSettings], named_groups(AwsSettings)] = {}
+    """S3 of single catalogs in place of `floecat.storage.aws`, by the name of the catalog, or by
+    `<account id>/<name>` outside the default account: nothing of `floecat.storage.aws` is added to it.
+    Catalogs share files only where the endpoint is the same, so give one service one endpoint."""
+
+    connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
+    """How long a connection may take."""
+
+    answer_timeout_ms: Annotated[int, integer(minimum=1)] = 6_000
+    """How long object storage may be silent: until it answers a call, and in the middle of an answer. A call
+    that failed is tried again within this time. So a call ends within twice this time where storage is away,
+    and a commit within 14 seconds. Uploads above 8 MiB and bulk deletes may take `request-timeout-ms`."""
+
+    request_timeout_ms: Annotated[int, integer(minimum=1)] = 30_000
+    """How long one call to object storage may take, the transfer included."""
+
+    max_retries: Annotated[int, integer(maximum=100)] = 3
+    """Retries of a call that failed for a passing reason."""
+
+    fsync: Annotated[bool, boolean()] = True
+    """Local files are on disk before a commit is answered. Off is for tests that can lose them."""

@@ -57,7 +57,7 @@ class LocalFileIO:
             data = _read_regular_file(path, max_bytes)
         except OSError as error:
             raise local_failure(error, found, reading=True) from error
-        if max_bytes is not None and len(data) > max_bytes:
+        if data is None:
             raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
         self.counters.add("bytes_read", number=len(data))
         return data
@@ -272,12 +272,17 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
     return StorageUnavailableError(f"Storage failed ({name}) at {location}")
 
 
-def _read_regular_file(path: str, max_bytes: int | None) -> bytes:
+def _read_regular_file(path: str, max_bytes: int | None) -> bytes | None:
+    """The content; None if it is larger."""
     with os.fdopen(_open_regular_file(path), "rb") as file:
         if max_bytes is None:
             return file.read()
-        # reading allocates what is asked for: no more than the file holds
-        return file.read(min(max_bytes, os.fstat(file.fileno()).st_size) + 1)
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            return None
+        # reading allocates what is asked for: no more than the file holds, and a byte to see it grow
+        data = file.read(size + 1)
+        return data if len(data) <= max_bytes else None
 
 
 def _read_parts(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -99,6 +99,27 @@ def test_a_damaged_file_is_a_missing_one(lake, writer, pattern, kept):
     assert lake.state(table).generation == 1
 
 
+@pytest.mark.parametrize("changed", [False, True], ids=["looked at", "before the next version"])
+@pytest.mark.parametrize("pattern", ["snap-7-*", "1-compat-m0.avro", "5-compat-d0.avro"])
+def test_planted_files_are_not_read_beyond_the_bound(open_lake, writer, pattern, changed):
+    lake = open_lake(limits={"manifest-bytes": "64KiB"})
+    table = lake.register(writer.folder)
+    for path in found(writer, pattern):
+        os.truncate(path, 1 << 34)
+    if changed:
+        writer.append(rows_of(100))
+    # its memory has none of them
+    other = Lake.__new__(Lake)
+    other.kernel, other.root = open_kernel(lake.kernel.settings), lake.root
+    other.call = call_on(other.kernel, lake.call)
+    try:
+        assert other.rows(table) == as_rows(writer.rows[7 + changed])
+        assert other.kernel.files.counters.counts.bytes_read < 1 << 20
+        assert other.state(table).generation == 1
+    finally:
+        other.kernel.close()
+
+
 def test_the_metadata_file_alone_is_written_again(lake, writer):
     table = lake.register(writer.folder)
     location = lake.load(table).metadata_location

@@ -7,15 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from itertools import islice
-from threading import Condition
+from threading import Condition, Lock
 from typing import Any, TypeVar
 from uuid import UUID
 
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.locations import AllowedLocations, location_bounds
 from floecat.iceberg.avro.container import same_records
 from floecat.iceberg.manifests.index import ManifestIndex
+from floecat.iceberg.values.bounds import exceeded
 from floecat.memory_budget import LruCache, MemoryBudget
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "ByteBudget", "NameTakenError"]
@@ -27,6 +28,9 @@ _MOST_LARGER = 4
 """Another compression of the same records may be this many times larger. Larger files are not read."""
 
 _PARALLEL_CALLS = 16
+_SMALL_BYTES = 16 << 20
+"""Sixteen threads may hold artifacts of this size; larger ones are decoded one at a time."""
+
 _LARGEST_PART = 4
 _FOOTER_BYTES = 8 << 20
 
@@ -89,6 +93,7 @@ class ArtifactFiles:
         self.listed: LruCache[Any] = memory.cache("delta-listed")
         self.copies = ByteBudget(memory.share("delta-copies"))
         self.footers = ByteBudget(_FOOTER_BYTES)
+        self._large_artifact = Lock()
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
 
     def of(self, storage: FileIO, allowed: AllowedLocations, owner: UUID) -> ArtifactFiles:
@@ -180,18 +185,40 @@ class ArtifactFiles:
         return True
 
     def read(self, location: str) -> bytes:
-        """The bytes of an artifact, from memory if it was used lately.
+        """The bytes of a manifest or a manifest list, from memory if it was used lately.
 
         Raises:
             ArtifactLostError: it is missing.
+            BoundExceededError: it is larger than `floecat.limits.manifest-bytes`.
             LocationNotAllowedError: the location is outside the allowed ones.
         """
+        bounds = location_bounds.limits
+        try:
+            return self._read(location, bounds.manifest_bytes)
+        except PayloadTooLargeError:
+            problem = "it has more bytes than"
+            raise exceeded(bounds, "manifest_bytes", f"artifact {location}", problem) from None
+
+    @contextmanager
+    def opened(self, location: str) -> Iterator[bytes]:
+        """What `read` returns, for a block that decodes it; of a large artifact while no other is decoded."""
+        try:
+            data = self._read(location, min(_SMALL_BYTES, location_bounds.limits.manifest_bytes))
+        except PayloadTooLargeError:
+            pass
+        else:
+            yield data
+            return
+        with self._large_artifact:
+            yield self.read(location)
+
+    def _read(self, location: str, most_bytes: int) -> bytes:
         data = self._cache.get((self.owner, location))
         if data is not None:
             return data
         self.allowed.check(location)
         try:
-            data = self.storage.read(location)
+            data = self.storage.read(location, max_bytes=most_bytes)
         except FileMissingError:
             raise ArtifactLostError(location) from None
         self._cache.put((self.owner, location), data, len(data))

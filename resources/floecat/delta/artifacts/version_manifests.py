@@ -318,8 +318,8 @@ class TableManifests:
         key = (self._artifacts.owner, location)
         index = self._artifacts.indexes.get(key)
         if index is None:
-            data = self._artifacts.read(location)
-            index = read_index(data, location=location, bounds=location_bounds.limits)
+            with self._artifacts.opened(location) as data:
+                index = read_index(data, location=location, bounds=location_bounds.limits)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
             self._remember(key, index)

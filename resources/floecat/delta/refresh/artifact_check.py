@@ -141,17 +141,20 @@ class _Reader:
 
     def _read(self, wanted: tuple[str, ManifestFile | None]) -> _Named:
         location, manifest = wanted
-        data = self._artifacts.read(location)
         try:
-            if manifest is None:
-                listed = read_manifest_list(data, location=location, bounds=location_bounds.limits)
-                found = _Named(len(data), manifests=tuple(listed))
-            else:
-                found = _Named(len(data), files=_made_files(data, manifest))
-        except InvalidMetadataError:
+            with self._artifacts.opened(location) as data:
+                found = _named(data, location, manifest)
+        except InvalidMetadataError:  # damaged, or larger than what is written here
             raise ArtifactLostError(location) from None
         self._artifacts.listed.put((self._artifacts.owner, location), found, _weight(location, found))
         return found
+
+
+def _named(data: bytes, location: str, manifest: ManifestFile | None) -> _Named:
+    if manifest is not None:
+        return _Named(len(data), files=_made_files(data, manifest))
+    listed = read_manifest_list(data, location=location, bounds=location_bounds.limits)
+    return _Named(len(data), manifests=tuple(listed))
 
 
 def _weight(location: str, found: _Named) -> int:

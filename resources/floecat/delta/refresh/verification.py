@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import msgspec
 import pyarrow as pa
@@ -19,12 +20,13 @@ from floecat.delta.artifacts.data_files import all_locations
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.protocol.actions import Snapshot
 from floecat.delta.refresh.delta_table import DeltaTableEntry
-from floecat.errors import NoSuchTableError
+from floecat.errors import NoSuchTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, location_bounds
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import exceeded
 from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
@@ -159,8 +161,10 @@ class _Manifests:
             self._read(manifest_list), location=manifest_list, bounds=location_bounds.limits
         )
         with ThreadPoolExecutor(_READERS, thread_name_prefix="delta-count") as readers:
-            for manifest, data in readers.map(self._with_data, manifests):
-                self._count(manifest, data)
+            # no more of them in memory than are read at once
+            while batch := list(islice(manifests, _READERS)):
+                for manifest, data in readers.map(self._with_data, batch):
+                    self._count(manifest, data)
 
     def counts(self) -> FileCounts:
         """What was counted."""
@@ -177,7 +181,12 @@ class _Manifests:
 
     def _read(self, location: str) -> bytes:
         self._allowed.check(location)
-        return self._storage.read(location)
+        bounds = location_bounds.limits
+        try:
+            return self._storage.read(location, max_bytes=bounds.manifest_bytes)
+        except PayloadTooLargeError:
+            problem = "it has more bytes than"
+            raise exceeded(bounds, "manifest_bytes", f"artifact {location}", problem) from None
 
     def _count(self, manifest: ManifestFile, data: bytes) -> None:
         location, bounds = manifest.manifest_path, location_bounds.limits

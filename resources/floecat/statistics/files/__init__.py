@@ -1,0 +1,1 @@
+"""Statistics of data files: read, merged, and written for engines."""

@@ -1,0 +1,93 @@
+"""What is counted of data files, in a form that merges: records are made of it at the end."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["ColumnSummary", "DataFile", "DeleteFile", "FileSummary"]
+
+
+class DeleteFile(msgspec.Struct, frozen=True):
+    """A delete file that applies to a data file (table specification, "Manifests").
+
+    Attributes:
+        location: where it is.
+        format: `parquet`, `avro`, `orc`, or `puffin` for deletion vectors.
+        record_count: of the file; of a deletion vector its deleted rows.
+        equality_ids: columns of equality deletes; empty for position deletes and deletion vectors.
+        content_offset: of a deletion vector in its file, in bytes.
+        content_size_bytes: of a deletion vector.
+    """
+
+    location: str
+    format: str
+    record_count: int
+    equality_ids: tuple[int, ...] = ()
+    content_offset: int | None = None
+    content_size_bytes: int | None = None
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A data file with the deletes that apply to it, as a scan plan has them.
+
+    Attributes:
+        location: where it is.
+        format: `parquet`, `avro` or `orc`.
+        record_count: of the file, deleted rows included.
+        size_bytes: of the file.
+        deletes: that apply.
+        constants: identity partition values by field id, as single values (table specification, Appendix D);
+            None for null. They stand in for columns that the file lacks ("Column Projection").
+    """
+
+    location: str
+    format: str
+    record_count: int
+    size_bytes: int
+    deletes: tuple[DeleteFile, ...] = ()
+    constants: dict[int, bytes | None] = {}
+
+
+class ColumnSummary(msgspec.Struct, frozen=True):
+    """A column of some files.
+
+    Attributes:
+        field_id: of a column of a primitive type, nested ones included.
+        value_count: values, nulls and NaNs included; inside lists and maps of their elements.
+        null_count: nulls.
+        nan_count: NaNs; 0 for types without.
+        lower: a single value that no value but NaN is below; long strings are shortened. None without values,
+            and for types without an order.
+        upper: the same above.
+        size_bytes: of the values in the files, encoded and not compressed, of deleted rows too; None if the
+            format does not tell.
+        stored_count: values in the files that `size_bytes` counts, of deleted rows too.
+        sketch: theta sketch of the values (`floecat.statistics.files.theta`); None for types without single
+            values.
+    """
+
+    field_id: int
+    value_count: int
+    null_count: int
+    nan_count: int
+    lower: bytes | None
+    upper: bytes | None
+    size_bytes: int | None
+    stored_count: int
+    sketch: bytes | None
+
+
+class FileSummary(msgspec.Struct, frozen=True):
+    """A data file.
+
+    Attributes:
+        location: where it is.
+        row_count: rows that are not deleted.
+        columns: by field id, ascending. Columns whose number of values cannot be told are left out.
+        is_exact: whether all deletes were applied; otherwise the numbers are upper bounds.
+    """
+
+    location: str
+    row_count: int
+    columns: tuple[ColumnSummary, ...]
+    is_exact: bool = True

@@ -30,6 +30,38 @@ from tests.unit.planning.random_tables import Column, DataFile, RandomTable, ran
 
 _FILTERS = 20
 
+_DROPPED_SOURCE = """
+import java.util.*;
+import java.util.function.*;
+import org.apache.iceberg.*;
+import org.apache.iceberg.hadoop.HadoopTables;
+import org.apache.iceberg.types.Types;
+
+public class DroppedSource {
+  public static String write(String location, Object conf) {
+    Types.NestedField p = Types.NestedField.optional(1, "p", Types.IntegerType.get());
+    Types.NestedField id = Types.NestedField.optional(2, "id", Types.IntegerType.get());
+    Schema schema = new Schema(Arrays.asList(new Types.NestedField[] {p, id}));
+    PartitionSpec spec = PartitionSpec.builderFor(schema).identity("p").build();
+    HadoopTables tables = new HadoopTables((org.apache.hadoop.conf.Configuration) conf);
+    Map properties = Collections.singletonMap("format-version", "2");
+    Table table = tables.create(schema, spec, properties, location);
+    PartitionSpec by = table.spec();
+    table.newAppend().appendFile(DataFiles.builder(by).withPath("data").withFormat(FileFormat.PARQUET)
+        .withPartitionPath("p=1").withRecordCount(5L).withFileSizeInBytes(100L).build()).commit();
+    table.newRowDelta().addDeletes(FileMetadata.deleteFileBuilder(by).ofPositionDeletes().withPath("deletes")
+        .withFormat(FileFormat.PARQUET).withPartitionPath("p=1").withRecordCount(1L)
+        .withFileSizeInBytes(100L).build()).commit();
+    table.updateSpec().removeField("p").commit();
+    table.updateSchema().deleteColumn("p").commit();
+    table.rewriteManifests().clusterBy(new Function() {
+      public Object apply(Object file) { return ""; }
+    }).commit();
+    return ((HasTableOperations) table).operations().current().metadataFileLocation();
+  }
+}
+"""
+
 
 @dataclass
 class Comparison:
@@ -168,6 +200,20 @@ def test_plans_differ_from_java_only_where_rows_say_so(iceberg_java: JavaGateway
     comparison = _run(iceberg_java, tmp_path, range(25))
     _check(comparison)
     assert comparison.counts["cases"] == 500
+
+
+def test_manifests_that_java_rewrites_after_a_source_column_was_dropped(
+    iceberg_java: JavaGateway, tmp_path: Path
+) -> None:
+    java = JavaPlanner(iceberg_java)
+    write = java.compile(_DROPPED_SOURCE, "DroppedSource")["write"]
+    location = java.invoke(write, f"file://{tmp_path}/t", java.conf)
+    metadata = Path(location.removeprefix("file:")).read_bytes()
+    [planned] = plan_table(new_planner(), metadata)
+    assert planned.deletes == {"deletes@null"}
+    # it has overwritten the partition of the data file with null, and loses the delete
+    [task] = java.plan(java.load(location), True)
+    assert not task.deletes
 
 
 @pytest.mark.scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +18,7 @@ from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.types import parse_primitive
 
-__all__ = ["SmallTable", "data_file", "spec"]
+__all__ = ["SmallTable", "data_file", "spec", "without_partition_values"]
 
 
 def spec(spec_id: int, *fields: tuple[str, str, int]) -> PartitionSpec:
@@ -47,6 +47,21 @@ def data_file(path: str, *, status: int = 1, snapshot_id: int | None = None, **f
         "file_size_in_bytes": 100,
     }
     return {"status": status, "snapshot_id": snapshot_id, "data_file": file | maps}
+
+
+def without_partition_values(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The schema of a manifest, rewritten by Iceberg's library after source columns were dropped.
+
+    Args:
+        schema: of the manifest; it is changed.
+        names: of the partition fields of these columns.
+    """
+    [file] = [field["type"] for field in schema["fields"] if field["name"] == "data_file"]
+    [partition] = [field["type"] for field in file["fields"] if field["name"] == "partition"]
+    for each in partition["fields"]:
+        if each["name"] in names:
+            each["type"] = "null"
+    return schema
 
 
 _MAPS = (
@@ -86,12 +101,17 @@ class SmallTable:
         content: int = 0,
         operation: str = "append",
         schema_id: int = 0,
+        lost: Collection[str] = (),
         summaries: Sequence[PartitionSummary] | None = None,
     ) -> int:
-        """A snapshot with one more manifest; its id, which is its sequence number too."""
+        """A snapshot with one more manifest; its id, which is its sequence number too.
+
+        Partition fields in `lost` have the null type.
+        """
         number = len(self.snapshots) + 1
         used = next(each for each in self.specs if each.spec_id == spec_id)
         schema = manifest_schema(used, [parse_primitive(type) for type in types], max(self.version, 2))
+        without_partition_values(schema, lost)
         records = [entry | {"snapshot_id": entry["snapshot_id"] or number} for entry in entries]
         target = BytesIO()
         metadata = {

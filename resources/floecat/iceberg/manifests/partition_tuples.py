@@ -279,15 +279,21 @@ def partition_column(column: Column, field: SchemaField, type: PrimitiveType | N
         field: its field in the file.
         type: its type in the table, which may be wider; None for the one of the file.
 
+    Returns:
+        The values; of the null type where the file has none. Writers that rewrite a manifest after the source
+        column was dropped do not keep them.
+
     Raises:
         DamagedRecordsError: partition values cannot have the type in the file.
         ArrowInvalid: a value does not fit the type.
     """
+    if not isinstance(column, Numbers | Spans):
+        raise DamagedRecordsError
     node = _value_node(field.node)
+    if node.encoding is Encoding.NULL:
+        return pa.nulls(len(column.to_arrow()))
     array = _decimals(column, node) if node.attributes.get("logicalType") == "decimal" else None
     if array is None:
-        if not isinstance(column, Numbers | Spans):
-            raise DamagedRecordsError
         array = _typed(column.to_arrow(), node)
     return array if type is None else _cast(array, arrow_type(type))
 

@@ -3,6 +3,9 @@
 A deletion vector applies to the file it names, and then position deletes do not. Position deletes apply to
 the file they name, or to the files of their partition, unless the file is newer; equality deletes to older
 files of their partition, or of the table if their spec has no partition.
+
+Writers lose partition values: Iceberg's library and PyIceberg write null, of the null type, for a field whose
+source column was dropped when they rewrite a manifest. Such a value may have been any: it equals every other.
 """
 
 from __future__ import annotations
@@ -71,6 +74,30 @@ class _Grouped:
         return _Pairs(np.repeat(rows, sizes), self._members[first + within])
 
 
+class _Partitions:
+    """Delete files of some manifests of one spec, by the values of some partition fields."""
+
+    def __init__(self, fields: Sequence[int], found: Sequence[tuple[ManifestFiles, _Pairs]]) -> None:
+        """Takes the fields, by place, and the delete files of each manifest."""
+        self._fields = fields
+        self._numbers: dict[tuple[object, ...], int] = {}
+        groups = [self._numbered(files, pairs.rows) for files, pairs in found]
+        positions = _concatenated([pairs.positions for _, pairs in found])
+        self._grouped = _Grouped(_concatenated(groups), positions, len(self._numbers))
+
+    def _numbered(self, files: ManifestFiles, rows: Int64s) -> Int64s:
+        """The number of the partition of each file; new ones get the next numbers."""
+        codes, keys = _keys(files, rows, self._fields)
+        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in keys]
+        return np.array(numbers, np.int64)[codes]
+
+    def pairs(self, files: ManifestFiles, rows: Int64s) -> _Pairs:
+        """Data files with the deletes of their partitions."""
+        codes, keys = _keys(files, rows, self._fields)
+        places = np.array([self._numbers.get(key, -1) for key in keys], np.int64)[codes]
+        return _matched(self._grouped, places)
+
+
 class _Paths:
     """Distinct paths, found by their hashes."""
 
@@ -120,10 +147,10 @@ class DeleteIndex:
         self._contents = _joined(found, "content")
         self._vectors = np.zeros(len(self), np.bool_)
         self._global: list[int] = []
-        self._partitions: dict[tuple[object, ...], int] = {}
+        self._by_fields: dict[tuple[int, tuple[int, ...]], list[tuple[ManifestFiles, _Pairs]]] = {}
+        self._partitions: dict[Any, _Partitions] = {}
         paths: list[pa.Array] = [pa.array([], pa.string())]
         by_path: list[Int64s] = []
-        by_partition: list[_Pairs] = []
         for start, each in zip(self._starts.tolist(), found, strict=False):
             positions = start + np.arange(len(each.rows))
             contents = self._contents[positions]
@@ -138,25 +165,12 @@ class DeleteIndex:
             is_global = (contents == FileContent.EQUALITY_DELETES) & each.spec.is_unpartitioned
             self._global += positions[is_global].tolist()
             rest = ~has_path & ~is_global
-            by_partition.append(
-                _Pairs(self._numbered_partitions(each.files, each.rows[rest]), positions[rest])
-            )
+            if rest.any():
+                same = self._by_fields.setdefault((each.files.spec_id, _fields(each.files)), [])
+                same.append((each.files, _Pairs(each.rows[rest], positions[rest])))
         encoded = pa.concat_arrays(paths).dictionary_encode()
         self._paths = _Paths(encoded.dictionary)
         self._by_path = _Grouped(encoded.indices.to_numpy(), _concatenated(by_path), len(self._paths))
-        self._by_partition = _Grouped(
-            _concatenated([pairs.rows for pairs in by_partition]),
-            _concatenated([pairs.positions for pairs in by_partition]),
-            len(self._partitions),
-        )
-
-    def _numbered_partitions(self, files: ManifestFiles, rows: Int64s) -> Int64s:
-        """The number of the partition of each file; new ones get the next numbers."""
-        codes, firsts = _codes(files, rows)
-        numbers = [
-            self._partitions.setdefault(key, len(self._partitions)) for key in _keys(files, rows[firsts])
-        ]
-        return np.array(numbers, np.int64)[codes]
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -191,14 +205,14 @@ class DeleteIndex:
 
     def _candidates(self, files: ManifestFiles, rows: Int64s) -> _Pairs:
         found = []
-        everything = np.arange(len(rows))
         if len(self._paths):
-            places = self._paths.find(files.column("file_path", rows))
-            found.append(_matched(self._by_path, everything, places))
-        if self._partitions:
-            found.append(_matched(self._by_partition, everything, self._partition_places(files, rows)))
+            found.append(_matched(self._by_path, self._paths.find(files.column("file_path", rows))))
+        for spec_id, fields in self._by_fields:
+            if spec_id == files.spec_id:
+                found.append(self._partitions_by(spec_id, fields, _fields(files)).pairs(files, rows))
         if self._global:
             positions = np.array(self._global, np.int64)
+            everything = np.arange(len(rows))
             found.append(_Pairs(np.repeat(everything, len(positions)), np.tile(positions, len(rows))))
         if not found:
             return _Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -207,10 +221,13 @@ class DeleteIndex:
             np.concatenate([pairs.positions for pairs in found]),
         )
 
-    def _partition_places(self, files: ManifestFiles, rows: Int64s) -> Int64s:
-        codes, firsts = _codes(files, rows)
-        keys = _keys(files, rows[firsts])
-        return np.array([self._partitions.get(key, -1) for key in keys], np.int64)[codes]
+    def _partitions_by(self, spec_id: int, fields: tuple[int, ...], known: tuple[int, ...]) -> _Partitions:
+        """Delete files whose manifests have some partition fields, by those of them that data files have."""
+        common = tuple(field for field in fields if field in known)
+        key = (spec_id, fields, common)
+        if key not in self._partitions:
+            self._partitions[key] = _Partitions(common, self._by_fields[spec_id, fields])
+        return self._partitions[key]
 
     def _without_replaced(self, pairs: _Pairs, size: int) -> _Pairs:
         """Without position deletes of files that have a deletion vector."""
@@ -290,8 +307,9 @@ def _beyond(bounds: Sequence[Vector]) -> Bools:
     return data_upper.less_than(lower) | upper.less_than(data_lower)
 
 
-def _matched(grouped: _Grouped, everything: Int64s, places: npt.NDArray[Any]) -> _Pairs:
-    rows = everything[places >= 0]
+def _matched(grouped: _Grouped, places: npt.NDArray[Any]) -> _Pairs:
+    """Each row with the members of its group; the group -1 has none."""
+    rows = np.flatnonzero(places >= 0)
     return grouped.pairs(rows, places[rows].astype(np.int64))
 
 
@@ -315,23 +333,22 @@ def _referenced_paths(files: ManifestFiles, rows: Int64s) -> pa.StringArray:
     return pc.coalesce(paths, only)
 
 
-def _keys(files: ManifestFiles, rows: Int64s) -> list[tuple[object, ...]]:
-    """Spec id and partition of files; equal for files of the same partition."""
-    places = pa.array(rows)
-    columns = [
-        _comparable(files.partitions.field(index)).take(places).to_pylist() for index in _fields(files)
-    ]
-    if not columns:
-        return [(files.spec_id,)] * len(rows)
-    return [(files.spec_id, *values) for values in zip(*columns, strict=True)]
+def _keys(
+    files: ManifestFiles, rows: Int64s, fields: Sequence[int]
+) -> tuple[Int64s, list[tuple[object, ...]]]:
+    """Distinct values of partition fields, and which of them each file has."""
+    codes, firsts = _codes(files, rows, fields)
+    places = pa.array(rows[firsts])
+    columns = [_comparable(files.partitions.field(field)).take(places).to_pylist() for field in fields]
+    return codes, list(zip(*columns, strict=True)) if columns else [()] * len(firsts)
 
 
-def _codes(files: ManifestFiles, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """A number for each file, equal for files of the same partition; and a file of each number."""
+def _codes(files: ManifestFiles, rows: Int64s, fields: Sequence[int]) -> tuple[Int64s, Int64s]:
+    """A number for each file, equal for files of the same values; and a file of each number."""
     codes = np.zeros(len(rows), np.int64)
     places = pa.array(rows)
-    for index in _fields(files):
-        column = _comparable(files.partitions.field(index)).take(places)
+    for field in fields:
+        column = _comparable(files.partitions.field(field)).take(places)
         encoded = column.dictionary_encode(null_encoding="encode")
         indices = encoded.indices.to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * len(encoded.dictionary) + indices, return_inverse=True)
@@ -339,9 +356,10 @@ def _codes(files: ManifestFiles, rows: Int64s) -> tuple[Int64s, Int64s]:
     return codes, firsts
 
 
-def _fields(files: ManifestFiles) -> list[int]:
+def _fields(files: ManifestFiles) -> tuple[int, ...]:
+    """The partition fields whose values a manifest has, by place."""
     kind = files.partitions.type
-    return [index for index in range(kind.num_fields) if not pa.types.is_null(kind.field(index).type)]
+    return tuple(place for place in range(kind.num_fields) if not pa.types.is_null(kind.field(place).type))
 
 
 def _comparable(array: pa.Array) -> pa.Array:

@@ -56,9 +56,11 @@ def by_partition(test: Test, spec: SpecTypes, files: ManifestFiles, rows: Int64s
     verdict = Verdict(np.zeros(size, np.bool_), np.zeros(size, np.bool_))
     for place, field in enumerate(spec.spec.fields):
         result = spec.types[place]
-        if field.source_id != test.field_id or field.transform == VOID or result is None:
-            continue
         array = files.partitions.field(place)
+        if field.source_id != test.field_id or field.transform == VOID:
+            continue
+        if result is None or pa.types.is_null(array.type):
+            continue
         values = from_partition(array if rows is None else array.take(pa.array(rows)))
         found = _by_values(test, field, result, values, size)
         verdict = Verdict(verdict.cannot | found.cannot, verdict.must | found.must)
@@ -146,7 +148,10 @@ def _by_summary(
     no_bound = np.array([each is not None and each.lower_bound is None for each in found])
     nans = [None if each is None else each.contains_nan for each in found]
     no_nans = np.array([nan is False for nan in nans])
-    only_nulls = no_bound & ~no_nulls & (no_nans | (not is_float))
+    no_numbers = no_bound & (no_nans | (not is_float))
+    only_nulls = no_numbers & ~no_nulls
+    # a manifest whose values are neither null nor anything else was rewritten without them
+    no_nulls &= ~no_numbers
     evidence = Evidence(size, no_nulls=no_nulls, only_nulls=only_nulls)
     if is_float:
         some_nans = np.array([nan is True for nan in nans])

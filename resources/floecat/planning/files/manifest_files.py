@@ -15,7 +15,6 @@ from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.manifests.metric_maps import METRIC_IDS
-from floecat.iceberg.manifests.partition_tuples import arrow_type
 from floecat.iceberg.manifests.reader import ManifestEntries, ManifestEntryStatus, read_manifest
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
@@ -56,7 +55,7 @@ class ManifestFiles:
         size: number of files.
         columns: of `FILE_FIELDS`, and `status` and `snapshot_id`, as far as they are not all null; a scalar
             where all files have the same value.
-        partitions: in the order of the spec.
+        partitions: in the order of the spec; of the null type where the manifest has no values of a field.
         metrics: by column, as far as they were asked for.
         metric_ids: the columns that were asked for.
     """
@@ -294,18 +293,16 @@ def _compacted(name: str, arrays: Sequence[pa.Array]) -> _Column | None:
 
 
 def _in_order(found: pa.StructArray, spec: SpecTypes) -> pa.StructArray:
-    """Partition values with a field for each of the spec; one that the file does not have is null."""
+    """Partition values with a field for each of the spec; of the null type where the file has no values."""
     by_id: dict[str, pa.Array] = {}
     by_name: dict[str, pa.Array] = {}
     for field, array in zip(found.type, found.flatten(), strict=True):
         by_id[(field.metadata or {}).get(b"PARQUET:field_id", b"").decode()] = array
         by_name[field.name] = array
     arrays = []
-    for field, type in zip(spec.spec.fields, spec.types, strict=True):
+    for field in spec.spec.fields:
         array = by_id.get(str(field.field_id), by_name.get(field.name))
-        if array is None:
-            array = pa.nulls(len(found), pa.null() if type is None else arrow_type(type))
-        arrays.append(array)
+        arrays.append(pa.nulls(len(found)) if array is None else array)
     if not arrays:
         return pa.StructArray.from_buffers(pa.struct([]), len(found), [None])
     names = [field.name for field in spec.spec.fields]

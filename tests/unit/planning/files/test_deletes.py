@@ -132,3 +132,40 @@ def test_deletes_of_partitions_that_the_filter_rules_out_are_left_out(table: Sma
     partitioned(table, "two-d", _POSITION, 2)
     plan = {"type": "eq", "term": "p", "value": 1}
     assert deletes(table, plan) == {"one": {"one-d"}, "whole": set()}
+
+
+@pytest.mark.parametrize("data_lost", [(), ("p",)])
+@pytest.mark.parametrize("deletes_lost", [(), ("p",), ("p", "q")])
+def test_a_partition_value_that_a_manifest_lost_may_have_been_any(
+    tmp_path: Path, data_lost: tuple[str, ...], deletes_lost: tuple[str, ...]
+) -> None:
+    columns = {1: ("p", "int"), 2: ("q", "int"), 3: ("id", "long")}
+    by_both = spec(1, ("p", "identity", 1), ("q", "identity", 2))
+    table = SmallTable(tmp_path, [columns, {3: ("id", "long")}], [spec(0), by_both])
+
+    def add(content: int, lost: tuple[str, ...], files: dict[str, tuple[int, int]], **fields: Any) -> None:
+        entries = [
+            data_file(
+                path,
+                content=content,
+                partition={
+                    name: None if name in lost else value for name, value in zip("pq", pq, strict=True)
+                },
+                **fields,
+            )
+            for path, pq in files.items()
+        ]
+        table.add(*entries, spec_id=1, types=["int", "int"], content=int(content > 0), lost=lost)
+
+    add(0, data_lost, {"1-1": (1, 1), "2-1": (2, 1), "1-3": (1, 3)})
+    add(_POSITION, deletes_lost, {"d1-1": (1, 1)})
+    add(_EQUALITY, (), {"e2-1": (2, 1)}, equality_ids=[3])
+
+    found = deletes(table)
+
+    assert ("d1-1" in found["2-1"]) == (bool(data_lost or deletes_lost))
+    assert ("d1-1" in found["1-3"]) == ("q" in deletes_lost)
+    assert ("e2-1" in found["1-1"]) == bool(data_lost)
+    assert "d1-1" in found["1-1"]
+    assert "e2-1" in found["2-1"]
+    assert "e2-1" not in found["1-3"]

@@ -187,6 +187,19 @@ def test_partitions_by_a_dropped_column(tmp_path: Path) -> None:
         names(table, eq("x", "p"))
 
 
+@pytest.mark.parametrize("json", [eq("x", "p"), {"type": "is-null", "term": "x"}])
+def test_partition_values_that_a_manifest_lost_rule_nothing_out(tmp_path: Path, json: object) -> None:
+    by_x = spec(1, ("x", "identity", 1))
+    # Java's summary of such a manifest
+    nothing = PartitionSummary(False, False, None, None)
+    table = SmallTable(tmp_path, [{1: ("x", "string")}], [spec(0), by_x])
+    table.add(
+        data_file("a", partition={"x": None}), spec_id=1, types=["string"], lost=["x"], summaries=[nothing]
+    )
+    [planned] = plan_table(new_planner(), table.metadata(), json)
+    assert planned.residual == json
+
+
 @pytest.mark.parametrize(
     ("json", "message"),
     [

@@ -144,7 +144,9 @@ def _float_text(value: bytes) -> str:
 
 
 def _decimal_text(unscaled: int, scale: int) -> str:
-    text = format(Decimal(unscaled).scaleb(-scale), "f")
+    # `scaleb` would round to the precision of the context.
+    digits = tuple(map(int, str(abs(unscaled))))
+    text = format(Decimal((int(unscaled < 0), digits, -scale)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -52,6 +52,7 @@ def test_iceberg_types_have_a_logical_type(type: Type, text: str) -> None:
         ("decimal(9, 2)", -1250, "-12.5"),
         ("decimal(9, 2)", 1000, "10"),
         ("decimal(9, 0)", 1000, "1000"),
+        ("decimal(38, 4)", -(10**38) + 1, "-" + "9" * 34 + ".9999"),
     ],
 )
 def test_values_have_one_text(type: str, value: object, text: str) -> None:

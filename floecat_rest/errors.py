@@ -188,6 +188,8 @@ def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[Er
     if status >= 500 and status != 503:
         return _internal(request_id), {}
     message = _validation_message(error) if isinstance(error, ValidationException) else error.detail
+    if status == 413:
+        message = "The body of the request is larger than floecat.gateway.max-request-body-bytes"
     kind = _FRAMEWORK_TYPES.get(status, "BadRequestException" if status < 500 else "InternalServerError")
     return ErrorModel(message, kind, status), dict(error.headers or {})
 

@@ -34,7 +34,7 @@ __all__ = [
 
 _FREE_BYTES: Final = 1 << 20
 _STEP_BYTES: Final = 1 << 20
-_TRIM_FROM_BYTES: Final = 16 << 20
+_TRIM_FROM_BYTES: Final = 4 << 20
 _RETRY_AFTER_S: Final = 5
 
 
@@ -197,8 +197,8 @@ class Reservation:
         if self._memory.withdraw(waiter):
             self._taken_bytes = self._held_bytes
             raise WorkingMemoryError(
-                "Too many large requests at once: floecat.limits.working-memory-bytes"
-                f" ({self._memory.total_bytes} bytes) are in use; try again later",
+                "Too many large requests at once: floecat.limits.working-memory-bytes were in use for"
+                f" floecat.limits.working-memory-wait-ms ({self._memory.wait_s * 1000:.0f}); try again later",
                 retry_after_s=_RETRY_AFTER_S,
             )
 

@@ -114,11 +114,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     working_memory_bytes: Annotated[int, size()] = 128 * _MIB
     """Request bodies and inflated metadata documents that a process works on at once, by their size; the work
     takes several times as much memory. Up to 1 MiB of a request is not counted; one that needs more than all
-    of this runs alone. What does not fit waits. Loads that rebuild Delta tables share as much again, for
-    decoded logs and Parquet footers: they may take long, and no other request waits for them."""
+    of this runs alone. What does not fit waits. Of requests with bodies of more than 1 MiB, one is worked on
+    at a time. Loads that rebuild Delta tables share as much again, for decoded logs and Parquet footers: they
+    may take long, and no other request waits for them."""
 
     working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
-    """How long a request waits for its part of `working-memory-bytes`. Then it is answered 503."""
+    """How long a request waits for its part of `working-memory-bytes`, or for its turn. Then it is answered
+    503."""
 
     threads_without_storage: Annotated[int, integer(minimum=1, maximum=1000)] = 10
     """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,

@@ -117,7 +117,9 @@ def test_a_body_over_the_limit_is_413(start, settings):
     for content in (body, chunks):
         answer = limited.post("/v1/namespaces", content=content)
         assert answer.status_code == 413
-        assert error_of(answer)[0] == "BadRequestException"
+        kind, message = error_of(answer)
+        assert kind == "BadRequestException"
+        assert "floecat.gateway.max-request-body-bytes" in message
     assert limited.post("/v1/namespaces", content=b'{"namespace":[""]}').status_code == 400
 
 

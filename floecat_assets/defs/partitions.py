@@ -1,37 +1,34 @@
-"""Partitions that several topics share."""
+"""Partitions that several topics share. Their keys are those of `floecat_assets.table_keys`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 import dagster as dg
 
-__all__ = ["TABLES", "require_table_id", "table_id"]
+from floecat_assets.table_keys import table_id
+
+__all__ = ["DELTA_TABLES", "TABLES", "keys_by_table"]
 
 TABLES = dg.DynamicPartitionsDefinition(name="tables")
-"""One partition per live table, keyed by the id of its catalog entry, which a rename does not change.
+"""One partition per live table of any format.
 
 Snapshots are the materialization history of a partition and never keys: within weeks they would pass the
 100,000 partitions that an asset can bear.
 """
 
-
-def table_id(partition_key: str) -> UUID | None:
-    """The table that a partition is; `None` for another key, which any user of the UI can add."""
-    try:
-        found = UUID(partition_key)
-    except ValueError:
-        return None
-    return found if str(found) == partition_key else None
+DELTA_TABLES = dg.DynamicPartitionsDefinition(name="delta_tables")
+"""One partition per live Delta table, under the same key as in `TABLES`."""
 
 
-def require_table_id(partition_key: str) -> UUID:
-    """The table that a partition is.
-
-    Raises:
-        Failure: the key is not a table id; a retry would not help.
-    """
-    found = table_id(partition_key)
-    if found is None:
-        raise dg.Failure(f"Partition {partition_key[:80]!r} is not a table id", allow_retries=False)
+def keys_by_table(
+    instance: dg.DagsterInstance, partitions: dg.DynamicPartitionsDefinition
+) -> Mapping[UUID, list[str]]:
+    """The keys that exist, by table. After a rename a table has two for a moment."""
+    found: dict[UUID, list[str]] = {}
+    for key in instance.get_dynamic_partitions(partitions.name or ""):
+        entry_id = table_id(key)
+        if entry_id is not None:
+            found.setdefault(entry_id, []).append(key)
     return found

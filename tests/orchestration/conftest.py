@@ -23,13 +23,16 @@ from floecat.settings import load_settings
 from floecat.store import snapshots, tables
 from floecat.store.database.engine import Store
 from floecat.store.tables import EntryRow
+from floecat_assets.defs.catalog.asset_events import AssetEvent
 from floecat_assets.defs.catalog.sensors import commit_sensor
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.table_keys import partition_key
 from tests.clients.delta.writer import DeltaWriter
 from tests.services.spark import spark
 
 __all__ = ["spark"]
 
+TABLES = dg.AssetKey(["catalog", "tables"])
 HERE = Path(__file__).parent
 
 DAGSTERS_OWN = ("ignore:The `__fields__` attribute is deprecated:pydantic.PydanticDeprecatedSince20",)
@@ -166,6 +169,10 @@ class Lakehouse:
         assert row is not None
         return str(row.id)
 
+    def partition(self, table: TableIdentifier, catalog: str = "floecat") -> str:
+        """The key of a table in partitioned assets."""
+        return partition_key(catalog, table, uuid.UUID(self.entry_id(table, catalog)))
+
     def metadata_file(self, table: TableIdentifier, catalog: str = "floecat") -> Path:
         location = self.kernel.tables.load(self.call(catalog), table).metadata_location
         assert location is not None
@@ -190,6 +197,7 @@ class Follower:
     def __init__(self, instance: dg.DagsterInstance) -> None:
         self.instance = instance
         self.cursor: str | None = None
+        self.own: list[AssetEvent] = []
 
     def evaluate(self) -> dg.SensorResult | dg.SkipReason:
         with dg.build_sensor_context(
@@ -199,17 +207,26 @@ class Follower:
         assert isinstance(result, dg.SensorResult | dg.SkipReason)
         return result
 
-    def tick(self) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    def tick(self) -> list[AssetEvent]:
+        """Returns the events of `catalog/tables`; those of the tables' own assets are added to `own`."""
         result = self.evaluate()
         if isinstance(result, dg.SkipReason):
             return []
         self.store_events(result)
         self.store_partitions(result)
         self.cursor = result.cursor
-        return self.events_of(result)
+        events = self.events_of(result)
+        self.own += [event for event in events if event.asset_key != TABLES]
+        return [event for event in events if event.asset_key == TABLES]
 
-    def ticks(self, count: int) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    def ticks(self, count: int) -> list[AssetEvent]:
         return [event for _ in range(count) for event in self.tick()]
+
+    def own_ticks(self, count: int) -> list[AssetEvent]:
+        """The events of the tables' own assets."""
+        before = len(self.own)
+        self.ticks(count)
+        return self.own[before:]
 
     def store_events(self, result: dg.SensorResult) -> None:
         for event in result.asset_events:
@@ -217,14 +234,12 @@ class Follower:
 
     def store_partitions(self, result: dg.SensorResult) -> None:
         for request in result.dynamic_partitions_requests or ():
-            if isinstance(request, dg.AddDynamicPartitionsRequest):
-                self.instance.add_dynamic_partitions("tables", list(request.partition_keys))
-            else:
-                for key in request.partition_keys:
-                    self.instance.delete_dynamic_partition("tables", key)
+            assert isinstance(request, dg.DeleteDynamicPartitionsRequest)
+            for key in request.partition_keys:
+                self.instance.delete_dynamic_partition(request.partitions_def_name, key)
 
     @staticmethod
-    def events_of(result: dg.SensorResult) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    def events_of(result: dg.SensorResult) -> list[AssetEvent]:
         events = []
         for event in result.asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation)

@@ -62,13 +62,14 @@ def test_the_daemon_reports_commits_and_makes_delta_tables_readable(
         artifacts = _materializations(instance, ARTIFACTS, 1, within_s=150)
         assert artifacts, (daemon / "daemon.log").read_text()
         runs = instance.get_runs(dg.RunsFilter(job_name="delta_artifacts"))
-        commits = _materializations(instance, TABLES, 2, partition=lakehouse.entry_id(table))
+        commits = _materializations(instance, TABLES, 2, partition=lakehouse.partition(table))
+        own = _materializations(instance, dg.AssetKey(["floecat", "sales", "customers"]), 2)
         partitions = set(instance.get_dynamic_partitions("tables"))
-    assert partitions == {lakehouse.entry_id(table), lakehouse.entry_id(delta_table)}
+    assert partitions == {lakehouse.partition(table), lakehouse.partition(delta_table)}
     assert len(commits) == 2, (daemon / "daemon.log").read_text()
-    assert commits[0].asset_materialization.metadata["dagster/row_count"].value == 42
-    assert artifacts[0].partition_key == lakehouse.entry_id(delta_table)
-    assert artifacts[0].asset_materialization.metadata["delta/deleted_rows"].value == 2
+    assert own[0].asset_materialization.metadata["dagster/row_count"].value == 42
+    assert artifacts[0].partition_key == lakehouse.partition(delta_table)
+    assert artifacts[0].asset_materialization.metadata["delta/counts"].data["delta/deleted_rows"] == 2
     assert [run.tags["floecat/table"] for run in runs] == [lakehouse.entry_id(delta_table)]
     _check_files(lakehouse, delta_table)
 

@@ -44,7 +44,7 @@ def test_the_code_location_holds_what_it_should():
     assert node.partitions_def.name == "tables"
     node = repository.asset_graph.get(made)
     assert (node.parent_keys, node.group_name, node.kinds) == ({tables}, "compat", {"delta", "iceberg"})
-    assert node.partitions_def.name == "tables"
+    assert node.partitions_def.name == "delta_tables"
     assert {(key.asset_key, key.name) for key in repository.asset_graph.asset_check_keys} == {
         (tables, "metadata_files_reachable"),
         *((made, f"{what}_match") for what in ("live_files", "rows", "deleted_rows")),
@@ -70,7 +70,7 @@ def test_the_run_of_a_table_leaves_the_check_of_all_tables_out():
         "rows_match",
         "deleted_rows_match",
     }
-    assert {sensor.minimum_interval_seconds for sensor in defs().get_repository_def().sensor_defs} == {5, 30}
+    assert {sensor.minimum_interval_seconds for sensor in defs().get_repository_def().sensor_defs} == {2, 30}
 
 
 def test_dagster_validates_the_workspace(tmp_path):

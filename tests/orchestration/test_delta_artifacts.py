@@ -22,7 +22,7 @@ PLAIN = FileCounts(files=2, rows=20, files_without_rows=0, deleted_rows=0, files
 
 def materialise(follower: Follower, key: str, *, raises: bool = True) -> dg.ExecuteInProcessResult:
     """Makes a partition, with the checks that are part of it."""
-    follower.instance.add_dynamic_partitions("tables", [key])
+    follower.instance.add_dynamic_partitions("delta_tables", [key])
     return dg.materialize(
         [artifacts],
         instance=follower.instance,
@@ -46,32 +46,39 @@ def test_a_table_is_made_and_counted(lakehouse: Lakehouse, follower: Follower) -
     table = lakehouse.register_delta(writer, read=False)
     writer.append(delta_rows(20, 30))
     writer.delete({0: [1, 2], 3: [0]})
-    key = lakehouse.entry_id(table)
+    key = lakehouse.partition(table)
     result = materialise(follower, key)
 
     assert outcomes(result) == dict.fromkeys(("live_files_match", "rows_match", "deleted_rows_match"), True)
     metadata = values(result)
-    seconds = metadata.pop("floecat/seconds")
     location = metadata.pop("floecat/metadata_location")
-    assert 0 < seconds < 60
     assert location.startswith(f"{writer.folder.as_uri()}/metadata/3-compat-")
+    counts = metadata.pop("delta/counts")
     assert metadata == {
-        "dagster/table_name": "floecat.lake.orders",
-        "dagster/uri": writer.folder.as_uri(),
-        "dagster/storage_kind": "iceberg",
-        "dagster/row_count": 27,
+        "floecat/table_name": "floecat.lake.orders",
+        "floecat/table_id": lakehouse.entry_id(table),
+        "floecat/location": writer.folder.as_uri(),
         "floecat/snapshot_id": "3",
-        "floecat/format_version": 2,
         "floecat/changed": True,
-        "delta/version": 3,
-        "delta/versions": 4,
+        "delta/version": "3",
+        "delta/versions": "4",
+    } | {key: metadata[key] for key in metadata if key.startswith("dagster/partition")}
+    (observed,) = follower.instance.fetch_observations(
+        dg.AssetKey(["floecat", "lake", "orders"]), limit=5
+    ).records
+    own = {key: item.value for key, item in observed.asset_observation.metadata.items()}
+    assert own.pop("floecat/table_id") == lakehouse.entry_id(table)
+    assert own == counts
+    assert 0 < counts.pop("floecat/seconds") < 60
+    assert counts == {
+        "dagster/row_count": 27,
         "delta/live_files": 4,
         "delta/rows": 30,
         "delta/deleted_rows": 3,
         "delta/files_with_deletes": 2,
         "floecat/chunks_in_process": 3,
         "floecat/chunks_on_spark": 0,
-    } | {key: metadata[key] for key in metadata if key.startswith("dagster/partition")}
+    }
     assert lakehouse.versions(table) == [0, 1, 2, 3]
     (record,) = follower.instance.fetch_materializations(ARTIFACTS, limit=5).records
     assert record.partition_key == key
@@ -86,14 +93,14 @@ def test_older_versions_than_a_load_takes_are_made_too(
     for start in range(20, 60, 10):
         writer.append(delta_rows(start, start + 10))
     table = lakehouse.register_delta(writer, read=False)
-    result = materialise(follower, lakehouse.entry_id(table))
-    assert values(result)["delta/versions"] == 6
+    result = materialise(follower, lakehouse.partition(table))
+    assert values(result)["delta/versions"] == "6"
     assert lakehouse.versions(table) == [0, 1, 2, 3, 4, 5]
 
 
 def test_made_again_nothing_changes(lakehouse: Lakehouse, follower: Follower) -> None:
     table = lakehouse.register_delta(lakehouse.delta("orders"))
-    key = lakehouse.entry_id(table)
+    key = lakehouse.partition(table)
     first = values(materialise(follower, key))
     second = values(materialise(follower, key))
     assert second["floecat/changed"] is False
@@ -103,10 +110,10 @@ def test_made_again_nothing_changes(lakehouse: Lakehouse, follower: Follower) ->
 @pytest.mark.parametrize("what", ["iceberg", "dropped"])
 def test_what_is_no_delta_table_is_passed_over(lakehouse: Lakehouse, follower: Follower, what: str) -> None:
     if what == "iceberg":
-        key = lakehouse.entry_id(lakehouse.create("orders"))
+        key = lakehouse.partition(lakehouse.create("orders"))
     else:
         table = lakehouse.register_delta(lakehouse.delta("orders"))
-        key = lakehouse.entry_id(table)
+        key = lakehouse.partition(table)
         lakehouse.kernel.tables.drop(lakehouse.call(), table)
     result = materialise(follower, key)
     assert result.success
@@ -118,7 +125,7 @@ def test_what_is_no_delta_table_is_passed_over(lakehouse: Lakehouse, follower: F
 def test_a_broken_table_fails_at_once_and_says_why(lakehouse: Lakehouse, follower: Follower) -> None:
     writer = lakehouse.delta("orders")
     table = lakehouse.register_delta(writer)
-    key = lakehouse.entry_id(table)
+    key = lakehouse.partition(table)
     log = writer.folder / "_delta_log"
     (log / f"{2:020}.json").write_text('{"add": {"path": 5}}')
     result = materialise(follower, key, raises=False)
@@ -137,7 +144,7 @@ def test_a_partition_that_is_no_table_fails_at_once_and_says_so(
 ) -> None:
     result = materialise(follower, key, raises=False)
     (failure,) = result.filter_events(lambda event: event.is_step_failure)
-    assert f"Partition '{key}' is not a table id" in str(failure.step_failure_data)
+    assert f"Partition '{key}' is not a table" in str(failure.step_failure_data)
     assert not result.filter_events(lambda event: event.is_step_up_for_retry)
 
 
@@ -166,7 +173,7 @@ def test_what_passes_is_tried_again(
 
     monkeypatch.setattr(DeltaPipeline, "materialise", away_at_first)
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    result = materialise(follower, lakehouse.entry_id(table))
+    result = materialise(follower, lakehouse.partition(table))
     assert result.success
     assert tries == 2
 
@@ -185,11 +192,11 @@ def test_many_vectors_go_to_spark(
     with warnings.catch_warnings():
         # sockets that py4j and PySpark leave to the garbage collector
         warnings.simplefilter("ignore", ResourceWarning)
-        result = materialise(follower, lakehouse.entry_id(table))
+        result = materialise(follower, lakehouse.partition(table))
         gc.collect()
-    metadata = values(result)
-    assert (metadata["floecat/chunks_on_spark"], metadata["floecat/chunks_in_process"]) == (1, 2)
-    assert metadata["delta/deleted_rows"] == 3
+    counts = values(result)["delta/counts"]
+    assert (counts["floecat/chunks_on_spark"], counts["floecat/chunks_in_process"]) == (1, 2)
+    assert counts["delta/deleted_rows"] == 3
     assert all(outcomes(result).values())
 
 

@@ -78,7 +78,7 @@ def test_a_table_that_was_never_read_gets_one_run(lakehouse: Lakehouse, watcher:
     table = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
     (request,) = watcher.tick()
     key = lakehouse.entry_id(table)
-    assert request.partition_key == key
+    assert request.partition_key == lakehouse.partition(table)
     assert request.tags["floecat/table"] == key
     assert str(request.run_key).startswith(f"{key}:1-")
     assert reasons([request]) == [("floecat.lake.orders", "unread")]
@@ -128,7 +128,7 @@ def test_nothing_starts_while_a_run_of_the_table_is_going_on(lakehouse: Lakehous
 
 def test_a_run_that_was_started_by_hand_counts_too(lakehouse: Lakehouse, watcher: Watcher) -> None:
     table = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
-    by_hand = dg.RunRequest(partition_key=lakehouse.entry_id(table))
+    by_hand = dg.RunRequest(partition_key=lakehouse.partition(table))
     watcher.begin(by_hand, dg.DagsterRunStatus.STARTED, asset_selection=frozenset([ARTIFACTS]))
     assert watcher.tick() == []
 
@@ -214,7 +214,7 @@ def test_one_broken_table_stops_no_other(lakehouse: Lakehouse, watcher: Watcher)
 
 
 def test_partitions_that_are_no_tables_stop_no_tick(lakehouse: Lakehouse, watcher: Watcher) -> None:
-    watcher.instance.add_dynamic_partitions("tables", ["nonsense"])
+    watcher.instance.add_dynamic_partitions("delta_tables", ["nonsense"])
     watcher.instance.report_runless_asset_event(dg.AssetMaterialization(ARTIFACTS, partition="nonsense"))
     lakehouse.register_delta(lakehouse.delta("orders"), read=False)
     assert reasons(watcher.tick()) == [("floecat.lake.orders", "unread")]

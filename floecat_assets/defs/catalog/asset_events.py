@@ -1,4 +1,4 @@
-"""Commits as Dagster events."""
+"""Commits as Dagster events: of the table's own asset, and of its partition of `catalog/tables`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import dagster as dg
 from floecat.events.catalog_events import CatalogEvent
 from floecat.events.table_description import Column, TableDescription
 from floecat_assets.defs.catalog.assets import tables
+from floecat_assets.table_keys import partition_key, table_asset_key
 
-__all__ = ["CommitKey", "asset_event", "commit_key"]
+__all__ = ["AssetEvent", "CommitKey", "commit_events", "commit_key"]
+
+AssetEvent: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 CommitKey: TypeAlias = tuple[UUID, int]
 """Catalog id and commit version, which identify a commit."""
@@ -24,43 +27,73 @@ _DATA_VERSION = "dagster/data_version"
 _COMMIT_VERSION = "floecat/commit_version"
 
 
-def asset_event(event: CatalogEvent) -> dg.AssetMaterialization | dg.AssetObservation:
-    """The event of a commit.
+def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> list[AssetEvent]:
+    """The events of a commit, in the order in which they must be stored.
 
-    A commit that wrote table metadata is a materialization. A rename or a drop is an observation: no
-    data changed, so nothing downstream must start.
+    A commit that wrote metadata is a materialization. A rename or a drop is an observation: no data changed,
+    so nothing downstream must start. The event of `catalog/tables` is last: that a commit was reported is
+    found by it. Numbers and the schema are on the table's own asset, where all events are of one table.
+
+    Args:
+        event: the commit.
+        load_table_url: where the REST service answers the table.
     """
+    own_key = table_asset_key(event.catalog_name, event.identifier)
+    former = event.former
+    events: list[AssetEvent] = []
+    if former is not None and (former_key := table_asset_key(event.catalog_name, former)) != own_key:
+        events.append(_moved(event, former_key, own_key))
     kind = dg.AssetMaterialization if event.wrote_metadata else dg.AssetObservation
-    return kind(
-        asset_key=tables.key,
-        partition=str(event.entry_id),
-        description=f"{event.operation}: {event.qualified_name}",
-        metadata={**_commit_metadata(event), **_table_metadata(event)},
-        tags=_data_version(event),
-    )
+    description = f"{event.operation}: {event.qualified_name}"
+    if former is not None:
+        description += f", before {event.catalog_name}.{former}"
+    commit = _commit_metadata(event)
+    own = {"dagster/table_name": dg.MetadataValue.text(event.qualified_name), **commit}
+    if load_table_url is not None and not event.removed:
+        own["floecat/load_table"] = dg.MetadataValue.url(load_table_url)
+    own |= _table_metadata(event)
+    events.append(kind(own_key, description=description, metadata=own, tags=_data_version(event)))
+    if event.kind == "table":
+        shared = {"floecat/table": dg.MetadataValue.asset(own_key), **commit}
+        key = partition_key(event.catalog_name, event.identifier, event.entry_id)
+        tags = _data_version(event)
+        events.append(kind(tables.key, partition=key, description=description, metadata=shared, tags=tags))
+    return events
 
 
 def commit_key(metadata: Mapping[str, dg.MetadataValue]) -> CommitKey | None:
-    """Which commit an event of the asset reports, by its metadata; `None` if it reports none."""
+    """Which commit an event of `catalog/tables` reports, by its metadata; `None` if it reports none."""
     catalog_id, version = metadata.get(_CATALOG_ID), metadata.get(_COMMIT_VERSION)
-    if not isinstance(catalog_id, dg.TextMetadataValue) or not isinstance(version, dg.IntMetadataValue):
+    if not isinstance(catalog_id, dg.TextMetadataValue):
         return None
     try:
-        return (UUID(catalog_id.text), version.value or 0)
+        # earlier releases wrote a number
+        return (UUID(catalog_id.text), int(str(version.value)) if version else 0)
     except (ValueError, TypeError, AttributeError):
         return None
 
 
+def _moved(event: CatalogEvent, former_key: dg.AssetKey, key: dg.AssetKey) -> dg.AssetObservation:
+    """The last event under the name before a rename: Dagster cannot move what was reported there."""
+    return dg.AssetObservation(
+        former_key,
+        description=f"renamed to {event.qualified_name}",
+        metadata={"floecat/renamed_to": dg.MetadataValue.asset(key), **_commit_metadata(event)},
+    )
+
+
 def _commit_metadata(event: CatalogEvent) -> _Metadata:
     metadata: _Metadata = {
-        "dagster/table_name": dg.MetadataValue.text(event.qualified_name),
-        "dagster/storage_kind": dg.MetadataValue.text("iceberg"),
+        "floecat/table_id": dg.MetadataValue.text(str(event.entry_id)),
         _CATALOG_ID: dg.MetadataValue.text(str(event.catalog_id)),
-        _COMMIT_VERSION: dg.MetadataValue.int(event.commit_version),
+        # text, as all numbers of `catalog/tables`: Dagster would plot them, one line over unrelated tables
+        _COMMIT_VERSION: dg.MetadataValue.text(str(event.commit_version)),
         "floecat/operation": dg.MetadataValue.text(event.operation),
         "floecat/committed_at": dg.MetadataValue.timestamp(event.committed_at_ms / 1000),
         "floecat/principal": dg.MetadataValue.text(event.principal),
     }
+    if event.former is not None:
+        metadata["floecat/former_name"] = dg.MetadataValue.text(f"{event.catalog_name}.{event.former}")
     if event.metadata_location is not None:
         metadata["floecat/metadata_location"] = dg.MetadataValue.path(event.metadata_location)
     if event.snapshot_id is not None:
@@ -70,18 +103,29 @@ def _commit_metadata(event: CatalogEvent) -> _Metadata:
 
 
 def _table_metadata(event: CatalogEvent) -> _Metadata:
+    metadata: _Metadata = {}
+    if event.created_by is not None:
+        metadata["floecat/created_by"] = dg.MetadataValue.text(event.created_by)
+    if event.kind == "table":
+        metadata["dagster/storage_kind"] = dg.MetadataValue.text("iceberg")
     if event.table is None:
-        reason = event.undescribed
-        return {"floecat/undescribed": dg.MetadataValue.text(reason)} if reason else {}
+        if event.undescribed:
+            metadata["floecat/undescribed"] = dg.MetadataValue.text(event.undescribed)
+        return metadata
     table = event.table
-    metadata: _Metadata = {
+    metadata |= {
         "dagster/column_schema": dg.MetadataValue.table_schema(_table_schema(table)),
         "dagster/uri": dg.MetadataValue.text(table.location),
         "floecat/format_version": dg.MetadataValue.int(table.format_version),
         "floecat/sequence_number": dg.MetadataValue.int(table.sequence_number),
     }
-    if table.row_count is not None:
-        metadata["dagster/row_count"] = dg.MetadataValue.int(table.row_count)
+    counts = {
+        "dagster/row_count": table.row_count,
+        "floecat/size_bytes": table.size_bytes,
+        "floecat/data_files": table.data_files,
+        "floecat/delete_files": table.delete_files,
+    }
+    metadata |= {name: dg.MetadataValue.int(count) for name, count in counts.items() if count is not None}
     if table.snapshot_operation is not None:
         metadata["floecat/snapshot_operation"] = dg.MetadataValue.text(table.snapshot_operation)
     return metadata

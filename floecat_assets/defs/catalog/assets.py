@@ -11,8 +11,9 @@ __all__ = ["tables"]
 tables = dg.AssetSpec(
     key=["catalog", "tables"],
     description=(
-        "The Iceberg tables of every catalog, as REST clients commit to them. A partition is a table; each "
-        "commit is an event of it, with the schema, the number of rows and the snapshot that the commit left."
+        "Commits to the tables of every catalog, in one place. A partition is a table: name, `~`, id."
+        " Each event links to the asset that the table has of its own, with schema, number of rows and plots:"
+        " search for the name of the table."
     ),
     group_name="catalog",
     kinds={"iceberg"},

@@ -5,7 +5,7 @@
 import dagster as dg
 
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import TABLES, table_id
+from floecat_assets.defs.partitions import TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
 
 __all__ = ["metadata_files_reachable"]
@@ -18,10 +18,7 @@ def metadata_files_reachable(
     context: dg.AssetCheckExecutionContext, kernel: KernelResource
 ) -> dg.AssetCheckResult:
     """The current metadata file of every table that was reported is in storage."""
-    keys = context.instance.get_dynamic_partitions(TABLES.name or "")
-    ids = [found for key in keys if (found := table_id(key)) is not None]
-    if len(ids) < len(keys):
-        context.log.warning("%d partitions are not table ids and were left out", len(keys) - len(ids))
+    ids = list(keys_by_table(context.instance, TABLES))
     lost = kernel.lost_files().among(ids)
     return dg.AssetCheckResult(
         passed=not lost,

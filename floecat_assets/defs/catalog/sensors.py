@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
 import dagster as dg
 
 from floecat.errors import UnavailableError
 from floecat.events.catalog_events import CatalogEvent, EventBatch
 from floecat.events.commit_cursor import CommitCursor
-from floecat_assets.defs.catalog.asset_events import CommitKey, asset_event, commit_key
+from floecat_assets.defs.catalog.asset_events import CommitKey, commit_events, commit_key
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import DELTA_TABLES, TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.table_keys import partition_key
+from floecat_assets.table_links import TableLinks
 
 __all__ = ["COMMITS_PER_TICK", "commit_sensor"]
 
@@ -20,58 +23,72 @@ COMMITS_PER_TICK = 200
 """Keeps a tick well within Dagster's limit of a minute, even if each commit has a metadata file to read."""
 
 _NEWEST = 5
-_PARTITIONS = TABLES.name or ""
 _AHEAD_OF_LOG = (
     "the cursor is ahead of the commit log of catalog %s, as after the restore of a backup: "
     "wipe the events of the asset and reset the cursor to report its commits again"
 )
 
 
-@dg.sensor(minimum_interval_seconds=5, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    # Dagster looks every 5 s which sensors are due; with 5 s here it would leave out every second look
+    minimum_interval_seconds=2,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Reports each commit to the asset of its table and to catalog/tables, within seconds, in the order of"
+        " the commit log. It starts no runs, so Dagster lists its ticks as skipped; each tick says what it"
+        " reported."
+    ),
+)
 def commit_sensor(
     context: dg.SensorEvaluationContext, kernel: KernelResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Reports each commit of a table as an event of `catalog/tables`, in the order of the commit log.
+    """Reports each commit of a table as an event, in the order of the commit log.
 
     The cursor is the position in the log, `{"version": 1, "catalogs": {<catalog id>: <commit version>}}`. It
-    moves only past commits that were reported. To report everything again, wipe the events of the asset and
-    reset the cursor.
+    moves only past commits that were reported. To report everything again, wipe the events of
+    `catalog/tables` and reset the cursor.
     """
     cursor = CommitCursor.parse(context.cursor)
     try:
-        log = kernel.events()
+        opened = kernel.open()
+        log = opened.events
         batch = log.after(cursor, limit=COMMITS_PER_TICK)
         reported = _reported(context.instance, cursor) if batch.events else cursor
         if reported != cursor:
             stored = log.after(cursor, limit=COMMITS_PER_TICK, until=reported)
             if stored.events:  # none if the events are of dropped catalogs
-                return _catch_up(cursor, stored)
+                return _catch_up(context.instance, cursor, stored)
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was read, the cursor stays: {error.message}")
     for name in batch.ahead_of_log:
         context.log.warning(_AHEAD_OF_LOG, name)
-    return _report(context.instance, cursor, batch)
+    links = TableLinks(opened.settings.pipeline.catalog_url, opened.separator)
+    return _report(context.instance, cursor, batch, links)
 
 
 def _report(
-    instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch
+    instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch, links: TableLinks
 ) -> dg.SensorResult | dg.SkipReason:
     if not batch.events:
-        return dg.SkipReason(_summary((), (), batch))
-    passed, new_tables = _passable(instance, batch.events)
-    events = [event for event in passed if event.kind == "table"]
+        return dg.SkipReason(_summary(batch))
     return dg.SensorResult(
-        asset_events=[asset_event(event) for event in events],
-        dynamic_partitions_requests=_partition_requests(passed, new_tables),
-        cursor=_advanced(cursor, passed).to_text(),
-        skip_reason=_summary(events, new_tables, batch, waiting=len(passed) < len(batch.events)),
+        asset_events=[
+            asset_event
+            for event in batch.events
+            for asset_event in commit_events(
+                event, links.load(event.catalog_name, event.identifier, event.kind)
+            )
+        ],
+        dynamic_partitions_requests=_partition_changes(instance, batch.events),
+        cursor=_advanced(cursor, batch.events).to_text(),
+        skip_reason=_summary(batch),
     )
 
 
-def _catch_up(cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
+def _catch_up(instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
     """Moves the cursor past commits whose events are stored, and does what that tick did not finish."""
     return dg.SensorResult(
-        dynamic_partitions_requests=_partition_requests(batch.events, ()),
+        dynamic_partitions_requests=_partition_changes(instance, batch.events),
         cursor=_advanced(cursor, batch.events).to_text(),
         skip_reason=f"An earlier tick was cut short; {len(batch.events)} commits were reported by it",
     )
@@ -103,52 +120,60 @@ def _newest_commits(instance: dg.DagsterInstance, count: int) -> Iterator[Commit
             yield key
 
 
-def _passable(
-    instance: dg.DagsterInstance, events: Sequence[CatalogEvent]
-) -> tuple[list[CatalogEvent], list[str]]:
-    """The events whose partition exists, and the keys of partitions that are missing.
-
-    Dagster stores the events of a tick before it makes the partitions that the tick asks for, and an
-    automation that looks between the two sees events of no partition. So a partition is asked for one tick
-    before its first event, and its catalog waits there.
-    """
-    keys = dict.fromkeys(str(event.entry_id) for event in events if event.kind == "table")
-    missing = [key for key in keys if not instance.has_dynamic_partition(_PARTITIONS, key)]
-    waiting = set()
-    passed = []
-    for event in events:
-        if str(event.entry_id) in missing:
-            waiting.add(event.catalog_id)
-        if event.catalog_id not in waiting:
-            passed.append(event)
-    return passed, missing
-
-
 def _advanced(cursor: CommitCursor, events: Sequence[CatalogEvent]) -> CommitCursor:
     return cursor.advanced((event.catalog_id, event.commit_version) for event in events)
 
 
-def _partition_requests(
-    passed: Sequence[CatalogEvent], new_tables: Sequence[str]
-) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
-    removed = {str(event.entry_id) for event in passed if event.kind == "table" and event.removed}
-    if removed:
-        requests.append(TABLES.build_delete_request(sorted(removed)))
-    if new_tables:
-        requests.append(TABLES.build_add_request(list(new_tables)))
-    return requests
+def _partition_changes(
+    instance: dg.DagsterInstance, events: Sequence[CatalogEvent]
+) -> list[dg.DeleteDynamicPartitionsRequest]:
+    """Adds the partitions that the events are of, and returns what is to be deleted after them.
+
+    Dagster stores the events of a tick before it makes the partitions that the tick asks for, and an
+    automation that looks between the two sees events of no partition. So the tick makes them itself.
+    """
+    of_tables = [event for event in events if event.kind == "table"]
+    of_delta = [event for event in of_tables if event.format == "delta"]
+    stale = {
+        TABLES: _follow(instance, TABLES, of_tables, of_tables),
+        DELTA_TABLES: _follow(instance, DELTA_TABLES, of_tables, of_delta),
+    }
+    return [partitions.build_delete_request(keys) for partitions, keys in stale.items() if keys]
 
 
-def _summary(
-    events: Sequence[CatalogEvent], new_tables: Sequence[str], batch: EventBatch, *, waiting: bool = False
-) -> str:
+def _follow(
+    instance: dg.DagsterInstance,
+    partitions: dg.DynamicPartitionsDefinition,
+    events: Sequence[CatalogEvent],
+    members: Sequence[CatalogEvent],
+) -> list[str]:
+    """Adds the keys of `members`, and returns the keys that the tables of `events` have no longer."""
+    existing = keys_by_table(instance, partitions)
+    found = {event.entry_id: set(existing.get(event.entry_id, ())) for event in events}
+    added = dict.fromkeys(_key(event) for event in members if _key(event) not in found[event.entry_id])
+    if added:
+        instance.add_dynamic_partitions(partitions.name or "", list(added))
+    for event in members:
+        found[event.entry_id].add(_key(event))
+    stale: dict[UUID, set[str]] = {}
+    for event in events:  # the last one of a table counts
+        current = None if event.removed else _key(event)
+        stale[event.entry_id] = found[event.entry_id] - {current}
+    return sorted(key for keys in stale.values() for key in keys)
+
+
+def _key(event: CatalogEvent) -> str:
+    return partition_key(event.catalog_name, event.identifier, event.entry_id)
+
+
+def _summary(batch: EventBatch) -> str:
     """What the list of ticks shows: Dagster calls a tick that starts no run skipped, whatever it reported."""
-    table_count = len({event.entry_id for event in events})
-    parts = [f"Reported {len(events)} commits of {table_count} tables" if events else "No commits to report"]
-    if new_tables:
-        parts.append(f"asked for the partitions of {len(new_tables)} new tables")
-    if batch.more or waiting:
+    events = batch.events
+    count = len({event.entry_id for event in events})
+    parts = [
+        f"Reported {len(events)} commits of {count} tables and views" if events else "No commits to report"
+    ]
+    if batch.more:
         parts.append("the next tick continues")
     parts.extend(_AHEAD_OF_LOG % name for name in batch.ahead_of_log)
     return "; ".join(parts)

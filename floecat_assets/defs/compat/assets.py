@@ -20,8 +20,9 @@ from floecat.errors import (
 )
 from floecat_assets.defs.catalog.assets import tables
 from floecat_assets.defs.compat.checks import ARTIFACTS, check_results, check_specs, nothing_to_check
-from floecat_assets.defs.partitions import TABLES, require_table_id
+from floecat_assets.defs.partitions import DELTA_TABLES
 from floecat_assets.defs.resources import KernelResource, SparkResource
+from floecat_assets.table_keys import require_table_id, table_asset_key
 
 if TYPE_CHECKING:
     from floecat.delta.artifacts.chunks import ChunkRunner
@@ -41,12 +42,13 @@ _LOGGED_AFTER_S = 10.0
     key=ARTIFACTS,
     description=(
         "Manifests and delete files by which engines read a Delta table as an Iceberg table, for all"
-        " versions in its log. A partition is a table; tables of other formats are skipped."
+        " versions in its log. A partition is a Delta table. Sensors start a run for each table whose log has"
+        " new versions; what a run found is an observation of the table's own asset too."
     ),
     group_name="compat",
     kinds={"delta", "iceberg"},
     deps=[tables],
-    partitions_def=TABLES,
+    partitions_def=DELTA_TABLES,
     check_specs=check_specs(),
     output_required=False,
     retry_policy=dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL),
@@ -65,14 +67,24 @@ def artifacts(
         seconds = time.monotonic() - started
         numbers = pipeline.counts(entry_id)
     except NoSuchTableError as error:
-        # a table of another format, or one that was dropped while the run waited
+        # dropped while the run waited
         context.log.info("nothing to make: %s", error.message)
         yield from nothing_to_check()
         return
     except _LASTING as error:
         raise _failure(error) from error
+    counts = _counts(numbers, seconds=seconds, runners=runners)
+    entry = kernel.open().live_entries.get(entry_id)
+    if entry is not None:
+        context.log_event(
+            dg.AssetObservation(
+                table_asset_key(entry.catalog_name, entry.identifier),
+                description=f"artifacts of Delta version {made.version}",
+                metadata={"floecat/table_id": str(entry_id), **counts},
+            )
+        )
     yield dg.MaterializeResult(
-        metadata=_table_metadata(made, numbers, seconds=seconds, runners=runners),
+        metadata={**_table_metadata(made), "delta/counts": dg.MetadataValue.json(counts)},
         check_results=check_results(numbers),
         data_version=dg.DataVersion(str(made.version)),
     )
@@ -137,27 +149,34 @@ class _ChunkRunners:
         return chosen
 
 
-def _table_metadata(
-    made: Materialised, numbers: "TableCounts", *, seconds: float, runners: _ChunkRunners
-) -> dict[str, dg.MetadataValue]:
-    """What the UI shows of a table that was made readable."""
-    counted = numbers.iceberg
+def _table_metadata(made: Materialised) -> dict[str, dg.MetadataValue]:
+    """What the UI shows of a table that was made readable.
+
+    No numbers and no names that Dagster knows: the page of the asset would show those of the table that came
+    last, and plot unrelated tables as one line.
+    """
     return {
-        "dagster/table_name": dg.MetadataValue.text(made.name),
-        "dagster/uri": dg.MetadataValue.text(made.location),
-        "dagster/storage_kind": dg.MetadataValue.text("iceberg"),
-        "dagster/row_count": dg.MetadataValue.int(counted.rows - counted.deleted_rows),
+        "floecat/table_name": dg.MetadataValue.text(made.name),
+        "floecat/table_id": dg.MetadataValue.text(str(made.entry_id)),
+        "floecat/location": dg.MetadataValue.text(made.location),
         "floecat/snapshot_id": dg.MetadataValue.text(str(made.version)),
         "floecat/metadata_location": dg.MetadataValue.path(made.metadata_location),
-        "floecat/format_version": dg.MetadataValue.int(made.format_version),
         "floecat/changed": dg.MetadataValue.bool(made.changed),
-        "delta/version": dg.MetadataValue.int(made.version),
-        "delta/versions": dg.MetadataValue.int(made.versions),
-        "delta/live_files": dg.MetadataValue.int(counted.files),
-        "delta/rows": dg.MetadataValue.int(counted.rows),
-        "delta/deleted_rows": dg.MetadataValue.int(counted.deleted_rows),
-        "delta/files_with_deletes": dg.MetadataValue.int(counted.files_with_deletes),
-        "floecat/seconds": dg.MetadataValue.float(round(seconds, 3)),
-        "floecat/chunks_in_process": dg.MetadataValue.int(runners.in_process),
-        "floecat/chunks_on_spark": dg.MetadataValue.int(runners.on_spark),
+        "delta/version": dg.MetadataValue.text(str(made.version)),
+        "delta/versions": dg.MetadataValue.text(str(made.versions)),
+    }
+
+
+def _counts(numbers: "TableCounts", *, seconds: float, runners: _ChunkRunners) -> dict[str, int | float]:
+    """Numbers of one table: plotted over time on its own asset."""
+    counted = numbers.iceberg
+    return {
+        "dagster/row_count": counted.rows - counted.deleted_rows,
+        "delta/live_files": counted.files,
+        "delta/rows": counted.rows,
+        "delta/deleted_rows": counted.deleted_rows,
+        "delta/files_with_deletes": counted.files_with_deletes,
+        "floecat/seconds": round(seconds, 3),
+        "floecat/chunks_in_process": runners.in_process,
+        "floecat/chunks_on_spark": runners.on_spark,
     }

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 
 from floecat.errors import FloecatError, NoSuchTableError
-from floecat_assets.defs.partitions import TABLES, require_table_id
+from floecat_assets.defs.partitions import DELTA_TABLES
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.table_keys import require_table_id
 
 if TYPE_CHECKING:
     from floecat.delta.refresh.verification import FileCounts, TableCounts
@@ -36,7 +37,7 @@ def check_specs() -> Sequence[dg.AssetCheckSpec]:
         # a check without partitions would only show the table that came last
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            dg.AssetCheckSpec(name, asset=ARTIFACTS, description=description, partitions_def=TABLES)
+            dg.AssetCheckSpec(name, asset=ARTIFACTS, description=description, partitions_def=DELTA_TABLES)
             for name, description in _CHECKS.items()
         ]
 

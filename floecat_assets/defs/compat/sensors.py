@@ -11,8 +11,9 @@ from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosi
 from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
 from floecat_assets.defs.compat.assets import ARTIFACTS
 from floecat_assets.defs.compat.jobs import UNFINISHED, delta_artifacts
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import DELTA_TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.table_keys import table_id
 
 __all__ = ["RUNS_PER_TICK", "TABLES_PER_TICK", "delta_log_sensor"]
 
@@ -28,7 +29,6 @@ _TABLE_TAG = "floecat/table"
 _STATE_TAG = "floecat/delta_log"
 _PARTITION_TAG = "dagster/partition"
 _JOB = delta_artifacts.name
-_PARTITIONS = TABLES.name or ""
 
 
 class _Cursor(msgspec.Struct, omit_defaults=True):
@@ -75,26 +75,27 @@ class _Requests:
         self._instance = instance
         self._now_s = now_s
         self._running = set(_running_tables(instance))
+        self._partitions = keys_by_table(instance, DELTA_TABLES)
         self.made: list[dg.RunRequest] = []
         self.waiting = 0
         self.given_up = 0
 
     def add(self, table: PendingTable) -> None:
         """Asks for a run of a table, unless it has to wait."""
-        key = str(table.entry_id)
         # the partition comes with the commit that registered the table, by another sensor
-        if key in self._running or not self._instance.has_dynamic_partition(_PARTITIONS, key):
+        keys = self._partitions.get(table.entry_id)
+        if keys is None or str(table.entry_id) in self._running:
             self.waiting += 1
             return
-        tags = {_TABLE_TAG: key, _STATE_TAG: table.state}
+        tags = {_TABLE_TAG: str(table.entry_id), _STATE_TAG: table.state}
         tries = self._instance.get_run_records(dg.RunsFilter(tags=tags))
         if not self._may_try(tries):
             return
         suffix = f":retry-{len(tries)}" if tries else ""
         self.made.append(
             dg.RunRequest(
-                run_key=f"{key}:{table.state}{suffix}",
-                partition_key=key,
+                run_key=f"{table.entry_id}:{table.state}{suffix}",
+                partition_key=keys[-1],
                 tags=tags | {"floecat/name": table.name, "floecat/reason": table.reason},
             )
         )
@@ -113,10 +114,11 @@ class _Requests:
 
 
 def _running_tables(instance: dg.DagsterInstance) -> Iterator[str]:
+    """Ids of tables that have a run."""
     for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
         table = run.tags.get(_TABLE_TAG)
         if table is None and (run.job_name == _JOB or ARTIFACTS in (run.asset_selection or ())):
-            table = run.tags.get(_PARTITION_TAG)  # started by hand
+            table = str(table_id(run.tags.get(_PARTITION_TAG, "")))  # started by hand
         if table is not None:
             yield table
 

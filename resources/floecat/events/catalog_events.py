@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from uuid import UUID
 
 import msgspec
 
 from floecat.events.commit_cursor import CommitCursor
 from floecat.events.committed_tables import CommittedTable, CommittedTables, MetadataReader
+from floecat.events.live_entries import catalog_label
 from floecat.events.table_description import TableDescription
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import catalogs, commit_log
-from floecat.store.database.engine import Store
+from floecat.store import catalogs, commit_log, entry_names
+from floecat.store.database.engine import Connection, Store
 
-__all__ = ["CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
+__all__ = ["REMOVALS", "CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
 
-_REMOVALS = frozenset({"drop", "unregister"})
+REMOVALS = frozenset({"drop", "unregister"})
+"""Operations after which an entry is no longer in its catalog."""
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
@@ -25,6 +27,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
 
     catalog_id: UUID
     catalog_name: str
+    """As `floecat.events.live_entries.catalog_label` writes it."""
     commit_version: int
     """Place in the commit log of the catalog: 1, 2, 3 without gaps."""
     entry_id: UUID
@@ -44,6 +47,12 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """A drop that has the files of the table deleted."""
     wrote_metadata: bool = False
     """The commit made a new metadata document."""
+    format: str | None = None
+    """`iceberg` or `delta`; `None` for an entry that was dropped since."""
+    created_by: str | None = None
+    """Principal of the first commit of the entry."""
+    former: TableIdentifier | None = None
+    """Of a rename: the name before."""
     table: TableDescription | None = None
     undescribed: str | None = None
     """Why `table` is missing although the commit wrote table metadata."""
@@ -56,7 +65,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     @property
     def removed(self) -> bool:
         """The table or view is no longer in the catalog."""
-        return self.operation in _REMOVALS
+        return self.operation in REMOVALS
 
 
 class EventBatch(msgspec.Struct, frozen=True):
@@ -73,8 +82,17 @@ class EventBatch(msgspec.Struct, frozen=True):
 class CatalogEvents:
     """Reads the commit logs of all catalogs, of every account."""
 
-    def __init__(self, store: Store, files: MetadataReader, storages: CatalogStorages) -> None:
+    def __init__(
+        self,
+        store: Store,
+        files: MetadataReader,
+        storages: CatalogStorages,
+        *,
+        default_account_id: UUID | None = None,
+    ) -> None:
+        """`default_account_id`: labels of catalogs of other accounts name their account."""
         self._store = store
+        self._default_account_id = default_account_id
         self._tables = CommittedTables(store, files)
         self._storages = storages
 
@@ -95,11 +113,14 @@ class CatalogEvents:
             if until is not None:
                 ends = {catalog_id: min(end, until.position(catalog_id)) for catalog_id, end in ends.items()}
             pending = {catalog_id: end - cursor.position(catalog_id) for catalog_id, end in ends.items()}
-            events = [
-                _event(known[catalog_id], entry)
+            rows = [
+                (catalog_id, row)
                 for catalog_id, share in shares(pending, limit).items()
-                for entry in commit_log.read_after(conn, catalog_id, cursor.position(catalog_id), share)
+                for row in commit_log.read_after(conn, catalog_id, cursor.position(catalog_id), share)
             ]
+            of_entries = _Entries(conn, {row.entry_id for _, row in rows})
+        labels = {row.id: catalog_label(row, self._default_account_id) for row in known.values()}
+        events = [of_entries.event(catalog_id, labels[catalog_id], row) for catalog_id, row in rows]
         return EventBatch(
             events=tuple(self._described(known, events)),
             more=sum(count for count in pending.values() if count > 0) > len(events),
@@ -144,19 +165,34 @@ def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
     return result
 
 
-def _event(catalog: catalogs.CatalogRow, row: commit_log.CommitLogRow) -> CatalogEvent:
-    return CatalogEvent(
-        catalog_id=catalog.id,
-        catalog_name=catalog.name,
-        commit_version=row.commit_version,
-        entry_id=row.entry_id,
-        kind=row.kind,
-        operation=row.operation,
-        identifier=TableIdentifier(row.namespace, row.name),
-        committed_at_ms=row.committed_at_ms,
-        principal=row.principal,
-        snapshot_id=row.snapshot_id,
-        metadata_location=row.metadata_location,
-        purge_requested=row.purge_requested,
-        wrote_metadata=row.metadata_location not in (None, row.previous_metadata_location),
-    )
+class _Entries:
+    """What the store says of the entries of some commits."""
+
+    def __init__(self, conn: Connection, entry_ids: Set[UUID]) -> None:
+        wanted = sorted(entry_ids)
+        self._formats = entry_names.formats_of(conn, wanted) if wanted else {}
+        self._changes: dict[UUID, list[entry_names.NameChange]] = {entry_id: [] for entry_id in wanted}
+        for change in entry_names.changes_of(conn, wanted) if wanted else ():
+            self._changes[change.entry_id].append(change)
+
+    def event(self, catalog_id: UUID, label: str, row: commit_log.CommitLogRow) -> CatalogEvent:
+        changes = self._changes[row.entry_id]
+        before = [each.identifier for each in changes if each.commit_version < row.commit_version]
+        return CatalogEvent(
+            catalog_id=catalog_id,
+            catalog_name=label,
+            commit_version=row.commit_version,
+            entry_id=row.entry_id,
+            kind=row.kind,
+            operation=row.operation,
+            identifier=TableIdentifier(row.namespace, row.name),
+            committed_at_ms=row.committed_at_ms,
+            principal=row.principal,
+            snapshot_id=row.snapshot_id,
+            metadata_location=row.metadata_location,
+            purge_requested=row.purge_requested,
+            wrote_metadata=row.metadata_location not in (None, row.previous_metadata_location),
+            format=self._formats.get(row.entry_id),
+            created_by=changes[0].principal if changes else None,
+            former=before[-1] if row.operation == "rename" and before else None,
+        )

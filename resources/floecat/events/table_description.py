@@ -39,12 +39,19 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """Of the current snapshot: `append`, `replace`, `overwrite` or `delete`."""
     row_count: int | None = None
     """`total-records` of the current snapshot; 0 without a snapshot, `None` where its writer did not say."""
+    size_bytes: int | None = None
+    """`total-files-size` of the current snapshot, likewise."""
+    data_files: int | None = None
+    """`total-data-files` of the current snapshot, likewise."""
+    delete_files: int | None = None
+    """`total-delete-files` of the current snapshot, likewise."""
 
 
 def describe(metadata: TableMetadata) -> TableDescription:
     """Describes the table that a document is of."""
     current = metadata.current_snapshot_id
     snapshot = None if current is None else metadata.snapshot(current)
+    totals = _totals(metadata.snapshot_bytes(snapshot.snapshot_id)) if snapshot else _NO_SNAPSHOT
     return TableDescription(
         location=metadata.location,
         format_version=metadata.format_version,
@@ -52,7 +59,10 @@ def describe(metadata: TableMetadata) -> TableDescription:
         columns=_columns(metadata.current_schema),
         snapshot_id=current,
         snapshot_operation=snapshot.operation if snapshot else None,
-        row_count=_row_count(metadata.snapshot_bytes(snapshot.snapshot_id)) if snapshot else 0,
+        row_count=_count(totals.total_records),
+        size_bytes=_count(totals.total_files_size),
+        data_files=_count(totals.total_data_files),
+        delete_files=_count(totals.total_delete_files),
     )
 
 
@@ -83,16 +93,25 @@ def _columns(schema: Schema) -> tuple[Column, ...]:
     )
 
 
-class _Counters(msgspec.Struct, rename="kebab"):
+class _Totals(msgspec.Struct, rename="kebab"):
     total_records: object = None
+    total_files_size: object = None
+    total_data_files: object = None
+    total_delete_files: object = None
 
 
 class _Snapshot(msgspec.Struct):
-    summary: _Counters | None = None
+    summary: _Totals | None = None
 
 
-def _row_count(snapshot: bytes | memoryview) -> int | None:
-    summary = msgspec.json.decode(snapshot, type=_Snapshot).summary
-    total = str(summary.total_records) if summary else ""
+_NO_SNAPSHOT = _Totals(0, 0, 0, 0)
+
+
+def _totals(snapshot: bytes | memoryview) -> _Totals:
+    return msgspec.json.decode(snapshot, type=_Snapshot).summary or _Totals()
+
+
+def _count(total: object) -> int | None:
+    text = str(total)
     # engines write the counters, as text; the catalog does not check them
-    return int(total) if total.isascii() and total.isdigit() and len(total) < 20 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

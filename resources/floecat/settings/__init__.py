@@ -10,7 +10,12 @@ from __future__ import annotations
 from floecat.settings.groups.commits import BackoffSettings, CommitSettings
 from floecat.settings.groups.delta import DeltaCompatSettings
 from floecat.settings.groups.gateway import GatewaySettings
-from floecat.settings.groups.pipeline import ConnectorSettings, EventSettings, SparkSettings
+from floecat.settings.groups.pipeline import (
+    ConnectorSettings,
+    EventSettings,
+    PipelineSettings,
+    SparkSettings,
+)
 from floecat.settings.groups.planning import PlanningSettings
 from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
 from floecat.settings.groups.purge import PurgeSettings
@@ -32,6 +37,7 @@ __all__ = [
     "GatewaySettings",
     "LogSettings",
     "OidcSettings",
+    "PipelineSettings",
     "PlanningSettings",
     "PurgeSettings",
     "S3Settings",

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 __all__ = [
     "DOCUMENT_FORM",
+    "GIVES_NAME",
     "INDEXED_LOCATION",
     "IS_REGISTRATION",
     "LONGEST_INDEXED_LOCATION",
@@ -67,6 +68,9 @@ _Integer: Final = sa.BigInteger()
 IS_REGISTRATION: Final = "{}operation = 'register'"
 """Condition on a row of the commit log: what the index over entries there holds."""
 
+GIVES_NAME: Final = "operation IN ('create', 'register', 'rename')"
+"""Condition on a row of the commit log: the commits that give an entry its name."""
+
 LONGEST_INDEXED_LOCATION: Final = 512
 """Characters. PostgreSQL keeps at most 2,704 bytes in an entry of an index."""
 
@@ -82,6 +86,7 @@ OLDER_FORM: Final = f"document_form < {DOCUMENT_FORM}"
 _HAS_TABLE_TYPE: Final = sa.text("table_type IS NOT NULL")
 _HAS_OLDER_FORM: Final = sa.text(OLDER_FORM)
 _IS_REGISTRATION: Final = sa.text(IS_REGISTRATION.format(""))
+_GIVES_NAME: Final = sa.text(GIVES_NAME)
 _HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
 
 
@@ -249,6 +254,14 @@ commit_log: Final = sa.Table(
     ),
     # finds the commit since which an entry has been this table
     sa.Index(None, "entry_id", sqlite_where=_IS_REGISTRATION, postgresql_where=_IS_REGISTRATION),
+    # finds who created an entry, and its earlier names
+    sa.Index(
+        "ix_commit_log_names",
+        "entry_id",
+        "commit_version",
+        sqlite_where=_GIVES_NAME,
+        postgresql_where=_GIVES_NAME,
+    ),
 )
 
 transactions: Final = sa.Table(

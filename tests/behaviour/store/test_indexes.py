@@ -27,7 +27,13 @@ READS_EVERYTHING = {
 }
 """Statements that are meant to."""
 
-BEGINNINGS = {"catalogs._SELECT", "namespaces._SELECT", "namespaces._PAGE", "staged_tables._SELECT"}
+BEGINNINGS = {
+    "catalogs._SELECT",
+    "entry_names._SELECT",
+    "namespaces._SELECT",
+    "namespaces._PAGE",
+    "staged_tables._SELECT",
+}
 """Parts that others are made from."""
 
 SORTS = {

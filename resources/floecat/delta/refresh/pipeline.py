@@ -143,7 +143,6 @@ class DeltaPipeline:
             changed=changed,
             version=delta.version,
             versions=versions,
-            format_version=row.format_version,
             location=delta.location,
             metadata_location=row.metadata_location,
         )

@@ -69,7 +69,6 @@ class Materialised(msgspec.Struct, frozen=True):
     """The Delta version that is current."""
     versions: int
     """How many versions are snapshots."""
-    format_version: int
     location: str
     """Root of the table."""
     metadata_location: str

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from floecat.settings.fields import Group
-from floecat.settings.kinds import mapping, text, text_list
+from floecat.settings.kinds import Duration, duration, integer, mapping, text, text_list
 
-__all__ = ["ConnectorSettings", "EventSettings", "SparkSettings"]
+__all__ = ["ConnectorSettings", "EventSettings", "PipelineSettings", "SparkSettings"]
+
+_MINUTE = Duration(60_000)
 
 
 class EventSettings(Group, frozen=True, kw_only=True):
@@ -23,6 +25,29 @@ class ConnectorSettings(Group, frozen=True, kw_only=True):
 
     kinds: Annotated[tuple[str, ...], text_list()] = ()
     """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
+
+
+class PipelineSettings(Group, frozen=True, kw_only=True):
+    """How tables appear in Dagster."""
+
+    table_assets: Annotated[int, integer(minimum=0)] = 2_000
+    """Most tables and views, the oldest first, that are defined as assets of their own, and so are found by
+    Dagster's search. Commits of the others are events only. Each costs every browser 1 KB per visit."""
+
+    reload_interval: Annotated[Duration, duration(floor=_MINUTE)] = Duration(5 * 60_000)
+    """When names of tables changed, their assets are defined again, at most so often: every open browser then
+    fetches all of them."""
+
+    dropped_table_grace: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
+    """How long the events of a table that was dropped or renamed stay under its old name."""
+
+    webserver_url: Annotated[str | None, text()] = None
+    """Where Dagster's daemon reaches Dagster's web server, as `http://127.0.0.1:3000`, to have assets defined
+    again. `floecat up` and `floecat dagster` set it."""
+
+    catalog_url: Annotated[str | None, text()] = None
+    """Where people reach the REST service, as `https://catalog.example.com`: assets link to their tables
+    there. `floecat up` sets it. Without it there are no links."""
 
 
 class SparkSettings(Group, frozen=True, kw_only=True):

@@ -8,7 +8,12 @@ from urllib.parse import quote
 
 from floecat.settings.fields import Group
 from floecat.settings.groups.gateway import GatewaySettings
-from floecat.settings.groups.pipeline import ConnectorSettings, EventSettings, SparkSettings
+from floecat.settings.groups.pipeline import (
+    ConnectorSettings,
+    EventSettings,
+    PipelineSettings,
+    SparkSettings,
+)
 from floecat.settings.groups.planning import PlanningSettings
 from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
 from floecat.settings.groups.purge import PurgeSettings
@@ -54,6 +59,9 @@ class Settings(Group, frozen=True, kw_only=True):
 
     planning: PlanningSettings = PlanningSettings()
     """Scan plans."""
+
+    pipeline: PipelineSettings = PipelineSettings()
+    """How tables appear in Dagster."""
 
     spark: SparkSettings = SparkSettings()
     """Spark, on which the pipeline builds what many files have to be opened for."""

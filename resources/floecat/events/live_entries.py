@@ -1,0 +1,102 @@
+"""The tables and views that catalogs have now, under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import msgspec
+
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.store import catalogs, entry_names
+from floecat.store.catalogs import CatalogRow
+from floecat.store.database.engine import Store
+
+__all__ = ["LiveEntries", "LiveEntry", "catalog_label"]
+
+_PAGE = 2_000
+
+
+class LiveEntry(msgspec.Struct, frozen=True):
+    """A table or a view."""
+
+    entry_id: UUID
+    catalog_name: str
+    """As `catalog_label` writes it."""
+    identifier: TableIdentifier
+    kind: str
+    """`table` or `view`."""
+    format: str
+    """`iceberg` or `delta`."""
+    location: str
+    created_at_ms: int
+    created_by: str | None
+    """Principal of its first commit."""
+
+    @property
+    def qualified_name(self) -> str:
+        """Catalog, namespace levels and name, joined by dots."""
+        return f"{self.catalog_name}.{self.identifier}"
+
+
+class LiveEntries:
+    """Lists the entries of all catalogs, of every account."""
+
+    def __init__(self, store: Store, *, default_account_id: UUID | None = None) -> None:
+        """`default_account_id`: labels of catalogs of other accounts name their account."""
+        self._store = store
+        self._default_account_id = default_account_id
+
+    def __iter__(self) -> Iterator[LiveEntry]:
+        """All entries, the oldest first.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        after: UUID | None = None
+        while True:
+            with self._store.read() as conn:
+                rows = entry_names.scan(conn, after, _PAGE)
+                # read after the entries, so that it has the catalog of each
+                known = catalogs.list_all_accounts(conn)
+            labels = {row.id: catalog_label(row, self._default_account_id) for row in known}
+            yield from (_entry(row, labels[row.catalog_id]) for row in rows if row.catalog_id in labels)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1].entry_id
+
+    def get(self, entry_id: UUID) -> LiveEntry | None:
+        """The entry of this id; `None` if there is none, or no longer.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            row = entry_names.get(conn, entry_id)
+            catalog = catalogs.get(conn, row.catalog_id) if row else None
+        if row is None or catalog is None:
+            return None
+        return _entry(row, catalog_label(catalog, self._default_account_id))
+
+
+def catalog_label(row: CatalogRow, default_account_id: UUID | None) -> str:
+    """A name that no other catalog has: those of other accounts than the default one have `@` and its id.
+
+    No catalog name has an `@`.
+    """
+    if default_account_id is None or row.account_id == default_account_id:
+        return row.name
+    return f"{row.name}@{row.account_id}"
+
+
+def _entry(row: entry_names.EntryName, label: str) -> LiveEntry:
+    return LiveEntry(
+        row.entry_id,
+        label,
+        row.identifier,
+        row.kind,
+        row.format,
+        row.location,
+        row.created_at_ms,
+        row.created_by,
+    )

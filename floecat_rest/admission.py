@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from floecat.working_memory import Reservation, WorkingMemory
 from floecat_rest.requests import Services, header_of
-from floecat_rest.threads import WITHOUT_STORAGE, use_storage_threads
+from floecat_rest.threads import WITHOUT_STORAGE, name_store, use_storage_threads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
@@ -30,6 +31,7 @@ class Admission:
     def __init__(self, app: ASGIApp, services: Services) -> None:
         """Wrap an application."""
         self._app = app
+        self._services = services
         self._memory = services.working_memory
         # of what needs more than the whole budget, one runs at a time
         self._turns = WorkingMemory(1, wait_ms=services.settings.limits.working_memory_wait_ms)
@@ -43,6 +45,7 @@ class Admission:
         """
         if not scope["route_handler"].opt.get(WITHOUT_STORAGE):
             use_storage_threads()
+        name_store(lambda: self._store_of(scope))
         with self._memory.work() as held:
             announced = header_of(scope["headers"], b"content-length")
             turn: Reservation | None = None
@@ -69,6 +72,13 @@ class Admission:
             finally:
                 if turn is not None:
                     turn.release()
+
+    def _store_of(self, scope: Scope) -> str | None:
+        kernel, parameters = self._services.kernel, scope["path_params"]
+        name = parameters.get("prefix") or parameters.get("catalog")
+        if kernel is None or name is None:
+            return None
+        return kernel.catalogs.storage_of(scope["user"].account_id, unquote(name))
 
 
 def _counted(receive: Receive, held: Reservation | None, turn: Reservation) -> Receive:

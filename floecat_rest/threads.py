@@ -1,8 +1,9 @@
 """The threads that handlers run in.
 
 What may wait for object storage, or for an identity provider, has threads apart from what only asks the
-store: while those hang, listings and look-ups go on. What finds no thread in a bounded time, or too many
-others that wait, is refused and did not run.
+store: while those hang, listings and look-ups go on. One object store, or the local disk, gets a share of the
+threads for storage: while it hangs, catalogs on other stores go on. What finds no thread in a bounded time,
+or too many others that wait, is refused and did not run.
 
 The executor of the standard library makes two futures for each call and chains them, which costs as much as a
 load from a warm store. This one makes a single future of the event loop: 8 against 42 µs for a call under
@@ -14,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -31,6 +34,7 @@ __all__ = [
     "RequestThreads",
     "in_login_thread",
     "in_storage_thread",
+    "name_store",
     "use_storage_threads",
 ]
 
@@ -47,9 +51,21 @@ _Kind = Literal["store", "storage", "login"]
 _kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
+_store: ContextVar[Callable[[], str | None]] = ContextVar("store", default=lambda: None)
+
+
 def use_storage_threads() -> None:
     """Work that is submitted in this context from now on may wait for object storage."""
     _kind.set("storage")
+
+
+def name_store(store: Callable[[], str | None]) -> None:
+    """Say which store the work in this context waits for, if it goes to the threads for storage.
+
+    Args:
+        store: returns the name of the store, None for none; called when work is submitted.
+    """
+    _store.set(store)
 
 
 async def in_storage_thread(work: Callable[[], T]) -> T:
@@ -79,12 +95,19 @@ async def _in_thread(kind: _Kind, work: Callable[[], T]) -> T:
 
 
 class _Work:
-    """A call for a thread. It is claimed once: by the thread that runs it, or when it is refused."""
+    """A call for a thread. It is claimed once: by the thread that runs it, or when it is refused.
 
-    __slots__ = ("_calls", "future", "loop")
+    Attributes:
+        store: the store that it waits for.
+        is_queued: whether the next thread may take it; otherwise it waits until others of its store are done.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any]) -> None:
+    __slots__ = ("_calls", "future", "is_queued", "loop", "store")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any], store: str | None) -> None:
         self.loop = loop
+        self.store = store
+        self.is_queued = False
         self.future: asyncio.Future[Any] = loop.create_future()
         self._calls = [call]
 
@@ -104,6 +127,7 @@ class HandlerThreads(ThreadPoolExecutor):
         *,
         queue_wait_ms: int | None = None,
         most_queued: int | None = None,
+        most_of_store: int | None = None,
         ends_within_s: float = 3.0,
     ) -> None:
         """Sets the bounds.
@@ -112,12 +136,17 @@ class HandlerThreads(ThreadPoolExecutor):
             max_threads: most threads.
             queue_wait_ms: how long a call waits for a thread before it is refused; None for ever.
             most_queued: how many calls wait for a thread before the next one is refused; None for any number.
+            most_of_store: how many threads calls of one store (`name_store`) take; None for any number.
             ends_within_s: how long a shutdown waits for threads in all.
         """
         super().__init__(max_threads)
         self._most = max_threads
         self._queue_wait_ms = queue_wait_ms
         self._most_queued = most_queued
+        self._most_of_store = max_threads if most_of_store is None else most_of_store
+        self._in_flight: Counter[str] = Counter()
+        """Calls of each store that are in the queue or run."""
+        self._held_back: defaultdict[str, deque[_Work]] = defaultdict(deque)
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._started: list[threading.Thread] = []
         self._waiting = 0
@@ -139,25 +168,26 @@ class HandlerThreads(ThreadPoolExecutor):
         """
         if self._closed:
             raise RuntimeError("the handler threads are shut down")
-        work = _Work(asyncio.get_running_loop(), (lambda: fn(*args, **kwargs)) if args or kwargs else fn)
+        call = (lambda: fn(*args, **kwargs)) if args or kwargs else fn
+        work = _Work(asyncio.get_running_loop(), call, _store.get()())
         with self._counting:
-            lacking = self._waiting <= self._queue.qsize()
-            full = self._unclaimed == self._most_queued and len(self._started) == self._most
-            if not (lacking and full):
-                self._unclaimed += 1
-        if lacking and full:
-            raise UnavailableError(
-                "All threads of the service are busy, and floecat.limits.queued-requests"
-                f" ({self._most_queued}) wait for them; nothing was done, try again later",
-                retry_after_s=_RETRY_AFTER_S,
-            )
-        if lacking and len(self._started) < self._most:
+            held_back = work.store is not None and self._in_flight[work.store] >= self._most_of_store
+            lacking = not held_back and self._waiting <= self._queue.qsize()
+            starts = lacking and len(self._started) < self._most
+            waits = held_back or (lacking and not starts)
+            ahead = len(self._held_back[str(work.store)]) if held_back else self._unclaimed
+            if waits and ahead == self._most_queued:
+                raise self._refusal(held_back, f"floecat.limits.queued-requests ({ahead}) wait for them")
+            if held_back:
+                self._held_back[str(work.store)].append(work)
+            else:
+                self._put(work)
+        if starts:
             thread = threading.Thread(target=self._work, name=f"floecat-{len(self._started)}", daemon=True)
             self._started.append(thread)
             thread.start()
-        elif lacking and self._queue_wait_ms is not None:
+        elif waits and self._queue_wait_ms is not None:
             work.loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
-        self._queue.put(work)
         return work.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
@@ -165,26 +195,60 @@ class HandlerThreads(ThreadPoolExecutor):
         if not self._closed:
             self._closed = True
             self._ends_at_s = time.monotonic() + self._ends_within_s
+            with self._counting:
+                for work in chain.from_iterable(self._held_back.values()):
+                    self._put(work)
+                self._held_back.clear()
             for _ in self._started:
                 self._queue.put(None)
         if wait:
             for thread in self._started:
                 thread.join(max(0.0, self._ends_at_s - time.monotonic()))
 
+    def _put(self, work: _Work) -> None:
+        work.is_queued = True
+        self._unclaimed += 1
+        if work.store is not None:
+            self._in_flight[work.store] += 1
+        self._queue.put(work)
+
     def _refuse(self, work: _Work) -> None:
+        with self._counting:
+            held_back = not work.is_queued
+            if held_back:
+                self._held_back[str(work.store)].remove(work)
         if self._claim(work) is not None:
-            message = (
-                "All threads of the service were busy for floecat.limits.queue-wait-ms"
-                f" ({self._queue_wait_ms} ms); nothing was done, try again later"
+            why = f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})"
+            _fail(work.future, self._refusal(held_back, why))
+
+    def _refusal(self, held_back: bool, why: str) -> UnavailableError:
+        whose = "All threads of the service are busy"
+        if held_back:
+            whose = (
+                f"All {self._most_of_store} threads for one storage are busy"
+                " (floecat.limits.threads-per-storage-percent)"
             )
-            _fail(work.future, UnavailableError(message, retry_after_s=_RETRY_AFTER_S))
+        message = f"{whose}, and {why}; nothing was done, try again later"
+        return UnavailableError(message, retry_after_s=_RETRY_AFTER_S)
 
     def _claim(self, work: _Work) -> Callable[[], Any] | None:
-        call = work.claim()
-        if call is not None:
-            with self._counting:
+        with self._counting:
+            call = work.claim()
+            if call is not None and work.is_queued:
                 self._unclaimed -= 1
         return call
+
+    def _leave(self, store: str) -> None:
+        """Let the next call of a store into the queue, as one was done."""
+        with self._counting:
+            self._in_flight[store] -= 1
+            others = self._held_back[store]
+            while others and self._in_flight[store] < self._most_of_store:
+                self._put(others.popleft())
+            if not others:
+                del self._held_back[store]
+            if not self._in_flight[store]:
+                del self._in_flight[store]
 
     def _work(self) -> None:
         while True:
@@ -198,6 +262,8 @@ class HandlerThreads(ThreadPoolExecutor):
             call = self._claim(work)
             if call is not None and not work.future.done():  # its caller may be gone
                 _run(work, call)
+            if work.store is not None:
+                self._leave(work.store)
             # An idle thread must not keep the last request alive.
             del work, call
 
@@ -213,8 +279,14 @@ class RequestThreads(ThreadPoolExecutor):
             "store": limits.threads_without_storage,
             "login": limits.threads_for_logins,
         }
+        of_storage = max(1, settings.gateway.threads * limits.threads_per_storage_percent // 100)
         self._pools = {
-            kind: HandlerThreads(size, queue_wait_ms=limits.queue_wait_ms, most_queued=limits.queued_requests)
+            kind: HandlerThreads(
+                size,
+                queue_wait_ms=limits.queue_wait_ms,
+                most_queued=limits.queued_requests,
+                most_of_store=of_storage if kind == "storage" else None,
+            )
             for kind, size in sizes.items()
         }
 

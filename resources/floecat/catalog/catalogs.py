@@ -82,6 +82,14 @@ class CatalogService:
         cached = self._cache.get((account_id, prefix))
         return cached[1] if cached is not None and cached[0] > time.monotonic() else None
 
+    def storage_of(self, account_id: UUID, prefix: str) -> str:
+        """Equal for catalogs on the same storage, for all that is known without asking the store."""
+        cached = self._cache.get((account_id, prefix))  # however old: storage of a catalog seldom changes
+        if cached is None:
+            return prefix
+        catalog = cached[1]
+        return f"{catalog.storage_location.partition(':')[0]} {catalog.storage.store_key}"
+
     def forget(self, catalog: Catalog) -> None:
         """Asks the store for a catalog again, as it was changed."""
         self._cache.drop((catalog.account_id, catalog.name))

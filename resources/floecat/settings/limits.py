@@ -126,6 +126,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,
     existence, namespaces, and loads that the store answers. They go on while storage hangs."""
 
+    threads_per_storage_percent: Annotated[int, integer(minimum=1, maximum=100)] = 75
+    """Share of `gateway.threads` that requests to catalogs on one S3 endpoint, cloud or local disk take at a
+    time: while it hangs, catalogs elsewhere go on. Further requests wait, then are answered 503."""
+
     threads_for_logins: Annotated[int, integer(minimum=1, maximum=1000)] = 4
     """Threads of a worker that verify bearer tokens, which may wait for the keys of the issuer."""
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
+from contextvars import copy_context
 
 import pytest
 from litestar.concurrency import sync_to_thread
@@ -18,6 +20,7 @@ from floecat_rest.threads import (
     RequestThreads,
     in_login_thread,
     in_storage_thread,
+    name_store,
     use_storage_threads,
 )
 
@@ -193,6 +196,104 @@ def test_one_call_more_than_may_wait_is_refused_at_once_and_never_runs():
     assert ran == [*range(most), "later"]
 
 
+def of_store(threads, store, call, *arguments):
+    """Submits a call that waits for a store."""
+
+    def submit():
+        name_store(lambda: store)
+        return threads.submit(call, *arguments)
+
+    return copy_context().run(submit)
+
+
+class TestShareOfAStore:
+    SETTING = "2 threads .*floecat.limits.threads-per-storage-percent"
+
+    def run(self, work, **bounds):
+        async def main():
+            threads = HandlerThreads(3, most_of_store=2, **bounds)
+            hung = threading.Barrier(3, timeout=20)
+            busy = [of_store(threads, "hung", hung.wait) for _ in range(2)]
+            await work(threads, lambda call, *arguments: of_store(threads, "hung", call, *arguments))
+            hung.wait()
+            await asyncio.gather(*busy)
+            threads.shutdown()
+
+        asyncio.run(main())
+
+    def test_others_go_on_while_it_hangs(self):
+        ran = []
+
+        async def work(threads, submit):
+            for number in range(20):
+                submit(ran.append, number)
+            for number in range(20):
+                assert await of_store(threads, "other", abs, number) == number
+            await threads.submit(int)
+            assert ran == []
+
+        self.run(work)
+        assert ran == list(range(20))
+
+    def test_what_waits_for_it_is_refused_in_time_and_never_runs(self):
+        ran = []
+
+        async def work(_, submit):
+            with pytest.raises(UnavailableError, match=rf"{self.SETTING}.*queue-wait-ms") as error:
+                await submit(ran.append, 1)
+            assert error.value.retry_after_s > 0
+
+        self.run(work, queue_wait_ms=20)
+        assert ran == []
+
+    def test_one_more_than_may_wait_for_it_is_refused_at_once(self):
+        async def work(threads, submit):
+            submit(int)
+            with pytest.raises(UnavailableError, match=rf"{self.SETTING}.*queued-requests"):
+                submit(int)
+            assert await of_store(threads, "other", int) == 0
+
+        self.run(work, most_queued=1)
+
+    def test_refused_ones_make_room_for_later_ones(self):
+        async def work(_, submit):
+            for _ in range(3):
+                with pytest.raises(UnavailableError, match="queue-wait-ms"):
+                    await submit(int)
+
+        self.run(work, most_queued=1, queue_wait_ms=20)
+
+    def test_a_shutdown_finishes_what_waits_for_it(self):
+        ran = []
+
+        async def work(threads, submit):
+            submit(ran.append, 1)
+            threads.shutdown(wait=False)
+
+        self.run(work)
+        assert ran == [1]
+
+    def test_many_at_once_never_take_more_than_their_share(self):
+        running, peak, lock = Counter(), Counter(), threading.Lock()
+
+        def busy(store):
+            with lock:
+                running[store] += 1
+                peak[store] = max(peak[store], running[store])
+            time.sleep(0.001)
+            with lock:
+                running[store] -= 1
+
+        async def main():
+            threads = HandlerThreads(5, most_of_store=3)
+            calls = [of_store(threads, store, busy, store) for _ in range(100) for store in "ab"]
+            await asyncio.gather(*calls)
+            threads.shutdown()
+
+        asyncio.run(main())
+        assert peak == {"a": 3, "b": 3}
+
+
 class TestRequestThreads:
     SETTINGS = Settings(
         gateway=GatewaySettings(threads=1),
@@ -290,3 +391,4 @@ def test_the_defaults():
     assert LimitSettings().queued_requests == 1000
     assert LimitSettings().threads_without_storage == 10
     assert LimitSettings().threads_for_logins == 4
+    assert LimitSettings().threads_per_storage_percent == 75

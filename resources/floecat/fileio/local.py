@@ -6,8 +6,10 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from floecat.errors import (
@@ -20,7 +22,7 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
-from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.fileio.locations import AllowedLocations, Location, is_plain_name, normalize_location
 
 __all__ = ["LocalFileIO", "local_failure"]
 
@@ -28,6 +30,8 @@ _MISSING: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EL
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BAD_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL})
+_DELETED_TOGETHER: Final = 1000
+_ONLY_FOLDERS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
@@ -122,41 +126,51 @@ class LocalFileIO:
     def delete(self, location: str) -> None:
         """See `FileIO.delete`."""
         self.counters.add("deletes")
-        self._delete(location, {})
+        self._delete(location)
 
-    def _delete(self, location: str, folders: dict[str, str]) -> None:
-        """Deletes a file; `folders` holds the real paths of folders that calls before found."""
+    def _delete(self, location: str) -> None:
         found = self._normalized(location)
-        folder, _, name = found.path.rpartition("/")
-        real = folders.get(folder)
-        if real is None:
-            real = folders[folder] = os.path.realpath(folder or "/").rstrip("/")
-        path = f"{real}/{name}"
-        try:
-            os.unlink(path)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                return
-            if os.path.isdir(path):
-                raise BadRequestError(f"Location is a folder: {found}") from None
-            raise local_failure(error, found) from error
+        with _opened_folder(found) as descriptor:
+            if descriptor is not None:
+                _unlink(descriptor, found, found.path.rpartition("/")[2])
 
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
-        """See `FileIO.delete_many`."""
-        deleted = asked = 0
-        folders: dict[str, str] = {}
+        """See `FileIO.delete_many`. Folders are looked up once; of a link, the link is deleted."""
+        asked = 0
         failures: list[DeleteFailure] = []
-        for location in locations:
-            asked += 1
-            try:
-                self._delete(location, folders)
-            except FloecatError as error:
-                passing = isinstance(error, StorageUnavailableError)
-                failures.append(DeleteFailure(location, error.message, passing))
-            else:
-                deleted += 1
+        rest = iter(locations)
+        while some := list(islice(rest, _DELETED_TOGETHER)):
+            asked += len(some)
+            for folder, names in _by_folder(some).items():
+                failures += self._delete_in(folder, names)
         self.counters.add("deletes", number=asked)
-        return DeleteOutcome(deleted, tuple(failures))
+        return DeleteOutcome(asked - len(failures), tuple(failures))
+
+    def _delete_in(self, folder: str, names: Sequence[str]) -> list[DeleteFailure]:
+        """Deletes files whose locations are that of a folder, which ends with a slash, and their names."""
+        failures: list[DeleteFailure] = []
+
+        def try_to(delete: Callable[[str], None], name: str) -> None:
+            try:
+                delete(name)
+            except FloecatError as error:
+                failures.append(_failure(f"{folder}{name}", error))
+
+        # a name that links elsewhere counts where the roots are given
+        if self._allowed is not None or not all(map(is_plain_name, names)):
+            for name in names:
+                try_to(lambda name: self._delete(folder + name), name)
+            return failures
+        try:
+            found = self._normalized(f"{folder}_")
+            with _opened_folder(found) as descriptor:
+                if descriptor is not None:
+                    unlink = partial(_unlink, descriptor, found)
+                    for name in names:
+                        try_to(unlink, name)
+        except FloecatError as error:
+            failures = [_failure(f"{folder}{name}", error) for name in names]
+        return failures
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         """See `FileIO.list`. Symbolic links are neither listed nor followed."""
@@ -270,6 +284,50 @@ def local_failure(error: OSError, location: Location, *, reading: bool = False) 
         return StorageUnavailableError(f"Storage has a file where a folder of {location} belongs")
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     return StorageUnavailableError(f"Storage failed ({name}) at {location}")
+
+
+def _by_folder(locations: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """The last parts of locations, by what is before them."""
+    found: dict[str, list[str]] = {}
+    for location in locations:
+        folder, slash, name = location.rpartition("/")
+        found.setdefault(folder + slash, []).append(name)
+    return found
+
+
+@contextmanager
+def _opened_folder(file: Location) -> Iterator[int | None]:
+    """The folder of a file, whatever becomes of its path meanwhile; `None` if it is missing."""
+    path = os.path.realpath(file.path.rpartition("/")[0] or "/")
+    try:
+        descriptor = os.open(path, _ONLY_FOLDERS)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise local_failure(error, file) from error
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(folder: int, location: Location, name: str) -> None:
+    """Deletes a file or a link in an open folder; `location` is of any file in it."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return
+        found = location._replace(path=f"{location.path.rpartition('/')[0]}/{name}")
+        with suppress(OSError):
+            if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                raise BadRequestError(f"Location is a folder: {found}") from None
+        raise local_failure(error, found) from error
+
+
+def _failure(location: str, error: FloecatError) -> DeleteFailure:
+    return DeleteFailure(location, error.message, isinstance(error, StorageUnavailableError))
 
 
 def _read_regular_file(path: str, max_bytes: int | None) -> bytes | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -17,6 +16,7 @@ __all__ = [
     "FileLocation",
     "Location",
     "check_bounds",
+    "is_plain_name",
     "location_bounds",
     "normalize_location",
     "same_file_location",
@@ -38,6 +38,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER = re.compile(r"([a-z0-9$][a-z0-9-]*)@([a-z0-9]+)\.(?:dfs|blob)\.([a-z0-9.-]+)", re.IGNORECASE)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]{0,254}")
 _LONGEST_SHOWN: Final = 300
 
 
@@ -165,12 +166,13 @@ def same_file_location(location: str) -> Location:
     if found.scheme != "file":
         return found
     folder, _, name = found.path.rpartition("/")
-    return found._replace(path=f"{_real_folder(folder)}/{name}")
+    real = os.path.realpath(folder or "/").rstrip("/")
+    return found._replace(path=f"{real}/{name}")
 
 
-@lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder or "/").rstrip("/")
+def is_plain_name(name: str) -> bool:
+    """Whether the last part of a location is one that no rule about locations changes or refuses."""
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _check_characters(location: str) -> None:

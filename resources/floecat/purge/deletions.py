@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,8 @@ from typing import Final, Protocol
 
 from floecat.errors import BadRequestError, LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import DeleteFailure
-from floecat.purge.location_set import LocationSet, is_plain_name
+from floecat.fileio.locations import is_plain_name, normalize_location
+from floecat.purge.location_set import LocationSet
 from floecat.purge.manifest_files import FileKind, ReachableFile
 from floecat.purge.progress import PurgeProgress
 from floecat.storage.catalog_storage import CatalogStorage
@@ -25,12 +25,15 @@ _PAUSES_S: Final = (0.1, 0.5)
 
 _MOST_FOLDERS: Final = 4096
 
+_QUICK_S: Final = 200e-6
+"""A file system that deletes a file in less is a local disk, where threads only get in each other's way."""
+
 
 class Kept(Protocol):
     """Files that must stay, as `floecat.purge.kept_files.KeptFiles` has them."""
 
-    def batch(self) -> AbstractContextManager[bool]:
-        """A block in which files are deleted; yields whether the set has grown."""
+    def batch(self) -> AbstractContextManager[None]:
+        """A block in which files are deleted: what it holds there stays."""
         ...
 
     def __contains__(self, location: str, /) -> bool: ...
@@ -73,10 +76,11 @@ class Deletions:
         self._pending: dict[FileKind, list[ReachableFile]] = {kind: [] for kind in FileKind}
         self._pending_count = 0
         self._blocked = LocationSet()
-        self._allowed_folders: dict[str, str] = {}
+        self._allowed_folders: dict[str, bool] = {}
         self._progress = progress
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
+        self._is_quick = True
         self._keeps_data = keeps_data
         self._renew = renew
         self._worked_until = time.monotonic()
@@ -95,11 +99,13 @@ class Deletions:
         self._progress.found += 1
         if not file.complete:
             self._block(file.location)
-        if self._may_go(file):
-            self._pending[file.kind].append(file)
-            self._pending_count += 1
-            if self._pending_count >= self._batch_size * self._threads:
-                self.flush()
+        if self._keeps_data and file.kind is FileKind.DATA:
+            self._progress.gc_disabled += 1
+            return
+        self._pending[file.kind].append(file)
+        self._pending_count += 1
+        if self._pending_count >= self._batch_size * self._threads:
+            self.flush()
 
     def flush(self) -> None:
         """Deletes the files added so far, kind by kind, leaves first.
@@ -109,11 +115,12 @@ class Deletions:
         """
         if self._pending_count == 0:
             return
-        with self._kept.batch() as has_grown:
+        with self._kept.batch():
+            # links may have been made since the last batch
+            self._allowed_folders.clear()
             for kind, pending in self._pending.items():
-                doomed = [file for file in pending if not (has_grown and self._is_kept(file.location))]
                 self._pending[kind] = []
-                self._delete([file for file in doomed if self._has_no_leaves(file)])
+                self._delete([file for file in pending if self._may_go(file) and self._has_no_leaves(file)])
         self._pending_count = 0
         now = time.monotonic()
         self._progress.working_ms += int((now - self._worked_until) * 1000)
@@ -160,58 +167,51 @@ class Deletions:
     def _call(self, locations: Sequence[str]) -> list[DeleteFailure]:
         """Deletes files in calls of at most a batch each; returns what is left."""
         self._before_batch()
-        if len(locations) <= self._batch_size:
-            return list(self._storage.delete_many(locations).failures)
-        calls = [
-            self._pool.submit(self._storage.delete_many, locations[start : start + self._batch_size])
-            for start in range(0, len(locations), self._batch_size)
-        ]
+        starts = range(0, len(locations), self._batch_size)
+        batches = [locations[start : start + self._batch_size] for start in starts]
+        left: list[DeleteFailure] = []
+        is_local = normalize_location(locations[0]).scheme == "file"
+        while batches and (len(batches) == 1 or (is_local and self._is_quick)):
+            left += self._timed(batches.pop(0))
+        calls = [self._pool.submit(self._storage.delete_many, batch) for batch in batches]
         wait(calls)  # none may go on behind the batch
-        return [failure for call in calls for failure in call.result().failures]
+        return left + [failure for call in calls for failure in call.result().failures]
+
+    def _timed(self, locations: Sequence[str]) -> Sequence[DeleteFailure]:
+        started = time.perf_counter()
+        failures = self._storage.delete_many(locations).failures
+        self._is_quick = time.perf_counter() - started < _QUICK_S * len(locations)
+        return failures
 
     def _block(self, location: str | None) -> None:
         if location is not None:
             self._blocked.add(location)
 
     def _may_go(self, file: ReachableFile) -> bool:
-        if self._keeps_data and file.kind is FileKind.DATA:
-            self._progress.gc_disabled += 1
-        elif not self._is_allowed(file.location):
+        if not self._is_allowed(file.location):
             self._progress.outside += 1
-        else:
-            return not self._is_kept(file.location)
-        return False
-
-    def _is_kept(self, location: str) -> bool:
-        if location in self._kept:
+        elif file.location in self._kept:
             self._progress.shared += 1
+        else:
             return True
         return False
 
     def _is_allowed(self, location: str) -> bool:
+        """Whether the folder is allowed: of a link in it, the link is deleted and not what it leads to."""
         folder, _, name = location.rpartition("/")
+        if not is_plain_name(name):
+            return self._is_allowed_now(location)
+        is_allowed = self._allowed_folders.get(folder)
+        if is_allowed is None:
+            # millions of files lie in few folders
+            if len(self._allowed_folders) >= _MOST_FOLDERS:
+                self._allowed_folders.clear()
+            is_allowed = self._allowed_folders[folder] = self._is_allowed_now(f"{folder}/_")
+        return is_allowed
+
+    def _is_allowed_now(self, location: str) -> bool:
         try:
-            if not is_plain_name(name):
-                self._storage.allowed.check(location)
-                return True
-            path = self._allowed_path(folder)
-            # on the local disk a name can be a link that leads elsewhere
-            if path and os.path.islink(path + name):
-                self._storage.allowed.check(location)
+            self._storage.allowed.check(location)
         except (LocationNotAllowedError, BadRequestError):
             return False
         return True
-
-    def _allowed_path(self, folder: str) -> str:
-        """The path of an allowed folder on the local disk, with a slash; empty for object storage.
-
-        Millions of files lie in few folders.
-        """
-        path = self._allowed_folders.get(folder)
-        if path is None:
-            found = self._storage.allowed.check(f"{folder}/_")
-            path = found.path.removesuffix("_") if found.scheme == "file" else ""
-            if len(self._allowed_folders) >= _MOST_FOLDERS:
-                self._allowed_folders.clear()
-            self._allowed_folders[folder] = path
-        return path

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
 from floecat.errors import UnavailableError
 from floecat.fileio.locations import Location, same_file_location
-from floecat.purge.location_set import LocationSet, file_key
+from floecat.purge.location_set import FileKeys, LocationSet
 
 __all__ = ["BatchTurns", "KeptFiles", "KeptKeys"]
 
@@ -24,16 +24,18 @@ class KeptKeys:
     """Files that must stay, for other processes."""
 
     keys: frozenset[bytes] = frozenset()
-    """Of `floecat.purge.location_set.file_key`."""
+    """Of `floecat.purge.location_set.FileKeys`."""
     folders: tuple[Location, ...] = ()
+    _key_of: FileKeys = field(default_factory=FileKeys, compare=False)
 
     @contextmanager
-    def batch(self) -> Iterator[bool]:
+    def batch(self) -> Iterator[None]:
         """See `Kept.batch`: the worker asks again between rounds."""
-        yield False
+        self._key_of.forget()
+        yield
 
     def __contains__(self, location: str) -> bool:
-        if self.keys and file_key(location) in self.keys:
+        if self.keys and self._key_of(location) in self.keys:
             return True
         return bool(self.folders) and any(
             folder.contains(same_file_location(location)) for folder in self.folders
@@ -59,13 +61,13 @@ class KeptFiles:
     """
 
     def __init__(
-        self, files: LocationSet, catch_up: Callable[[LocationSet], bool], turns: BatchTurns | None
+        self, files: LocationSet, catch_up: Callable[[LocationSet], object], turns: BatchTurns | None
     ) -> None:
         """Takes the files to begin with.
 
         Args:
             files: the files.
-            catch_up: adds what was committed since the last call; returns whether there was anything.
+            catch_up: adds what was committed since the last call.
             turns: announce batches; `None` for a purge without a job, beside which nothing may be committed.
         """
         self._files = files
@@ -73,11 +75,8 @@ class KeptFiles:
         self._turns = turns
 
     @contextmanager
-    def batch(self) -> Iterator[bool]:
-        """A block in which files are deleted, except those that the set holds when the block begins.
-
-        Yields:
-            Whether the set has grown since the block before.
+    def batch(self) -> Iterator[None]:
+        """A block in which files are deleted, except those that the set holds in the block.
 
         Raises:
             LeaseLostError: the job is another worker's.
@@ -85,14 +84,16 @@ class KeptFiles:
             UnavailableError: commits kept the batch waiting.
         """
         # most of it is read before commits have to wait
-        has_grown = self._catch_up(self._files)
+        self._catch_up(self._files)
         if self._turns is None:
-            yield has_grown
+            self._files.forget_links()
+            yield
             return
         self._begin(self._turns)
         try:
-            has_grown = self._catch_up(self._files) or has_grown
-            yield has_grown
+            self._catch_up(self._files)
+            self._files.forget_links()
+            yield
         finally:
             self._turns.end()
 

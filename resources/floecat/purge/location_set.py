@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from functools import lru_cache
+from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import islice
 from types import TracebackType
 
 from floecat.errors import BadRequestError
-from floecat.fileio.locations import Location, same_file_location
+from floecat.fileio.locations import Location, is_plain_name, same_file_location
 
-__all__ = ["LocationSet", "file_key", "is_plain_name", "lies_below"]
+__all__ = ["FileKeys", "LocationSet", "file_key", "lies_below"]
 
 _CACHE_KIB = 32 * 1024
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
+_MOST_FOLDERS = 4096
+_MOST_IN_MEMORY = 100_000
+"""Files, of about 100 bytes each."""
+
+
+class FileKeys:
+    """Makes the keys of files. Used by one thread.
+
+    On the local disk, links of folders are followed. Folders are remembered, as millions of files lie in few.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def __call__(self, location: str) -> bytes:
+        """16 bytes that stand for a file; aliases of one file give the same ones.
+
+        A malformed location stands for itself: no file that can be read or deleted has it.
+        """
+        folder, _, name = location.rpartition("/")
+        if is_plain_name(name):
+            text = self._folders.get(folder)
+            if text is None:
+                text = self._remembered(folder)
+            text += name
+        else:
+            text = _text(location)
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def forget(self) -> None:
+        """Looks at folders again from now on: links may have been made."""
+        self._folders.clear()
+
+    def _remembered(self, folder: str) -> str:
+        if len(self._folders) >= _MOST_FOLDERS:
+            self._folders.clear()
+        text = self._folders[folder] = _text(f"{folder}/_").removesuffix("_")
+        return text
 
 
 def file_key(location: str) -> bytes:
-    """16 bytes that stand for a file; aliases of one file give the same ones.
-
-    A malformed location stands for itself: no file that can be read or deleted has it.
-    """
-    folder, _, name = location.rpartition("/")
-    text = _folder_text(folder) + name if is_plain_name(name) else _text(location)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    """The key of a single file; see `FileKeys`."""
+    return FileKeys()(location)
 
 
 def lies_below(location: str, folder: str) -> bool:
@@ -34,11 +66,6 @@ def lies_below(location: str, folder: str) -> bool:
     except BadRequestError:
         return False
     return inner != outer and outer.contains(inner)
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether the last part of a location is one that no rule about locations changes or refuses."""
-    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _text(location: str) -> str:
@@ -54,12 +81,6 @@ def _folder(location: str) -> Location:
     return inside._replace(path=inside.path.removesuffix("/_"))
 
 
-@lru_cache(maxsize=4096)
-def _folder_text(folder: str) -> str:
-    # millions of files lie in few folders, and a plain name needs no look of its own
-    return _text(f"{folder}/_").removesuffix("_")
-
-
 class LocationSet:
     """A set of files, and of folders with all that is in them, in bounded memory.
 
@@ -68,12 +89,9 @@ class LocationSet:
     """
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=OFF")
-        self._database.execute("PRAGMA synchronous=OFF")
-        self._database.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-        self._database.execute("CREATE TABLE files (key BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._database.execute("BEGIN")
+        self._keys = FileKeys()
+        self._first: set[bytes] = set()
+        self._database: sqlite3.Connection | None = None
         self._size = 0
         self._folders: list[Location] = []
 
@@ -91,15 +109,30 @@ class LocationSet:
         Returns:
             False if the set held it already.
         """
-        cursor = self._database.execute("INSERT OR IGNORE INTO files VALUES (?)", (file_key(location),))
-        self._size += cursor.rowcount
-        return cursor.rowcount == 1
+        key = self._keys(location)
+        if self._database is not None:
+            is_new = self._database.execute("INSERT OR IGNORE INTO files VALUES (?)", (key,)).rowcount == 1
+        elif is_new := key not in self._first:
+            self._first.add(key)
+            if len(self._first) >= _MOST_IN_MEMORY:
+                self._database = _database(self._first)
+                self._first = set()
+        self._size += is_new
+        return is_new
+
+    def forget_links(self) -> None:
+        """Looks at folders of the local disk again when a file is looked up: links may have been made."""
+        self._keys.forget()
 
     def __contains__(self, location: str) -> bool:
         if not (self._size or self._folders):
             return False
-        found = self._database.execute("SELECT 1 FROM files WHERE key = ?", (file_key(location),))
-        return found.fetchone() is not None or (bool(self._folders) and self._in_folder(location))
+        return self._has(self._keys(location)) or (bool(self._folders) and self._in_folder(location))
+
+    def _has(self, key: bytes) -> bool:
+        if self._database is None:
+            return key in self._first
+        return self._database.execute("SELECT 1 FROM files WHERE key = ?", (key,)).fetchone() is not None
 
     def _in_folder(self, location: str) -> bool:
         try:
@@ -115,6 +148,8 @@ class LocationSet:
 
     def keys(self, limit: int) -> frozenset[bytes]:
         """The `file_key` of at most so many of the files."""
+        if self._database is None:
+            return frozenset(islice(self._first, limit))
         found = self._database.execute("SELECT key FROM files LIMIT ?", (limit,))
         return frozenset(key for (key,) in found)
 
@@ -123,7 +158,8 @@ class LocationSet:
 
     def close(self) -> None:
         """Frees memory and disk."""
-        self._database.close()
+        if self._database is not None:
+            self._database.close()
 
     def __enter__(self) -> LocationSet:
         return self
@@ -132,3 +168,14 @@ class LocationSet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _database(keys: Iterable[bytes]) -> sqlite3.Connection:
+    database = sqlite3.connect("", isolation_level=None)
+    database.execute("PRAGMA journal_mode=OFF")
+    database.execute("PRAGMA synchronous=OFF")
+    database.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    database.execute("CREATE TABLE files (key BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("BEGIN")
+    database.executemany("INSERT INTO files VALUES (?)", ((key,) for key in sorted(keys)))
+    return database

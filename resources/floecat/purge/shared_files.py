@@ -244,11 +244,11 @@ class SharedFiles:
     def _collect(self, dropped: _Dropped, add: _AddNeeded, lease: Lease | None) -> KeptFiles:
         kept, positions = LocationSet(), self._live.positions()
 
-        def catch_up(kept: LocationSet) -> bool:
+        def catch_up(kept: LocationSet) -> None:
             nonlocal positions
             seen, positions = positions, self._live.positions()
             changed = self._live.changed(seen, positions) if positions != seen else ()
-            return self._add_near(kept, dropped, add, [NearTable(table) for table in changed])
+            self._add_near(kept, dropped, add, [NearTable(table) for table in changed])
 
         try:
             self._add_needed(kept, dropped, add)
@@ -269,8 +269,8 @@ class SharedFiles:
 
     def _add_near(
         self, kept: LocationSet, dropped: _Dropped, add: _AddNeeded, asked: Sequence[NearTable]
-    ) -> bool:
-        """Adds what those of some entries need that may share a file; returns whether there is one."""
+    ) -> None:
+        """Adds what those of some entries need that may share a file."""
         found: list[StoredArea] = []
         try:
             neighbours = [near.table for near in asked if self._may_share(dropped, near, found)]
@@ -282,7 +282,6 @@ class SharedFiles:
                 add(kept, dropped.storage, table, its_storage)
             elif dropped.storage.shares(table.metadata_location, its_storage):
                 kept.add(table.metadata_location)
-        return bool(neighbours)
 
     def _may_share(self, dropped: _Dropped, near: NearTable, found: list[StoredArea]) -> bool:
         table = near.table

@@ -228,3 +228,19 @@ except StorageUnavailableError as error:
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert told == f"Storage failed (EFBIG) at file://{root}/new/file\n"
     assert os.listdir(root / "new") == []
+
+
+def test_a_bulk_delete_takes_links_and_not_what_they_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "a").touch()
+    (tmp_path / "b").touch()
+    (tmp_path / "real" / "link").symlink_to(tmp_path / "b")
+    (tmp_path / "real" / "below").mkdir()
+    asked = [f"{tmp_path}/folder/{name}" for name in ("a", "link", "below", "missing", "odd name")]
+    outcome = LocalFileIO(fsync=False).delete_many([*asked, f"{tmp_path}/missing/a", f"{tmp_path}/b/a"])
+    assert outcome.deleted == 6
+    assert [failure.location for failure in outcome.failures] == [f"{tmp_path}/folder/below"]
+    assert "is a folder" in outcome.failures[0].reason
+    assert sorted(os.listdir(tmp_path)) == ["b", "folder", "real"]
+    assert os.listdir(tmp_path / "real") == ["below"]

@@ -45,10 +45,12 @@ def test_malformed_locations_are_only_like_themselves() -> None:
 
 def test_holds_more_than_its_memory() -> None:
     with LocationSet() as seen:
-        for number in range(20_000):
-            seen.add(f"s3://b/t/{number}")
-        assert len(seen) == 20_000
-        assert all(f"s3://b/t/{number}" in seen for number in range(0, 20_000, 997))
+        assert all(seen.add(f"s3://b/t/{number}") for number in range(101_000))
+        assert not any(seen.add(f"s3://b/t/{number}") for number in range(0, 101_000, 997))
+        assert len(seen) == 101_000
+        assert all(f"s3://b/t/{number}" in seen for number in range(0, 101_000, 997))
+        assert "s3://b/t/101000" not in seen
+        assert len(seen.keys(10)) == 10
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,15 @@ def test_a_folder_holds_what_is_and_comes_below_it(tmp_path: Path) -> None:
         ):
             assert outside not in kept
         assert len(kept) == 0
+
+
+def test_a_link_made_meanwhile_counts_once_links_are_forgotten(tmp_path: Path) -> None:
+    for folder in ("needed", "moved"):
+        (tmp_path / folder).mkdir()
+    with LocationSet() as kept:
+        kept.add((tmp_path / "needed" / "f").as_uri())
+        assert (tmp_path / "moved" / "f").as_uri() not in kept
+        (tmp_path / "moved").rmdir()
+        (tmp_path / "moved").symlink_to(tmp_path / "needed")
+        kept.forget_links()
+        assert (tmp_path / "moved" / "f").as_uri() in kept

@@ -223,6 +223,21 @@ def test_files_outside_the_allowed_locations_stay(
     assert report.outside == 4
 
 
+def test_a_link_that_a_data_file_was_replaced_by_goes_alone(
+    files: FileIO, tmp_path: Path, warehouse: str, purger: TablePurge, allowed: AllowedLocations
+) -> None:
+    (tmp_path / "outside.parquet").touch()
+    table = TableFiles(files, f"{warehouse}/t")
+    table.append(table.write(table.path("data/a.parquet")))
+    table.commit()
+    link = tmp_path / "warehouse" / "t" / "data" / "a.parquet"
+    link.unlink()
+    link.symlink_to(tmp_path / "outside.parquet")
+    purger.purge(target(table, allowed))
+    assert not link.is_symlink()
+    assert (tmp_path / "outside.parquet").exists()
+
+
 def test_a_root_outside_the_allowed_locations_is_not_read(
     files: FileIO, tmp_path: Path, purger: TablePurge, allowed: AllowedLocations
 ) -> None:

@@ -17,7 +17,18 @@ from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
 
-__all__ = ["Column", "Items", "Numbers", "Spans", "Struct", "decode", "skip"]
+__all__ = ["Column", "Items", "Numbers", "Spans", "Struct", "as_arrow", "decode", "skip"]
+
+
+def as_arrow(values: npt.NDArray[Any], valid: Bools | None = None) -> pa.Array:
+    """Numbers or booleans as an Arrow array, which shares their memory.
+
+    `pa.array` would import pandas where that is installed, which takes as long as a small plan.
+    """
+    mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    is_bool = values.dtype == np.bool_
+    data = np.packbits(values, bitorder="little") if is_bool else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [mask, pa.py_buffer(data)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +45,7 @@ class Numbers:
 
     def to_arrow(self) -> pa.Array:
         """As an Arrow array."""
-        return pa.array(self.values, mask=None if self.valid is None else ~self.valid)
+        return as_arrow(self.values, self.valid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +77,8 @@ class Spans:
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.chunk.data)]
         values = pa.BinaryArray.from_buffers(pa.binary(), len(edges) - 1, buffers)
         if self.valid is None:
-            return values.take(pa.array(np.arange(0, len(edges), 2)))
-        places = 2 * (np.cumsum(self.valid) - 1)
-        return values.take(pa.array(places, mask=~self.valid))
+            return values.take(as_arrow(np.arange(0, len(edges), 2)))
+        return values.take(as_arrow(2 * (np.cumsum(self.valid) - 1), self.valid))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +118,9 @@ class Items:
         order = np.argsort(rows, kind="stable")
         flat = np.concatenate([np.zeros(0, np.int64), *values])[order]
         ends = np.cumsum(np.bincount(rows, minlength=self.size))
-        offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-        mask = None if self.valid is None else pa.array(~self.valid)
-        return pa.ListArray.from_arrays(offsets, pa.array(flat).cast(type.value_type), mask=mask)
+        offsets = as_arrow(np.concatenate([[0], ends]).astype(np.int32))
+        mask = None if self.valid is None else as_arrow(~self.valid)
+        return pa.ListArray.from_arrays(offsets, as_arrow(flat).cast(type.value_type), mask=mask)
 
 
 Column: TypeAlias = Numbers | Spans | Struct | Items

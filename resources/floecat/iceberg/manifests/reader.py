@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.iceberg.avro.cursors import DamagedRecordsError
-from floecat.iceberg.avro.decoding import Column, Items, Numbers, Spans
+from floecat.iceberg.avro.decoding import Column, Items, Numbers, Spans, as_arrow
 from floecat.iceberg.avro.records import RecordReader, Records, Wanted
 from floecat.iceberg.avro.writer_schema import SchemaField
 from floecat.iceberg.file_metrics import ColumnMetrics
@@ -217,7 +217,7 @@ class _Layout:
             if place is not None:
                 columns[name] = self._plain(name, records.columns[place], type)
             elif name == "content":
-                columns[name] = pa.array(np.zeros(records.rows, np.int32))
+                columns[name] = as_arrow(np.zeros(records.rows, np.int32))
             else:
                 columns[name] = pa.nulls(records.rows, type)
         return columns
@@ -315,5 +315,5 @@ def _first_row_ids(columns: dict[str, pa.Array], next_row_id: int | None) -> tup
     inherits &= columns["content"].to_numpy() == FileContent.DATA
     rows = np.where(inherits, columns["record_count"].to_numpy(), 0)
     ends = np.cumsum(rows) + next_row_id
-    assigned = pa.array(ends - rows, mask=~inherits)
+    assigned = as_arrow(ends - rows, inherits)
     return pc.coalesce(found, assigned), int(ends[-1]) if len(ends) else next_row_id

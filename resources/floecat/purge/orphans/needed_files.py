@@ -16,11 +16,11 @@ from uuid import UUID
 from floecat.clock import Clock
 from floecat.entries.areas import folder_area, overlaps
 from floecat.errors import BadRequestError, InvalidMetadataError
-from floecat.fileio.locations import normalize_location
+from floecat.fileio.locations import is_plain_name, normalize_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds
 from floecat.purge.live_tables import LiveTables
-from floecat.purge.location_set import LocationSet, is_plain_name, lies_below
+from floecat.purge.location_set import LocationSet, lies_below
 from floecat.purge.purge_jobs import PURGE, payload_of
 from floecat.purge.reachable_files import ReachableFiles
 from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError

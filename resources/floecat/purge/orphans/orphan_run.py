@@ -159,8 +159,8 @@ class OrphanRun:
         """Deletes orphans in batches; those that were committed meanwhile stay."""
         rest = iter(orphans)
         while batch := list(islice(rest, batch_size)):
-            with kept.batch() as has_grown:
-                doomed = [entry for entry in batch if not (has_grown and entry.location in kept)]
+            with kept.batch():
+                doomed = [entry for entry in batch if entry.location not in kept]
                 self._report.needed += len(batch) - len(doomed)
                 check()
                 self._delete(doomed)

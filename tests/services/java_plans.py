@@ -24,8 +24,9 @@ public class Plans {
     return new BaseTable(new StaticTableOperations(metadata, io), "t");
   }
 
-  public static String plan(Table table, String filter) throws Exception {
-    Expression e = ExpressionParser.fromJson(filter, table.schema());
+  public static String plan(Table table, String filter, boolean typed) throws Exception {
+    Schema schema = typed ? table.schema() : null;
+    Expression e = ExpressionParser.fromJson(filter, schema);
     TableScan scan = (TableScan) table.newScan().filter(e);
     StringBuilder out = new StringBuilder();
     CloseableIterable tasks = scan.planFiles();
@@ -111,14 +112,20 @@ class JavaPlanner:
         """The table of a metadata file."""
         return self._call("load", metadata_location, self.conf)
 
-    def plan(self, table: Any, filter: object) -> Iterator[JavaTask]:
+    def plan(self, table: Any, filter: object, *, typed: bool = True) -> Iterator[JavaTask]:
         """Plans a scan of the current snapshot.
+
+        Args:
+            table: from `load`.
+            filter: JSON, legacy spelling.
+            typed: whether literals are read as the types of their columns. Literals of nanoseconds become a
+                thousand times as large then; without it binary literals are refused.
 
         Raises:
             JavaRefusal: the filter cannot be bound or evaluated.
         """
         try:
-            found = self._call("plan", table, json.dumps(filter))
+            found = self._call("plan", table, json.dumps(filter), typed)
         except Py4JJavaError as error:
             raise JavaRefusal(str(error)[:500]) from None
         for line in found.splitlines():

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.planning.random_tables import TRANSFORMS, Column, json_value, transformed
+from tests.unit.planning.random_columns import TRANSFORMS, Column, json_value, transformed
 
 __all__ = ["Filter", "passes", "random_filter"]
 
@@ -142,7 +142,7 @@ def _evaluate(
     if isinstance(term, dict):
         return _evaluate_transformed(json, row, columns[term["term"]], term["transform"])
     column = columns[term]
-    value = row[column.id]
+    value = row.get(column.id)
     if kind in _UNARY:
         return (value is None) == (kind == "is-null")
     if value is None:
@@ -154,7 +154,7 @@ def _evaluate(
 
 
 def _evaluate_transformed(json: Any, row: Mapping[int, Any], column: Column, transform: str) -> bool | None:
-    value = transformed(column, transform, row[column.id])
+    value = transformed(column, transform, row.get(column.id))
     if value is None:
         return None
     result = Column(0, column.name, _result(column, transform))

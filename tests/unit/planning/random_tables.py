@@ -1,7 +1,8 @@
 """Random tables for scan planning: metadata, manifest lists and manifests on disk, and the rows behind them.
 
-No data file is written. Rows are Python values: `int` for days and times since the epoch, `Decimal`, `bytes`,
-`UUID`.
+Schemas and partition specs change as a table grows. Some manifests are rewritten after the source column of a
+partition field was dropped, and have lost its values. No data file is written. Rows are Python values: `int`
+for days and times since the epoch, `Decimal`, `bytes`, `UUID`.
 Partition values and bounds are those of PyIceberg, which shares no code with the planner.
 """
 
@@ -9,10 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -22,8 +22,6 @@ from uuid import UUID
 import fastavro
 import msgspec
 from pyiceberg.conversions import to_bytes
-from pyiceberg.schema import Schema as PySchema
-from pyiceberg.transforms import parse_transform
 from pyiceberg.types import PrimitiveType as PyType
 
 from floecat.iceberg.manifests.avro_schemas import manifest_list_schema, manifest_schema
@@ -32,84 +30,20 @@ from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType, parse_primitive
 from floecat.planning.filters.transforms import result_type
+from tests.unit.planning.random_columns import EPOCH, TRANSFORMS, Column, Schemas, transformed
+from tests.unit.planning.small_tables import without_partition_values
 
-__all__ = [
-    "TRANSFORMS",
-    "Column",
-    "DataFile",
-    "RandomTable",
-    "json_value",
-    "random_table",
-    "transformed",
-]
+__all__ = ["DataFile", "RandomTable", "random_table"]
 
-_POOLS: dict[str, Sequence[Any]] = {
-    "boolean": [False, True],
-    "int": [-(2**31), -17, -1, 0, 1, 5, 9, 10, 100, 2**31 - 1],
-    "long": [-(2**63), -17, -1, 0, 1, 5, 9, 10, 100, 2**40, 2**63 - 1],
-    "float": [-1.5, -0.0, 0.0, 0.25, 1.5, 3e38, math.nan],
-    "double": [-1.5, -0.0, 0.0, 0.1, 1.5, 1e300, math.nan],
-    "date": [-800, -366, -31, -1, 0, 1, 30, 31, 365, 19723, 19724, 20000],
-    "time": [0, 1, 3_600_000_000, 86_399_999_999],
-    "timestamp": [-86_400_000_001, -1, 0, 1, 86_400_000_000, 1_704_067_200_000_000, 1_704_070_800_000_001],
-    "timestamptz": [-3_600_000_001, -1, 0, 1, 86_399_999_999, 1_704_067_200_000_000, 1_706_745_600_000_000],
-    "string": ["", "a", "aa", "aab", "aabb", "ab", "b", "bb", "é", "éa", "日本", "😀x", "\uffee"],
-    "uuid": [
-        UUID(int=value)
-        for value in (0, 1, 2**63, 2**64, 2**127 - 1, 2**127, 2**127 + 2**63, 2**128 - 1, 5 << 64)
-    ],
-    "binary": [b"", b"\x00", b"a", b"ab", b"a\xff", b"\xff", b"\xff\xff\xff"],
-    "fixed[2]": [b"\x00\x00", b"ab", b"a\xff", b"\xff\xff"],
-    "decimal(9, 2)": [Decimal(x).scaleb(-2) for x in (-999_999_949, -150, -1, 0, 1, 125, 150, 999_999_999)],
-    "decimal(25, 3)": [Decimal(x).scaleb(-3) for x in (-(10**24), -1500, 0, 1, 1500, 10**19, 10**24)],
-}
-_TIMES = ("year", "month", "day")
-TRANSFORMS: dict[str, Sequence[str]] = {
-    "int": ("bucket[3]", "truncate[10]"),
-    "long": ("bucket[3]", "truncate[10]"),
-    "date": (*_TIMES, "bucket[3]"),
-    "time": ("bucket[3]",),
-    "timestamp": (*_TIMES, "hour", "bucket[3]"),
-    "timestamptz": (*_TIMES, "hour", "bucket[3]"),
-    "string": ("truncate[1]", "truncate[2]", "bucket[3]"),
-    "uuid": ("bucket[3]",),
-    "binary": ("truncate[1]", "bucket[3]"),
-    "decimal(9, 2)": ("truncate[50]", "bucket[3]"),
-    "decimal(25, 3)": ("truncate[500]", "bucket[3]"),
-}
 _PATH_ID = 2147483546
-_EPOCH = datetime(1970, 1, 1)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its id, name, type and whether it is required."""
-
-    id: int
-    name: str
-    type: str
-    required: bool = False
-
-    @property
-    def pool(self) -> Sequence[Any]:
-        """Values that rows and filters take."""
-        return _POOLS[self.type]
-
-    @property
-    def py_type(self) -> PyType:
-        """The type of PyIceberg."""
-        return (
-            PySchema.model_validate(
-                {"type": "struct", "fields": [{"id": 1, "name": "x", "type": self.type, "required": False}]}
-            )
-            .fields[0]
-            .field_type
-        )  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file: its path, its rows by column id, its data sequence number, its spec id and partition."""
+    """A data file: its path, its rows by column id, its data sequence number, its spec id and partition.
+
+    Rows have the columns that the table had when the file was written.
+    """
 
     path: str
     rows: Sequence[Mapping[int, Any]]
@@ -125,7 +59,7 @@ class Deletes:
         key: path, `@` and the offset of a deletion vector or `null`.
         kind: `equality`, `position` or `vector`.
         target: the only data file, if it names one.
-        scope: spec id and partition.
+        scope: spec id and partition; None for the whole table.
         sequence_number: of the delete file.
         rows: keys of equality deletes by column id.
     """
@@ -133,18 +67,18 @@ class Deletes:
     key: str
     kind: str
     target: str | None
-    scope: tuple[int, str]
+    scope: tuple[int, str] | None
     sequence_number: int
     rows: Sequence[Mapping[int, Any]] = ()
 
     def applies(self, file: DataFile, rows: Sequence[Mapping[int, Any]]) -> bool:
         """Whether it deletes, or may delete, some of the rows of a file."""
         if self.kind == "equality":
-            if self.scope[0] and self.scope != file.scope:
+            if self.scope is not None and self.scope != file.scope:
                 return False
             keys = [{id: repr(value) for id, value in row.items()} for row in self.rows]
             return file.sequence_number < self.sequence_number and any(
-                all(repr(row[id]) == value for id, value in key.items()) for row in rows for key in keys
+                all(repr(row.get(id)) == value for id, value in key.items()) for row in rows for key in keys
             )
         if file.sequence_number > self.sequence_number or not rows:
             return False
@@ -153,11 +87,16 @@ class Deletes:
 
 @dataclass
 class RandomTable:
-    """A table on disk."""
+    """A table on disk.
+
+    Attributes:
+        has_lost: whether manifests have lost partition values.
+    """
 
     metadata: bytes
     metadata_location: str
     columns: Sequence[Column]
+    has_lost: bool = False
     files: dict[str, DataFile] = field(default_factory=dict)
     deletes: list[Deletes] = field(default_factory=list)
 
@@ -169,86 +108,90 @@ class RandomTable:
         return frozenset(deletes.key for deletes in found)
 
 
-def json_value(value: Any, column: Column, source: Random | None = None) -> Any:
-    """A literal as clients send it."""
-    kind = column.type
-    if kind == "date":
-        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
-    if kind == "time":
-        return (_EPOCH + timedelta(microseconds=value)).time().isoformat("microseconds")
-    if kind == "timestamp":
-        return (_EPOCH + timedelta(microseconds=value)).isoformat(timespec="microseconds")
-    if kind == "timestamptz":
-        moment = _EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=value)
-        return moment.isoformat(timespec="microseconds")
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, bytes):
-        upper = source is not None and source.random() < 0.5
-        return value.hex().upper() if upper else value.hex()
-    return value
-
-
-def transformed(column: Column, transform: str, value: Any) -> Any:
-    """A value as a transform makes it."""
-    return parse_transform(transform).transform(column.py_type)(value)
-
-
 def random_table(source: Random, folder: Path) -> RandomTable:
     """Makes a table."""
     return _Maker(source, folder).make()
+
+
+@dataclass
+class _Manifest:
+    """A manifest that is written at the end, with what the table was when its files were added."""
+
+    spec: PartitionSpec
+    types: Sequence[PrimitiveType]
+    schema_id: int
+    content: int
+    sequence_number: int
+    entries: list[dict[str, Any]]
+    lost: set[str] = field(default_factory=set)
 
 
 class _Maker:
     def __init__(self, source: Random, folder: Path) -> None:
         self.source = source
         self.folder = folder
-        self.version = source.choice([2, 2, 3])
-        self.columns = self._columns()
-        self.specs = [PartitionSpec(0, ()), *self._specs()]
+        self.version = source.choice([1, 2, 2, 2, 3, 3])
+        self.schemas = Schemas(source, self.version)
+        self.specs = [PartitionSpec(0, ())]
         self.sequence_number = 0
-        self.manifests: list[ManifestFile] = []
+        self.manifests: list[_Manifest] = []
         self.files: dict[str, DataFile] = {}
         self.deletes: list[Deletes] = []
         self._with_vector: set[str] = set()
         self._partitions: dict[str, tuple[PartitionSpec, dict[str, Any]]] = {}
 
+    @property
+    def columns(self) -> Sequence[Column]:
+        return self.schemas.current
+
     def make(self) -> RandomTable:
         source = self.source
-        for _ in range(source.randint(1, 4)):
-            self._data_manifest(source.choice(self.specs))
-        for _ in range(source.choice([0, 1, 2])):
-            self._delete_manifest()
-            if source.random() < 0.5:
-                self._data_manifest(source.choice(self.specs))
+        for step in range(source.randint(1, 3)):
+            if step:
+                self._lose(self.schemas.change())
+            for _ in range(source.randint(0, 2)):
+                self._add_spec()
+            for _ in range(source.randint(1, 2)):
+                self._data_manifest(self._usable_spec())
+            if self.version > 1 and source.random() < 0.7:
+                self._delete_manifest()
         source.shuffle(self.manifests)
-        location = self._write("list.avro", self._list())
+        location = self._write("list.avro", self._list([self._written(each) for each in self.manifests]))
         metadata = json.dumps(self._metadata(location)).encode()
         metadata_location = self._write("1.metadata.json", metadata)
-        return RandomTable(metadata, metadata_location, self.columns, self.files, self.deletes)
+        has_lost = any(manifest.lost for manifest in self.manifests)
+        return RandomTable(metadata, metadata_location, self.columns, has_lost, self.files, self.deletes)
 
-    def _columns(self) -> list[Column]:
-        types = self.source.choices(list(_POOLS), k=self.source.randint(1, 4))
-        return [
-            Column(id, f"c{id}", type, self.source.random() < 0.2) for id, type in enumerate(types, start=1)
-        ]
+    def _add_spec(self) -> None:
+        fields = []
+        known = {(each.source_id, each.transform): each for spec in self.specs for each in spec.fields}
+        for column in self.source.sample(self.columns, k=self.source.randint(1, len(self.columns))):
+            if column.type == "fixed[2]":
+                continue
+            transform = self.source.choice([*TRANSFORMS.get(column.type, ()), "identity", "identity", "void"])
+            field_id = 1000 + len(known)
+            new = PartitionField(f"p{field_id}", transform, column.id, field_id)
+            fields.append(known.setdefault((column.id, transform), new))
+        self.specs.append(PartitionSpec(len(self.specs), tuple(fields)))
 
-    def _specs(self) -> list[PartitionSpec]:
-        specs = []
-        field_id = 1000
-        for spec_id in range(1, self.source.randint(1, 3) + 1):
-            fields = []
-            for column in self.source.sample(self.columns, k=self.source.randint(1, len(self.columns))):
-                transforms = [*TRANSFORMS.get(column.type, ()), "identity"]
-                if column.type == "fixed[2]":
-                    continue
-                transform = self.source.choice(transforms)
-                fields.append(PartitionField(f"p{field_id}", transform, column.id, field_id))
-                field_id += 1
-            specs.append(PartitionSpec(spec_id, tuple(fields)))
-        return specs
+    def _usable_spec(self) -> PartitionSpec:
+        """A spec whose source columns are there."""
+        ids = {column.id for column in self.columns}
+        return self.source.choice(
+            [spec for spec in self.specs if all(each.source_id in ids for each in spec.fields)]
+        )
+
+    def _lose(self, dropped: int | None) -> None:
+        """Some manifests are rewritten after a column was dropped."""
+        for manifest in self.manifests:
+            names = {each.name for each in manifest.spec.fields if each.source_id == dropped}
+            if not names or self.source.random() < 0.5:
+                continue
+            manifest.lost |= names
+            own = {"sequence_number": manifest.sequence_number}
+            own["file_sequence_number"] = manifest.sequence_number
+            live = [entry for entry in manifest.entries if entry["status"] != 2]
+            manifest.entries = [own | entry | {"status": 0} for entry in live]
 
     # -- manifests ------------------------------------------------------------------------------------------
 
@@ -271,7 +214,7 @@ class _Maker:
 
     def _delete_manifest(self) -> None:
         self.sequence_number += 1
-        spec = self.source.choice(self.specs)
+        spec = self._usable_spec()
         entries = []
         of_spec = [path for path, (its, _) in self._partitions.items() if its is spec]
         for _ in range(self.source.randint(1, 4)):
@@ -281,7 +224,8 @@ class _Maker:
             partition = self._partition(spec, self._row()) if target is None else self._partitions[target][1]
             scope = (spec.spec_id, repr(partition))
             if kind == "equality":
-                entries.append(self._equality(path, partition, scope))
+                is_global = all(each.transform == "void" for each in spec.fields)
+                entries.append(self._equality(path, partition, None if is_global else scope))
             elif target is None:
                 continue
             elif kind == "position" or self.version < 3 or target in self._with_vector:
@@ -301,7 +245,9 @@ class _Maker:
         if entries:
             self._manifest(spec, entries, content=1)
 
-    def _equality(self, path: str, partition: dict[str, Any], scope: tuple[int, str]) -> dict[str, Any]:
+    def _equality(
+        self, path: str, partition: dict[str, Any], scope: tuple[int, str] | None
+    ) -> dict[str, Any]:
         columns = self.source.sample(self.columns, k=min(len(self.columns), self.source.randint(1, 2)))
         rows = [self._row() for _ in range(self.source.randint(1, 2))]
         metrics = self._metrics(rows, columns)
@@ -357,53 +303,51 @@ class _Maker:
         }
 
     def _manifest(self, spec: PartitionSpec, entries: list[dict[str, Any]], content: int) -> None:
-        types = self._types(spec)
-        schema = manifest_schema(spec, types, self.version)
+        types = [parse_primitive(self._type_of(each)) for each in spec.fields]
+        schema_id = len(self.schemas.history) - 1
+        self.manifests.append(_Manifest(spec, types, schema_id, content, self.sequence_number, entries))
+
+    def _written(self, manifest: _Manifest) -> ManifestFile:
+        spec, types, number = manifest.spec, manifest.types, manifest.sequence_number
+        schema = manifest_schema(spec, types, max(self.version, 2))
         metadata = {
-            "schema": json.dumps(self._schema_json()),
-            "schema-id": "0",
+            "schema": json.dumps(self.schemas.json(manifest.schema_id)),
+            "schema-id": str(manifest.schema_id),
             "partition-spec": msgspec.json.encode(spec.fields).decode(),
             "partition-spec-id": str(spec.spec_id),
             "format-version": str(self.version),
-            "content": "deletes" if content else "data",
+            "content": "deletes" if manifest.content else "data",
         }
+        entries = [_without(entry, manifest.lost) for entry in manifest.entries]
         target = BytesIO()
+        schema = without_partition_values(schema, manifest.lost)
         fastavro.writer(target, schema, entries, codec="deflate", metadata=metadata)
-        location = self._write(f"m{self.sequence_number}.avro", target.getvalue())
-        added = sum(entry["status"] == 1 for entry in entries)
-        rows = sum(entry["data_file"]["record_count"] for entry in entries if entry["status"] == 1)
-        self.manifests.append(
-            ManifestFile(
-                location,
-                len(target.getvalue()),
-                spec.spec_id,
-                content,
-                self.sequence_number,
-                self.sequence_number,
-                100 + self.sequence_number,
-                added,
-                0,
-                len(entries) - added,
-                rows,
-                0,
-                0,
-                self._summaries(spec, types, entries),
-                first_row_id=1000 * self.sequence_number if self.version > 2 and not content else None,
-            )
+        location = self._write(f"m{number}.avro", target.getvalue())
+        statuses = [entry["status"] for entry in entries]
+        rows = sum(entry["data_file"]["record_count"] for entry in entries if entry["status"] != 2)
+        return ManifestFile(
+            location,
+            len(target.getvalue()),
+            spec.spec_id,
+            manifest.content,
+            number,
+            number,
+            100 + number,
+            statuses.count(1),
+            statuses.count(0),
+            statuses.count(2),
+            rows,
+            0,
+            0,
+            self._summaries(manifest, entries),
+            first_row_id=1000 * number if self.version > 2 and not manifest.content else None,
         )
 
-    def _types(self, spec: PartitionSpec) -> list[PrimitiveType]:
-        found = [
-            result_type(field.transform, parse_primitive(self._column(field.source_id).type))
-            for field in spec.fields
-        ]
-        return [type for type in found if type is not None]
-
     def _summaries(
-        self, spec: PartitionSpec, types: Sequence[PrimitiveType], entries: Sequence[dict[str, Any]]
+        self, manifest: _Manifest, entries: Sequence[dict[str, Any]]
     ) -> tuple[PartitionSummary, ...]:
         summaries = []
-        for field_, type in zip(spec.fields, types, strict=True):
+        for field_, type in zip(manifest.spec.fields, manifest.types, strict=True):
             values = [entry["data_file"]["partition"][field_.name] for entry in entries]
             known = [value for value in values if value is not None]
             numbers = [value for value in known if value == value]
@@ -412,7 +356,8 @@ class _Maker:
                 None if end is None else to_bytes(_py(str(type)), _plain(end, str(type))) for end in ends
             )
             nan = len(numbers) < len(known)
-            summaries.append(PartitionSummary(len(known) < len(values), nan, lower, upper))
+            has_null = len(known) < len(values) and field_.name not in manifest.lost
+            summaries.append(PartitionSummary(has_null, nan, lower, upper))
         return tuple(summaries)
 
     # -- rows -----------------------------------------------------------------------------------------------
@@ -448,11 +393,10 @@ class _Maker:
             rows.append(row)
         return rows
 
-    def _column(self, id: int | None) -> Column:
-        return next(column for column in self.columns if column.id == id)
-
     def _transformed(self, field: PartitionField, value: Any) -> Any:
-        column = self._column(field.source_id)
+        column = self.schemas.known[field.source_id or 0]
+        if field.transform == "void":
+            return None
         result = transformed(column, field.transform, value)
         if field.transform.startswith("truncate") and column.type in ("int", "long") and result is not None:
             # Java's numbers overflow, and so do partitions that it writes
@@ -462,13 +406,13 @@ class _Maker:
 
     def _partition(self, spec: PartitionSpec, row: Mapping[int, Any]) -> dict[str, Any]:
         return {
-            field.name: _avro(self._transformed(field, row[field.source_id or 0]), self._types_of(field))
+            field.name: _avro(self._transformed(field, row[field.source_id or 0]), self._type_of(field))
             for field in spec.fields
         }
 
-    def _types_of(self, field: PartitionField) -> str:
-        found = result_type(field.transform, parse_primitive(self._column(field.source_id).type))
-        return str(found)
+    def _type_of(self, field: PartitionField) -> str:
+        source = self.schemas.known[field.source_id or 0].type
+        return str(result_type(field.transform, parse_primitive(source)) or source)
 
     def _metrics(
         self, rows: Sequence[Mapping[int, Any]], columns: Sequence[Column] | None = None
@@ -517,52 +461,51 @@ class _Maker:
         path.write_bytes(data)
         return f"file://{path}"
 
-    def _list(self) -> bytes:
+    def _list(self, manifests: Sequence[ManifestFile]) -> bytes:
         target = BytesIO()
         records = []
-        for manifest in self.manifests:
+        for manifest in manifests:
             record = msgspec.to_builtins(manifest, builtin_types=(bytes,))
             record["partitions"] = [dict(each) for each in record["partitions"] or ()]
             records.append(record)
-        fastavro.writer(target, manifest_list_schema(self.version), records)
+        fastavro.writer(target, manifest_list_schema(max(self.version, 2)), records)
         return target.getvalue()
 
-    def _schema_json(self) -> dict[str, Any]:
-        fields = [
-            {"id": column.id, "name": column.name, "required": column.required, "type": column.type}
-            for column in self.columns
-        ]
-        return {"type": "struct", "schema-id": 0, "fields": fields}
-
     def _metadata(self, manifest_list: str) -> dict[str, Any]:
+        schemas = [self.schemas.json(schema_id) for schema_id in range(len(self.schemas.history))]
         snapshot = {
             "snapshot-id": 1,
-            "sequence-number": self.sequence_number,
             "timestamp-ms": 1,
             "manifest-list": manifest_list,
-            "schema-id": 0,
+            "schema-id": len(schemas) - 1,
             "summary": {"operation": "append"},
         }
-        rows = {"first-row-id": 0, "added-rows": 10**6} if self.version > 2 else {}
-        return {
+        document: dict[str, Any] = {}
+        if self.version == 1:
+            document = {"schema": schemas[-1], "partition-spec": []}
+        else:
+            snapshot |= {"sequence-number": self.sequence_number}
+            document = {"last-sequence-number": self.sequence_number}
+        if self.version > 2:
+            snapshot |= {"first-row-id": 0, "added-rows": 10**6}
+            document |= {"next-row-id": 10**6}
+        return document | {
             "format-version": self.version,
             "table-uuid": "c9b1f1c3-25a1-4a5c-8f6b-3f1d5d3b2a10",
             "location": f"file://{self.folder}",
-            "last-sequence-number": self.sequence_number,
             "last-updated-ms": 1,
             "last-column-id": 100,
-            "schemas": [self._schema_json()],
-            "current-schema-id": 0,
+            "schemas": schemas,
+            "current-schema-id": len(schemas) - 1,
             "partition-specs": [msgspec.to_builtins(spec) for spec in self.specs],
-            "default-spec-id": self.specs[-1].spec_id,
+            "default-spec-id": 0,
             "last-partition-id": 1999,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
             "properties": {},
             "current-snapshot-id": 1,
-            "snapshots": [snapshot | rows],
+            "snapshots": [snapshot],
             "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
-            **({"next-row-id": 10**6} if self.version > 2 else {}),
         }
 
 
@@ -579,9 +522,9 @@ def _avro(value: Any, type: str) -> Any:
     if type == "date":
         return date(1970, 1, 1) + timedelta(days=value)
     if type == "time":
-        return (_EPOCH + timedelta(microseconds=value)).time()
-    if type.startswith("timestamp"):
-        return (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=UTC)
+        return (EPOCH + timedelta(microseconds=value)).time()
+    if type in ("timestamp", "timestamptz"):
+        return (EPOCH + timedelta(microseconds=value)).replace(tzinfo=UTC)
     return value
 
 
@@ -590,12 +533,18 @@ def _plain(value: Any, type: str) -> Any:
     if type == "uuid":
         return UUID(bytes=value)
     if isinstance(value, datetime):
-        return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+        return (value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days
     if type == "time":
-        return (datetime.combine(date(1970, 1, 1), value) - _EPOCH) // timedelta(microseconds=1)
+        return (datetime.combine(date(1970, 1, 1), value) - EPOCH) // timedelta(microseconds=1)
     return value
+
+
+def _without(entry: dict[str, Any], lost: Collection[str]) -> dict[str, Any]:
+    """An entry without the values of some partition fields."""
+    partition = entry["data_file"]["partition"] | dict.fromkeys(lost)
+    return entry | {"data_file": entry["data_file"] | {"partition": partition}}
 
 
 def _order(value: Any) -> Any:

@@ -124,15 +124,19 @@ def _times(values: npt.NDArray[np.int64], factor: int) -> npt.NDArray[np.int64]:
 def _truncated_range(source: PrimitiveType, lower: Vector, upper: Vector, width: int) -> Range:
     if object in (upper.data.dtype, lower.data.dtype):
         return Range(lower, Vector(upper.data + (width - 1), upper.valid))
-    least, most = INTEGER_RANGES.get(source.name, (_LEAST, _MOST))
+    _, most = INTEGER_RANGES.get(source.name, (_LEAST, _MOST))
     with np.errstate(over="ignore"):
         ends = np.where(upper.data > most - width, most, upper.data + np.int64(width - 1))
     begins = lower.data
-    if least % width:
-        # Writers in Java let the least values overflow, all of them to this one.
-        wrapped = least // width * width + (most - least + 1)
-        overflows = (lower.data <= wrapped) & (upper.data >= wrapped)
-        begins, ends = np.where(overflows, least, begins), np.where(overflows, most, ends)
+    # a long column may have been one of int when files were written
+    for name in ("int", "long") if source.name == "long" else (source.name,):
+        least, most = INTEGER_RANGES.get(name, (_LEAST, _MOST))
+        if least % width:
+            # Writers in Java let the least values overflow, all of them to this one.
+            wrapped = least // width * width + (most - least + 1)
+            overflows = (lower.data <= wrapped) & (upper.data >= wrapped)
+            begins = np.where(overflows, np.minimum(begins, least), begins)
+            ends = np.where(overflows, np.maximum(ends, most), ends)
     return Range(Vector(begins, lower.valid), Vector(ends, upper.valid))
 
 

@@ -12,7 +12,7 @@ from floecat.planning.filters.expression_json import parse_filter
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
-from floecat.planning.plans.task_answers import render_tasks
+from floecat.planning.plans.task_answers import PartitionTypes, client_types, render_tasks
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["count_files", "plan_chunks", "scan_request"]
@@ -26,12 +26,11 @@ def plan_chunks(
     stop: Callable[[], bool] | None,
 ) -> Iterator[TaskChunk]:
     """Yields the tasks of a scan in chunks; see `ChunkedPlanner.run`."""
-    types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
-    partitions = (
-        None
-        if scan.form == "specified"
-        else partial(pyiceberg_partitions, are_absent=scan.form == "pyiceberg-without-columns")
-    )
+    partitions = None
+    types: PartitionTypes = client_types(scan.metadata)
+    if scan.form != "specified":
+        partitions = partial(pyiceberg_partitions, are_absent=scan.form == "pyiceberg-without-columns")
+        types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
     work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk, partitions=partitions)
     # engines of other formats keep their manifests where artifacts are
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)

@@ -96,6 +96,8 @@ def partitions(values: pa.StructArray, types: Sequence[PrimitiveType | None]) ->
 def single_values(values: pa.Array, type: PrimitiveType | None) -> pa.StringArray:
     """Single values of one type; nulls are `null`. Each distinct value is rendered once."""
     name = _ARROW_NAMES.get(values.type.id, "") if type is None else type.name
+    if pa.types.is_null(values.type) or name == "unknown":
+        return pa.repeat("null", len(values))
     distinct = values.dictionary_encode()
     if name in _TIMES:
         rendered = _TIMES[name](distinct.dictionary)

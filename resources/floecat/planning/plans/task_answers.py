@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.iceberg.manifests.reader import FileContent
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.scans import ContentFiles, FileTasks, ScanPlan
+from floecat.planning.files.targets import spec_types
 from floecat.planning.filters.expression_json import write_expression
 from floecat.planning.plans import json_columns as columns
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.store.documents import compress
 
-__all__ = ["PartitionTypes", "Partitions", "render_tasks"]
+__all__ = ["PartitionTypes", "Partitions", "client_types", "render_tasks"]
 
 PartitionTypes: TypeAlias = Mapping[int, Sequence[PrimitiveType | None]]
 """Result types of the fields of partition specs, by spec id; None where only files know it."""
@@ -32,6 +34,7 @@ Partitions: TypeAlias = Callable[
 ]
 """Spec ids and partitions of files, as JSON; the same for all files where it is not an array."""
 
+_UNKNOWN: Final = PrimitiveType("unknown")
 _LARGEST_CHUNK_BYTES: Final = 8 << 20
 
 _CONTENT: Final = {
@@ -39,6 +42,22 @@ _CONTENT: Final = {
     FileContent.POSITION_DELETES: "position-deletes",
     FileContent.EQUALITY_DELETES: "equality-deletes",
 }
+
+
+def client_types(metadata: TableMetadata) -> dict[int, tuple[PrimitiveType | None, ...]]:
+    """Types of partition fields as clients know them.
+
+    They take the type of a field to be unknown once its source column was dropped. Iceberg's library for Java
+    reads no value of it but null then.
+    """
+    found = metadata.current_schema.find_type
+    return {
+        spec_id: tuple(
+            _UNKNOWN if field.source_id is not None and found(field.source_id) is None else type
+            for field, type in zip(spec.spec.fields, spec.types, strict=True)
+        )
+        for spec_id, spec in spec_types(metadata).items()
+    }
 
 
 def render_tasks(

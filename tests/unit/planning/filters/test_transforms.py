@@ -15,7 +15,7 @@ from floecat.iceberg.schemas.types import parse_primitive
 from floecat.planning.filters.literals import canonical
 from floecat.planning.filters.transforms import bucket_of, has_ranges, result_type, source_range
 from floecat.planning.filters.vectors import Vector
-from tests.unit.planning.random_tables import Column, json_value
+from tests.unit.planning.random_columns import Column, json_value
 
 _DAY = 86_400_000_000
 _NUMBERS = [
@@ -62,6 +62,9 @@ def test_the_value_that_overflowed_stands_for_all() -> None:
     found = source_range("truncate[10]", parse_primitive("int"), vector, vector)
     assert found.lower.data.tolist() == [-(2**31), 2147483630, 2147483640]
     assert found.upper.data.tolist() == [2**31 - 1, 2147483639, 2**31 - 1]
+    promoted = source_range("truncate[10]", parse_primitive("long"), vector, vector)
+    assert promoted.lower.data.tolist() == found.lower.data.tolist()
+    assert promoted.upper.data.tolist() == [2147483655, 2147483639, 2147483649]
     found = source_range("truncate[16]", parse_primitive("int"), vector, vector)
     assert found.lower.data.tolist() == vector.data.tolist()
 

@@ -14,6 +14,7 @@ class DeleteFile(msgspec.Struct, frozen=True):
         location: where it is.
         format: `parquet`, `avro`, `orc`, or `puffin` for deletion vectors.
         record_count: of the file; of a deletion vector its deleted rows.
+        size_bytes: of the file.
         equality_ids: columns of equality deletes; empty for position deletes and deletion vectors.
         content_offset: of a deletion vector in its file, in bytes.
         content_size_bytes: of a deletion vector.
@@ -22,6 +23,7 @@ class DeleteFile(msgspec.Struct, frozen=True):
     location: str
     format: str
     record_count: int
+    size_bytes: int
     equality_ids: tuple[int, ...] = ()
     content_offset: int | None = None
     content_size_bytes: int | None = None

@@ -77,16 +77,18 @@ def test_order_and_repetition_do_not_matter(values: np.ndarray) -> None:
 
 def test_estimates_are_within_their_bounds() -> None:
     random = np.random.default_rng(20_000)
-    errors, misses = [], 0
+    errors, misses, far_misses = [], 0, 0
     for _ in range(100):
-        count = int(random.integers(5_000, 150_000))
+        count = int(random.integers(5_000, 60_000))
         sketch = _sketch(random.integers(-(2**63), 2**63, count))
         lower, upper = sketch.bounds(3)
-        assert lower <= count <= upper
+        far_misses += not lower <= count <= upper
         lower, upper = sketch.bounds(2)
         misses += not lower <= count <= upper
         errors.append((sketch.estimate / count - 1) / sketch.relative_standard_error)
+    # 4.6 and 0.3 are expected.
     assert misses <= 10
+    assert far_misses <= 1
     assert 0.75 < np.std(errors) < 1.25
 
 

@@ -1,0 +1,142 @@
+"""Counts the values of a column, array by array."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.iceberg.parquet.column_statistics import successor
+from floecat.iceberg.schemas.single_values import encode
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.statistics.files.hashing import hash_values
+from floecat.statistics.files.leaf_values import has_single_values, one_value
+from floecat.statistics.files.summaries import ColumnSummary
+from floecat.statistics.files.theta import SketchBuilder
+
+__all__ = ["ColumnCounts"]
+
+_MOST_CHARACTERS: Final = 64
+_HELD_EXTREMES: Final = 64
+_BYTES: Final = frozenset({"binary", "fixed"})
+
+
+class ColumnCounts:
+    """Numbers of one column, in memory that does not grow with its values."""
+
+    def __init__(self, field_id: int, type: PrimitiveType) -> None:
+        self._field_id = field_id
+        self._type = type
+        self._has_values = has_single_values(type)
+        self._is_float = type.name in ("float", "double")
+        self._value_count = self._null_count = self._nan_count = 0
+        self._extremes: list[pa.Array] = []
+        self._sketch = SketchBuilder()
+
+    def add(self, values: pa.Array) -> None:
+        """Adds values as `leaf_values` gives them."""
+        self._value_count += len(values)
+        if pa.types.is_dictionary(values.type):
+            self._null_count += values.indices.null_count + _null_uses(values)
+            values = values.dictionary.take(pc.unique(values.indices))
+        else:
+            self._null_count += values.null_count
+        if not self._has_values:
+            return
+        values = values.drop_null() if values.null_count else values
+        if self._is_float:
+            self._add_floats(values)
+            return
+        if self._sketch.is_exact:
+            values = pc.unique(values)
+        if len(values):
+            self._add_extremes(values)
+            self._sketch.add(hash_values(values, self._type))
+
+    def add_constant(self, value: bytes | None, count: int) -> None:
+        """Adds the same value several times.
+
+        Args:
+            value: a single value, None for null.
+            count: how many times.
+        """
+        self._value_count += count
+        if value is None:
+            self._null_count += count
+        elif count and self._has_values:
+            array = one_value(value, self._type)
+            if self._is_float and pc.is_nan(array)[0].as_py():
+                self._nan_count += count
+            else:
+                self._add_extremes(array)
+            self._sketch.add(hash_values(array, self._type))
+
+    def _add_floats(self, values: pa.Array) -> None:
+        if not len(values):
+            return
+        numbers: npt.NDArray[Any] = values.to_numpy()
+        is_nan = np.isnan(numbers)
+        nans = int(np.count_nonzero(is_nan))
+        self._nan_count += nans
+        if nans < len(numbers):
+            bounds = np.array([np.fmin.reduce(numbers), np.fmax.reduce(numbers)])
+            self._add_extremes(pa.array(bounds))
+        if self._sketch.is_exact:
+            # Bits are compared: zeros of both signs are two values, as in Java.
+            bits = pa.array(numbers.view("i4" if numbers.itemsize == 4 else "i8"))
+            values = pc.unique(bits).view(values.type)
+        self._sketch.add(hash_values(values, self._type))
+
+    def _add_extremes(self, values: pa.Array) -> None:
+        found = pc.min_max(values)
+        self._extremes.append(pa.array([found["min"], found["max"]], values.type))
+        if len(self._extremes) > _HELD_EXTREMES:
+            held, self._extremes = self._extremes, []
+            self._add_extremes(pa.concat_arrays(held))
+
+    def summary(self, size_bytes: int | None, stored_count: int) -> ColumnSummary:
+        """What was counted.
+
+        Args:
+            size_bytes: as of `ColumnSummary`.
+            stored_count: as of `ColumnSummary`.
+        """
+        lower = upper = None
+        if self._extremes:
+            found = pc.min_max(pa.concat_arrays(self._extremes))
+            ends = pa.array([found["min"], found["max"]], self._extremes[0].type)
+            lower, upper = self._bounds(*encode(ends, self._type).to_pylist())
+        return ColumnSummary(
+            self._field_id,
+            self._value_count,
+            self._null_count,
+            self._nan_count,
+            lower,
+            upper,
+            size_bytes,
+            stored_count,
+            self._sketch.build().to_bytes() if self._has_values else None,
+        )
+
+    def _bounds(self, lower: bytes, upper: bytes) -> tuple[bytes, bytes | None]:
+        """Shortens long bounds so that they still enclose all values."""
+        if self._type.name == "string":
+            low, high = lower.decode(errors="ignore"), upper.decode(errors="ignore")
+            end: str | None = high
+            if len(high) > _MOST_CHARACTERS:
+                end = successor(high[:_MOST_CHARACTERS])
+            return low[:_MOST_CHARACTERS].encode(), None if end is None else end.encode()
+        if self._type.name in _BYTES and len(upper) > _MOST_CHARACTERS:
+            kept = upper[:_MOST_CHARACTERS].rstrip(b"\xff")
+            return lower[:_MOST_CHARACTERS], kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+        return lower[:_MOST_CHARACTERS], upper
+
+
+def _null_uses(values: pa.DictionaryArray) -> int:
+    """How many values are null because the dictionary has a null."""
+    if not values.dictionary.null_count:
+        return 0
+    return int(values.cast(values.type.value_type).null_count - values.indices.null_count)

@@ -1,0 +1,190 @@
+"""Which rows of a data file its deletes leave (table specification, "Delete Formats")."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from floecat.fileio.base import FileIO
+from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.memory_budget import LruCache
+from floecat.statistics.files.leaf_values import arrow_type_of, leaf_values
+from floecat.statistics.files.projection import Projection
+from floecat.statistics.files.sources import Source, UnreadableFileError, reading
+from floecat.statistics.files.summaries import DataFile, DeleteFile
+
+__all__ = ["DeletedRows", "Rows"]
+
+Rows: TypeAlias = npt.NDArray[np.bool_]
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+
+_VECTOR_MAGIC: Final = b"\xd1\xd3\x39\x64"
+_FRAME: Final = 4
+_BYTES_PER_POSITION: Final = 16
+_BYTES_PER_KEY: Final = 64
+_STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+
+
+class DeletedRows:
+    """Applies deletes to data files. Delete files that several data files share are read once, if small."""
+
+    def __init__(
+        self,
+        files: FileIO,
+        open_source: Callable[[DataFile | DeleteFile], Source],
+        projection: Projection,
+        memory_bytes: int,
+    ) -> None:
+        """Takes where files are.
+
+        Args:
+            files: where deletion vectors are read.
+            open_source: opens delete files.
+            projection: columns of the table.
+            memory_bytes: of decoded deletes. Equality deletes that need more are not applied.
+        """
+        self._files = files
+        self._open = open_source
+        self._projection = projection
+        self._memory_bytes = memory_bytes
+        self._kept: LruCache[Any] = LruCache(memory_bytes)
+
+    def live_rows(self, file: DataFile, source: Source) -> tuple[Rows | None, bool]:
+        """Which rows of a data file are left.
+
+        Args:
+            file: the file, with the deletes that apply.
+            source: the open file.
+
+        Returns:
+            The rows that are not deleted, None for all; and whether all deletes were applied.
+
+        Raises:
+            UnreadableFileError: a file is damaged.
+        """
+        if not file.deletes:
+            return None, True
+        live = np.ones(source.row_count, np.bool_)
+        for delete in file.deletes:
+            if not delete.equality_ids:
+                for positions in self._positions(delete, file.location):
+                    live[positions[(positions >= 0) & (positions < len(live))]] = False
+        is_exact = True
+        equality = sorted((each for each in file.deletes if each.equality_ids), key=_ids)
+        for ids, group in groupby(equality, _ids):
+            deletes = list(group)
+            size = sum(each.record_count for each in deletes) * len(ids) * _BYTES_PER_KEY
+            if size <= self._memory_bytes and all(id in self._projection.types for id in ids):
+                live &= ~self._equal_rows(ids, deletes, file, source)
+            else:
+                is_exact = False
+        return live, is_exact
+
+    def _positions(self, delete: DeleteFile, location: str) -> Iterator[_Int64s]:
+        if delete.format == "puffin":
+            yield self._vector(delete)
+        elif (size := delete.record_count * _BYTES_PER_POSITION) > self._memory_bytes // 4:
+            for paths, positions in self._position_batches(delete):
+                yield positions[pc.equal(paths, location).to_numpy(zero_copy_only=False)]
+        else:
+            by_path: Mapping[str, list[_Int64s]] = self._kept.get_or_make(
+                delete.location, lambda: _by_path(self._position_batches(delete)), lambda _: size
+            )
+            yield from by_path.get(location, ())
+
+    def _position_batches(self, delete: DeleteFile) -> Iterator[tuple[pa.StringArray, _Int64s]]:
+        source = self._open(delete)
+        if not (source.has(FILE_PATH_ID) and source.has(POS_ID)):
+            raise UnreadableFileError(delete.location, "it has no paths and positions with their field ids")
+        for batch in source.read([FILE_PATH_ID, POS_ID]):
+            with reading(delete.location):
+                paths = leaf_values(batch[FILE_PATH_ID], _STRING)
+                yield paths, leaf_values(batch[POS_ID], _LONG).to_numpy()
+
+    def _vector(self, delete: DeleteFile) -> _Int64s:
+        """Positions of a deletion vector (Puffin specification, `deletion-vector-v1`)."""
+        offset, size = delete.content_offset or 0, delete.content_size_bytes or 0
+        data = self._files.read_range(delete.location, offset, size)
+        payload, checksum = data[_FRAME:-_FRAME], data[-_FRAME:]
+        try:
+            if len(data) != size or int.from_bytes(data[:_FRAME], "big") != len(payload):
+                raise ValueError
+            if payload[:_FRAME] != _VECTOR_MAGIC or zlib.crc32(payload) != int.from_bytes(checksum, "big"):
+                raise ValueError
+            return np.array(BitMap64.deserialize(payload[_FRAME:]).to_array(), np.int64)
+        except ValueError:
+            raise UnreadableFileError(delete.location, "a deletion vector in it is damaged") from None
+
+    def _equal_rows(
+        self, ids: Sequence[int], deletes: Sequence[DeleteFile], file: DataFile, source: Source
+    ) -> Rows:
+        """Rows whose values of some columns are those of a deleted row; null equals null, and NaN NaN.
+
+        Columns are compared one after the other: the values of a row so far are one number, -1 where no
+        deleted row has them.
+        """
+        rows = np.zeros(source.row_count, np.int64)
+        keys: _Int64s = np.zeros(1, np.int64)
+        for id in ids:
+            nothing = _comparable(pa.nulls(0, arrow_type_of(self._projection.types[id])))
+            parts = [part for delete in deletes for part in self._deleted(delete, id)]
+            deleted = pa.concat_arrays([nothing, *parts])
+            distinct = pc.unique(deleted)
+            keys = keys * len(distinct) + pc.index_in(deleted, value_set=distinct).to_numpy()
+            start = 0
+            for part in self._projection.values(source, id, file.location, file.constants):
+                found = pc.index_in(_comparable(part), value_set=distinct).fill_null(-1).to_numpy()
+                so_far = rows[start : start + len(found)]
+                so_far[:] = np.where((so_far < 0) | (found < 0), -1, so_far * len(distinct) + found)
+                start += len(found)
+            # Numbered from 0 again, so that the next column does not overflow.
+            known = np.unique(keys)
+            keys = np.searchsorted(known, keys)
+            places = np.minimum(np.searchsorted(known, rows), max(len(known) - 1, 0))
+            rows = np.where(known[places] == rows, places, -1) if len(known) else np.full_like(rows, -1)
+        equal: Rows = rows >= 0
+        return equal
+
+    def _deleted(self, delete: DeleteFile, field_id: int) -> list[pa.Array]:
+        """The values of a column in an equality delete file."""
+
+        def read() -> list[pa.Array]:
+            values = self._projection.values(self._open(delete), field_id, delete.location, {})
+            return [_comparable(part) for part in values]
+
+        size = delete.record_count * _BYTES_PER_KEY
+        parts: list[pa.Array] = self._kept.get_or_make((delete.location, field_id), read, lambda _: size)
+        return parts
+
+
+def _ids(delete: DeleteFile) -> tuple[int, ...]:
+    return tuple(sorted(delete.equality_ids))
+
+
+def _by_path(batches: Iterator[tuple[pa.Array, _Int64s]]) -> dict[str, list[_Int64s]]:
+    found: dict[str, list[_Int64s]] = {}
+    for paths, positions in batches:
+        encoded = paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        for code, path in enumerate(encoded.dictionary.to_pylist()):
+            found.setdefault(path, []).append(positions[codes == code])
+    return found
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Floats as their bits, with one NaN, as Java compares them."""
+    if not pa.types.is_floating(values.type):
+        return values
+    if values.null_count < len(values):
+        nan = pa.scalar(float("nan"), values.type)
+        values = pc.if_else(pc.is_nan(values), nan, values)
+    return values.view(pa.int32() if values.type == pa.float32() else pa.int64())

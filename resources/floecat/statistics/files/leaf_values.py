@@ -1,0 +1,82 @@
+"""Values of columns as files have them, as values of the columns' types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.iceberg.manifests.partition_tuples import arrow_type
+from floecat.iceberg.schemas.types import PrimitiveType
+
+__all__ = ["arrow_type_of", "has_single_values", "leaf_values", "one_value"]
+
+_WITHOUT_SINGLE_VALUES = frozenset({"unknown", "variant", "geometry", "geography"})
+
+
+def has_single_values(type: PrimitiveType) -> bool:
+    """Whether values of a type have a binary form (table specification, Appendix D)."""
+    return type.name not in _WITHOUT_SINGLE_VALUES
+
+
+def arrow_type_of(type: PrimitiveType) -> pa.DataType:
+    """The Arrow type of the values; plain bytes for fixed-width ones and those without single values."""
+    if not has_single_values(type) or type.name in ("uuid", "fixed"):
+        return pa.binary()
+    return arrow_type(type)
+
+
+def leaf_values(rows: pa.Array, type: PrimitiveType, struct_path: Sequence[int] = ()) -> pa.Array:
+    """The values of a leaf column, promoted to the column's type (table specification, "Schema Evolution").
+
+    Args:
+        rows: a slot per row. Null structs are null values; null lists have no values.
+        type: the type of the column.
+        struct_path: positions of the children that lead to it, in each struct; 0 where it ends.
+
+    Returns:
+        An array of `arrow_type_of`, or a dictionary of such values.
+
+    Raises:
+        pyarrow.ArrowException: the file has values of another type.
+    """
+    places = iter(struct_path)
+    while pa.types.is_nested(rows.type):
+        if pa.types.is_map(rows.type):
+            entries = pa.struct([rows.type.key_field, rows.type.item_field])
+            rows = rows.cast(pa.list_(entries))
+        rows = rows.flatten()[next(places, 0)] if pa.types.is_struct(rows.type) else rows.flatten()
+    if isinstance(rows, pa.ExtensionArray):
+        rows = rows.storage
+    wanted = arrow_type_of(type)
+    if pa.types.is_dictionary(rows.type):
+        values = _cast(rows.dictionary, wanted)
+        return pa.DictionaryArray.from_arrays(rows.indices, values)
+    return _cast(rows, wanted)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if values.type == wanted:
+        return values
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
+        # Values count from the same epoch with a time zone and without one.
+        values = values.cast(pa.timestamp(values.type.unit))
+        if values.type.unit == "ns" and wanted.unit == "us":
+            # Readers of such files cut off nanoseconds.
+            micros = pc.floor_temporal(values, unit="microsecond")
+            return micros.cast(pa.timestamp("us")).cast(wanted)
+        return values.cast(pa.timestamp(wanted.unit)).cast(wanted)
+    return values.cast(wanted)
+
+
+def one_value(value: bytes, type: PrimitiveType) -> pa.Array:
+    """An array of one single value."""
+    kind = arrow_type_of(type)
+    if type.name == "boolean":
+        return pa.array([value != b"\x00"])
+    if pa.types.is_binary(kind) or type.name == "string":
+        return pa.array([value], pa.binary()).cast(kind)
+    if type.name == "decimal":
+        value = int.from_bytes(value, "big", signed=True).to_bytes(16, "little", signed=True)
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(value)])

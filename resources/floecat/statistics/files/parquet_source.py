@@ -1,0 +1,162 @@
+"""Parquet data files, column chunk by column chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from floecat.errors import InvalidDeltaTableError
+from floecat.fileio.base import FileIO
+from floecat.iceberg.parquet.field_ids import fields_of, footer_schema
+from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
+from floecat.iceberg.parquet.parquet_schema import SchemaNode
+from floecat.iceberg.parquet.thrift_compact import ThriftError, read_struct
+from floecat.statistics.files.sources import InputFile, NameMapping, UnreadableFileError, reading
+
+__all__ = ["ParquetSource"]
+
+_GUESSED_FOOTER: Final = 64 << 10
+_MOST_ROWS: Final = 1 << 17
+_FEWEST_ROWS: Final = 1 << 10
+_LARGEST_WINDOW: Final = 8 << 20
+_SMALL_DICTIONARY: Final = 256 << 10
+
+
+class ParquetSource:
+    """A Parquet file. Columns are found by field id, else by name mapping, else by position."""
+
+    reads_single_columns = True
+
+    def __init__(
+        self,
+        files: FileIO,
+        location: str,
+        size_bytes: int,
+        *,
+        names: NameMapping | None = None,
+        memory_bytes: int,
+    ) -> None:
+        """Reads the footer.
+
+        Args:
+            files: where the file is read.
+            location: where it is.
+            size_bytes: its size.
+            names: ids of columns of files that have none.
+            memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
+                single value are read as a whole.
+
+        Raises:
+            UnreadableFileError: the footer is damaged.
+        """
+        self._files = files
+        self._location = location
+        self._size = size_bytes
+        self._memory_bytes = memory_bytes
+        root = self._read_schema()
+        self._leaves = _leaves_by_id(root, names)
+        with reading(location):
+            self._metadata = pq.read_metadata(self._open())
+        self.row_count: int = self._metadata.num_rows
+
+    def _read_schema(self) -> SchemaNode:
+        try:
+            tail = self._tail(_GUESSED_FOOTER)
+            length = footer_length(tail, self._location)
+            if length > len(tail):
+                tail = self._tail(length)
+            metadata, root = footer_schema(tail, self._location)
+            # Arrow can crash on a footer whose structure is damaged.
+            read_struct(metadata, {})
+        except InvalidDeltaTableError as error:
+            raise UnreadableFileError(self._location, error.message.rpartition(": ")[2]) from None
+        except ThriftError:
+            raise UnreadableFileError(self._location, "its footer is damaged") from None
+        return root
+
+    def _tail(self, length: int) -> bytes:
+        start = max(self._size - max(length, TAIL_LENGTH), 0)
+        return self._files.read_range(self._location, start, self._size - start)
+
+    def _open(self) -> pa.PythonFile:
+        return pa.PythonFile(InputFile(self._files, self._location, self._size), "r")
+
+    def has(self, field_id: int) -> bool:
+        """Whether the file has a column of a primitive type."""
+        return field_id in self._leaves
+
+    def struct_path(self, _field_id: int) -> tuple[int, ...]:
+        """As of `Source`; structs come with one child, the way to the column."""
+        return ()
+
+    def stored(self, field_id: int) -> tuple[int, int]:
+        """As of `Source`."""
+        chunks = list(self._chunks(self._leaves[field_id]))
+        return sum(chunk.total_uncompressed_size for chunk in chunks), sum(
+            chunk.num_values for chunk in chunks
+        )
+
+    def _chunks(self, leaf: int) -> Iterator[pq.ColumnChunkMetaData]:
+        for group in range(self._metadata.num_row_groups):
+            yield self._metadata.row_group(group).column(leaf)
+
+    def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
+        """As of `Source`; strings may be in a dictionary. Several columns must not share a struct."""
+        ids = sorted(field_ids, key=self._leaves.__getitem__)
+        leaves = [self._leaves[id] for id in ids]
+        sizes = [self.stored(id) for id in ids]
+        width = sum(max(size // max(count, 1), 8) for size, count in sizes)
+        rows = min(max(self._memory_bytes // (4 * width), _FEWEST_ROWS), _MOST_ROWS)
+        with reading(self._location):
+            file = pq.ParquetFile(
+                self._open(),
+                metadata=self._metadata,
+                read_dictionary=[path for leaf in leaves for path in self._dictionary(leaf)],
+                buffer_size=min(max(self._memory_bytes // 4, 1 << 20), _LARGEST_WINDOW),
+                coerce_int96_timestamp_unit="us",
+            )
+            groups = list(range(self._metadata.num_row_groups))
+            batches = file.reader.iter_batches(rows, groups, leaves, use_threads=False)
+        while True:
+            with reading(self._location):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield dict(zip(ids, batch.columns, strict=True))
+
+    def _dictionary(self, leaf: int) -> list[str]:
+        """The path of the column, if it is read faster as the dictionary that it is stored with."""
+        column = self._metadata.schema.column(leaf)
+        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
+            return []
+        starts = [(chunk.dictionary_page_offset, chunk.data_page_offset) for chunk in self._chunks(leaf)]
+        small = all(first is not None and 0 < data - first < _SMALL_DICTIONARY for first, data in starts)
+        return [column.path] if small else []
+
+
+def _leaves_by_id(root: SchemaNode, names: NameMapping | None) -> dict[int, int]:
+    """Positions of leaf columns by field id."""
+    positions = {id(node): place for place, node in enumerate(_leaves(root))}
+    fields = list(fields_of(root))
+    if any(node.field_id is not None for _, node in fields):
+        found = ((node.field_id, node) for _, node in fields)
+    elif names is not None:
+        found = ((names.find(path), node) for path, node in fields)
+    else:
+        found = ((place, node) for place, node in enumerate(root.children, start=1))
+    return {
+        field_id: positions[id(node)]
+        for field_id, node in found
+        if field_id is not None and id(node) in positions
+    }
+
+
+def _leaves(group: SchemaNode) -> Iterator[SchemaNode]:
+    for node in group.children:
+        if node.is_group:
+            yield from _leaves(node)
+        else:
+            yield node

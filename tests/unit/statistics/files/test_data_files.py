@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from floecat.errors import FileMissingError, IllegalArgumentError
+from floecat.iceberg.schemas.single_values import encode_one
+from floecat.iceberg.schemas.types import parse_primitive
+from floecat.logical_types import canonical_text
+from floecat.statistics.files.sources import UnreadableFileError
+from floecat.statistics.files.summaries import DataFile
+from tests.unit.statistics.files.table_files import (
+    column,
+    data_file,
+    distinct,
+    read,
+    schema_of,
+    with_ids,
+    write_parquet,
+)
+
+_UTC = dt.UTC
+_SAMPLES: list[tuple[str, pa.DataType, list[Any], str, str]] = [
+    ("boolean", pa.bool_(), [True, False, True], "false", "true"),
+    ("int", pa.int32(), [7, -(2**31), 7], str(-(2**31)), "7"),
+    ("long", pa.int64(), [2**63 - 1, 0, 0], "0", str(2**63 - 1)),
+    ("decimal(9, 2)", pa.decimal128(9, 2), [Decimal("1.50"), Decimal("-3.00")], "-3", "1.5"),
+    ("decimal(38, 0)", pa.decimal128(38, 0), [Decimal(10**37), Decimal(1)], "1", str(10**37)),
+    ("date", pa.date32(), [dt.date(1969, 1, 1), dt.date(2020, 2, 29)], "1969-01-01", "2020-02-29"),
+    ("time", pa.time64("us"), [dt.time(1, 2, 3)], "01:02:03", "01:02:03"),
+    (
+        "timestamp",
+        pa.timestamp("us"),
+        [dt.datetime(2020, 1, 1)],
+        "2020-01-01T00:00:00",
+        "2020-01-01T00:00:00",
+    ),
+    (
+        "timestamptz",
+        pa.timestamp("us", "UTC"),
+        [dt.datetime(2020, 1, 1, tzinfo=_UTC)],
+        "2020-01-01T00:00:00Z",
+        "2020-01-01T00:00:00Z",
+    ),
+    (
+        "timestamp_ns",
+        pa.timestamp("ns"),
+        [1, 2],
+        "1970-01-01T00:00:00.000000001",
+        "1970-01-01T00:00:00.000000002",
+    ),
+    ("string", pa.string(), ["b", "a", "ż" * 70], "a", "ż" * 63 + chr(ord("ż") + 1)),
+    ("binary", pa.binary(), [b"\x00", b"\xff" * 80], "AA==", ""),
+    ("uuid", pa.binary(16), [UUID(int=1).bytes, UUID(int=2).bytes], str(UUID(int=1)), str(UUID(int=2))),
+    ("fixed[2]", pa.binary(2), [b"ab", b"cd"], "YWI=", "Y2Q="),
+]
+
+
+@pytest.mark.parametrize(
+    ("type", "arrow", "values", "lower", "upper"), _SAMPLES, ids=[sample[0] for sample in _SAMPLES]
+)
+def test_every_type_is_counted(
+    type: str, arrow: pa.DataType, values: list[Any], lower: str, upper: str, tmp_path: Path
+) -> None:
+    array = pa.array([None, *values, None] * 10, arrow)
+    schema = schema_of((3, "c", type))
+    file = write_parquet(tmp_path, "f.parquet", with_ids({3: ("c", array)}), row_group_size=7)
+    found = column(read(schema, file), 3)
+    primitive = parse_primitive(type)
+    assert (found.value_count, found.null_count, found.nan_count) == (len(array), 20, 0)
+    assert distinct(found) == len(set(values))
+    assert found.lower is not None
+    assert canonical_text(found.lower, primitive) == lower
+    # No short value is above bytes of 255.
+    assert upper == ("" if found.upper is None else canonical_text(found.upper, primitive))
+    assert found.size_bytes
+    assert found.stored_count == len(array)
+
+
+def test_nan_and_infinities(tmp_path: Path) -> None:
+    doubles = [float("nan"), float("inf"), None, -0.0, 0.0, float("-inf"), float("nan")]
+    schema = schema_of((1, "d", "double"), (2, "f", "float"), (3, "n", "double"))
+    table = with_ids(
+        {
+            1: ("d", pa.array(doubles)),
+            2: ("f", pa.array([1.5] * 7, pa.float32())),
+            3: ("n", pa.array([float("nan")] * 7)),
+        }
+    )
+    summary = read(schema, write_parquet(tmp_path, "f.parquet", table))
+    found = column(summary, 1)
+    assert (found.null_count, found.nan_count) == (1, 2)
+    assert (found.lower, found.upper) == (
+        encode_one(float("-inf"), parse_primitive("double")),
+        encode_one(float("inf"), parse_primitive("double")),
+    )
+    assert distinct(found) == 5
+    assert column(summary, 2).lower == encode_one(1.5, parse_primitive("float"))
+    only = column(summary, 3)
+    assert (only.nan_count, only.lower, only.upper, distinct(only)) == (7, None, None, 1)
+
+
+def test_nested_columns_are_counted_by_leaf(tmp_path: Path) -> None:
+    struct = {"type": "struct", "fields": [{"id": 5, "name": "x", "type": "long", "required": False}]}
+    schema = schema_of(
+        (1, "s", struct),
+        (2, "l", {"type": "list", "element-id": 6, "element": "string", "element-required": False}),
+        (
+            3,
+            "m",
+            {
+                "type": "map",
+                "key-id": 7,
+                "key": "string",
+                "value-id": 8,
+                "value": "double",
+                "value-required": False,
+            },
+        ),
+    )
+
+    def field(name: str, type: pa.DataType, id: int) -> pa.Field:
+        return pa.field(name, type, metadata={"PARQUET:field_id": str(id)})
+
+    key = pa.field("key", pa.string(), nullable=False, metadata={"PARQUET:field_id": "7"})
+    map_type = pa.map_(key, field("value", pa.float64(), 8))
+    table = with_ids(
+        {
+            1: ("s", pa.array([{"x": 1}, None, {"x": None}], pa.struct([field("x", pa.int64(), 5)]))),
+            2: ("l", pa.array([["a", None, "a"], None, []], pa.list_(field("element", pa.string(), 6)))),
+            3: ("m", pa.array([[("k", 1.0)], [("k", None), ("j", 2.0)], None], map_type)),
+        },
+        {3: map_type},
+    )
+    summary = read(schema, write_parquet(tmp_path, "f.parquet", table))
+    counted = {each.field_id: (each.value_count, each.null_count, distinct(each)) for each in summary.columns}
+    assert counted == {5: (3, 2, 1), 6: (3, 1, 1), 7: (3, 0, 2), 8: (3, 1, 2)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_dictionary": False, "compression": "none"},
+        {"compression": "zstd", "data_page_version": "2.0"},
+        {"use_dictionary": False, "column_encoding": {"l": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY"}},
+        {"use_dictionary": False, "column_encoding": {"l": "BYTE_STREAM_SPLIT", "s": "PLAIN"}},
+        {"dictionary_pagesize_limit": 1000, "compression": "gzip", "data_page_size": 1000},
+        {"compression": "brotli", "row_group_size": 1000},
+    ],
+)
+def test_encodings_do_not_show(options: dict[str, Any], tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    numbers = random.integers(0, 10_000, 20_000)
+    table = with_ids({1: ("l", pa.array(numbers)), 2: ("s", pa.array(numbers).cast(pa.string()))})
+    schema = schema_of((1, "l", "long"), (2, "s", "string"))
+    plain = read(schema, write_parquet(tmp_path, "plain.parquet", table))
+    found = read(schema, write_parquet(tmp_path, "f.parquet", table, **options))
+    # The least memory reads batches of 1,024 rows.
+    small = read(schema, write_parquet(tmp_path, "f.parquet", table, **options), memory_bytes=1, threads=1)
+    assert column(plain, 1).upper == encode_one(int(numbers.max()), parse_primitive("long"))
+    for id in (1, 2):
+        wanted = column(plain, id)
+        assert distinct(wanted) == pytest.approx(len(np.unique(numbers)), rel=0.05)
+        for each in (column(found, id), column(small, id)):
+            assert (each.value_count, each.lower, each.upper) == (20_000, wanted.lower, wanted.upper)
+            assert each.sketch == wanted.sketch
+
+
+def test_older_files_are_read_by_the_newer_schema(tmp_path: Path) -> None:
+    schema = schema_of(
+        (1, "renamed", "long"),
+        (2, "wide", "double"),
+        (3, "price", "decimal(20, 2)"),
+        (4, "added", "string"),
+        (5, "with_default", "date", "2020-01-02"),
+        (6, "flag", "boolean", True),
+        (7, "day", "int"),
+        (8, "moment", "timestamp"),
+    )
+    table = with_ids(
+        {
+            1: ("old", pa.array([1, -1, None], pa.int32())),
+            2: ("wide", pa.array([0.5, 0.1, None], pa.float32())),
+            3: ("price", pa.array([Decimal("1.00"), None, Decimal("2.50")], pa.decimal128(5, 2))),
+            8: ("moment", pa.array([dt.date(2020, 1, 1), None, None])),
+            99: ("dropped", pa.array(["x"] * 3)),
+        }
+    )
+    file = write_parquet(tmp_path, "f.parquet", table)
+    constants = {7: encode_one(5, parse_primitive("int"))}
+    summary = read(schema, DataFile(file.location, "PARQUET", 3, file.size_bytes, constants=constants))
+    long, double = parse_primitive("long"), parse_primitive("double")
+    assert [each.field_id for each in summary.columns] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert column(summary, 1).lower == encode_one(-1, long)
+    assert column(summary, 2).upper == encode_one(0.5, double)
+    assert column(summary, 2).lower == encode_one(float(np.float32(0.1)), double)
+    assert column(summary, 3).upper == b"\x00\xfa"
+    assert (column(summary, 4).null_count, column(summary, 4).upper) == (3, None)
+    added = column(summary, 5)
+    assert (added.value_count, added.null_count, distinct(added)) == (3, 0, 1)
+    assert added.lower == added.upper == encode_one(18_263, parse_primitive("date"))
+    assert column(summary, 6).lower == b"\x01"
+    assert column(summary, 7).upper == constants[7]
+    assert column(summary, 8).lower == encode_one(18_262 * 86_400_000_000, parse_primitive("timestamp"))
+
+
+_MAPPING = """[
+    {"field-id": 1, "names": ["a", "b"]},
+    {"field-id": 2, "names": ["s"], "fields": [{"field-id": 3, "names": ["x"]}]}
+]"""
+
+
+def test_files_without_ids_are_read_by_name_mapping_else_by_position(tmp_path: Path) -> None:
+    struct = {"type": "struct", "fields": [{"id": 3, "name": "x", "type": "long", "required": False}]}
+    schema = schema_of((1, "a", "long"), (2, "s", struct))
+    table = pa.table({"z": [9], "s": [{"x": 5}], "b": [7]})
+    file = write_parquet(tmp_path, "f.parquet", table)
+    mapped = read(schema, file, name_mapping=_MAPPING)
+    long = parse_primitive("long")
+    assert (column(mapped, 1).lower, column(mapped, 3).lower) == (encode_one(7, long), encode_one(5, long))
+    assert column(read(schema, file), 1).lower == encode_one(9, long)
+    with pytest.raises(IllegalArgumentError, match="Invalid name mapping"):
+        read(schema, file, name_mapping="{")
+
+
+def test_orc_and_avro_files_have_the_same_numbers(tmp_path: Path) -> None:
+    schema = schema_of(
+        (1, "l", "long"),
+        (2, "s", "string"),
+        (3, "p", "decimal(9, 2)"),
+        (4, "t", "timestamp"),
+        (5, "d", "date"),
+    )
+    mapping = (
+        "["
+        + ",".join(f'{{"field-id": {id}, "names": ["{f.name}"]}}' for id, f in schema.fields_by_id.items())
+        + "]"
+    )
+    rows = 5000
+    table = pa.table(
+        {
+            "l": pa.array([None if row % 7 == 0 else row for row in range(rows)]),
+            "s": pa.array([f"text {row % 50}" for row in range(rows)]),
+            "p": pa.array([Decimal(row - 2500).scaleb(-2) for row in range(rows)], pa.decimal128(9, 2)),
+            "t": pa.array([row * 1_000_003 for row in range(rows)], pa.timestamp("us")),
+            "d": pa.array([row % 100 for row in range(rows)], pa.int32()).cast(pa.date32()),
+        }
+    )
+    wanted = read(schema, write_parquet(tmp_path, "f.parquet", table), name_mapping=mapping)
+    orc.write_table(table, tmp_path / "f.orc", stripe_size=64 << 10)
+    avro = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "l", "field-id": 1, "type": ["null", "long"]},
+            {"name": "s", "field-id": 2, "type": "string"},
+            {
+                "name": "p",
+                "field-id": 3,
+                "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            },
+            {"name": "t", "field-id": 4, "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            {"name": "d", "field-id": 5, "type": {"type": "int", "logicalType": "date"}},
+        ],
+    }
+    with (tmp_path / "f.avro").open("wb") as stream:
+        fastavro.writer(stream, avro, table.to_pylist(), codec="deflate")
+    for format in ("orc", "avro"):
+        file = data_file(tmp_path / f"f.{format}", rows, format=format)
+        found = read(schema, file, name_mapping=mapping if format == "orc" else None)
+        assert found.row_count == rows
+        for each, other in zip(found.columns, wanted.columns, strict=True):
+            assert (each.value_count, each.null_count) == (other.value_count, other.null_count)
+            assert (each.lower, each.upper, each.sketch) == (other.lower, other.upper, other.sketch)
+            assert each.size_bytes is None
+
+
+def _secret_file(tmp_path: Path) -> DataFile:
+    table = with_ids({1: ("l", pa.array(["a secret value"] * 1000))})
+    return write_parquet(tmp_path, "f.parquet", table, compression="none", use_dictionary=False)
+
+
+@pytest.mark.parametrize("damage", ["no footer", "cut", "empty", "pages", "type", "format", "size"])
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_unreadable_files_are_named_and_not_quoted(damage: str, format: str, tmp_path: Path) -> None:
+    file = _secret_file(tmp_path)
+    path = tmp_path / "f.parquet"
+    data = path.read_bytes()
+    type = "string"
+    if damage == "no footer":
+        path.write_bytes(data[:-4] + b"PARE")
+    elif damage == "cut":
+        path.write_bytes(data[len(data) // 2 :])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "pages":
+        path.write_bytes(data[:4] + b"\xff" * 200 + data[204:])
+    elif damage == "type":
+        type = "long"
+    elif damage == "format":
+        format = "lance"
+    size = file.size_bytes - 10 if damage == "size" else path.stat().st_size
+    broken = DataFile(file.location, format, 1000, size)
+    with pytest.raises(UnreadableFileError, match=r"Cannot read file://.*f\.parquet: ") as raised:
+        read(schema_of((1, "l", type)), broken)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_missing_file_is_missing(tmp_path: Path) -> None:
+    file = _secret_file(tmp_path)
+    (tmp_path / "f.parquet").unlink()
+    for format in ("parquet", "orc", "avro"):
+        with pytest.raises(FileMissingError):
+            read(schema_of((1, "l", "string")), DataFile(file.location, format, 1, file.size_bytes))
+
+
+def test_a_damaged_footer_is_found_before_arrow_reads_it(tmp_path: Path) -> None:
+    file = _secret_file(tmp_path)
+    path = tmp_path / "f.parquet"
+    data = path.read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    random = np.random.default_rng(5)
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(data)
+        damaged[len(data) - 8 - int(random.integers(1, length))] = int(random.integers(256))
+        path.write_bytes(damaged)
+        try:
+            read(schema_of((1, "l", "string")), file)
+        except UnreadableFileError:
+            refused += 1
+    assert refused > 5
+
+
+def test_wide_files_stay_within_memory(tmp_path: Path) -> None:
+    table = with_ids({1: ("s", pa.array(["x" * 10_000] * 5000))})
+    file = write_parquet(tmp_path, "f.parquet", table, use_dictionary=False)
+    assert pq.read_metadata(tmp_path / "f.parquet").row_group(0).total_byte_size > 45 << 20
+    pool = pa.system_memory_pool()
+    previous = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        found = column(read(schema_of((1, "s", "string")), file, memory_bytes=32 << 20, threads=1), 1)
+    finally:
+        pa.set_memory_pool(previous)
+    assert found.value_count == 5000
+    assert pool.max_memory() < 48 << 20

@@ -72,7 +72,11 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},
-        {404: "The catalog, the table or the snapshot does not exist.", 406: "The table cannot be read."},
+        {
+            404: "The catalog or the table does not exist.",
+            406: "The table cannot be read.",
+            503: "The plan takes longer than `floecat.planning.explain-budget-ms`.",
+        },
     ),
     "listConnectors": OperationNotes(errors={404: "The catalog does not exist."}),
     "createConnector": OperationNotes(

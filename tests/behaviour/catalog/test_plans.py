@@ -72,12 +72,19 @@ class Disk(LocalFileIO):
 class Scans:
     """A kernel that answers four files in a task, and a table."""
 
-    def __init__(self, kernel: Kernel, call: Call, *, processes: int = 0, **gateway: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        call: Call,
+        *,
+        planning: PlanningSettings = PlanningSettings(processes=0),  # noqa: B008 - immutable
+        **gateway: Any,
+    ) -> None:
         settings = msgspec.structs.replace(
             kernel.settings,
             gateway=GatewaySettings(plan_task_files_per_task=4, **gateway),
             limits=LimitSettings(open_queries=3, open_queries_per_principal=2),
-            planning=PlanningSettings(processes=processes, in_process_bytes=1),
+            planning=planning,
         )
         self.clock = SetClock()
         self.disk = Disk()
@@ -214,6 +221,14 @@ class TestAnswers:
                 scans.plan(sent, patience)
         assert scans.rows() == 0
 
+    def test_an_explanation_has_a_time_bound(self, kernel: Kernel, call: Call) -> None:
+        scans = Scans(kernel, call, planning=PlanningSettings(processes=0, explain_budget_ms=50))
+        scans.append(1, 1)
+        scans.disk.at_manifest = (0, lambda: time.sleep(0.1))
+        with pytest.raises(UnavailableError, match=r"floecat\.planning\.explain-budget-ms: 50"):
+            scans.kernel.explanations.explain(scans.call, T)
+        scans.kernel.close()
+
     def test_a_missing_manifest_is_an_error(self, scans: Scans) -> None:
         scans.append(4, 4)
         scans.files.manifest_paths[1].unlink()
@@ -309,7 +324,7 @@ class TestJobs:
     def test_the_files_of_a_very_large_plan_are_counted_within_the_time_too(
         self, kernel: Kernel, call: Call
     ) -> None:
-        scans = Scans(kernel, call, processes=1)
+        scans = Scans(kernel, call, planning=PlanningSettings(processes=1, in_process_bytes=1))
         scans.append(300, 300)
         with pytest.raises(UnavailableError, match="cannot poll"):
             scans.plan(patience=PlanClient(0, is_early_pyiceberg=True))

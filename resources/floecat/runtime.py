@@ -22,6 +22,7 @@ from floecat.events.catalog_events import CatalogEvents
 from floecat.events.listeners import EventListeners
 from floecat.events.live_entries import LiveEntries
 from floecat.events.lost_files import LostFiles
+from floecat.events.view_queries import ViewQueries
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
 from floecat.fileio.opening import open_fileio
@@ -78,7 +79,7 @@ class Kernel:
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
         registrations: register tables of any format by their location.
-        events, live_entries, lost_files: services of `floecat.events`.
+        events, live_entries, view_queries, lost_files: services of `floecat.events`.
         jobs: jobs of all kinds, as operators see them.
         purges: purges, as operators see them.
     """
@@ -151,6 +152,7 @@ class Kernel:
         account_id = settings.gateway.default_account_id
         self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)
         self.live_entries = LiveEntries(store, default_account_id=account_id)
+        self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
         self.jobs = JobOperations(store, clock, kinds)

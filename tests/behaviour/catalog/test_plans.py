@@ -93,6 +93,10 @@ class Scans:
         made = create(kernel, call, "t")
         self.files = Appends(json.loads(made.metadata)["location"])
 
+    @property
+    def expiry(self) -> Expiry:
+        return Expiry(self.kernel.store, self.clock, self.kernel.jobs, interval_ms=1, keep_reports_ms=1)
+
     def call_of(self, name: str, call: Call) -> Call:
         return self.kernel.calls.open(Principal(name, call.principal.account_id), "floecat")
 
@@ -430,11 +434,10 @@ class TestLife:
     def test_expired_plans_take_no_space(self, scans: Scans) -> None:
         scans.append(9)
         scans.plan()
-        expiry = Expiry(scans.kernel.store, scans.clock, scans.kernel.jobs, interval_ms=1, keep_reports_ms=1)
-        expiry.sweep()
+        scans.expiry.sweep()
         assert scans.rows() == 5
         scans.clock.ms += 10 * MINUTE_MS
-        swept = expiry.sweep()
+        swept = scans.expiry.sweep()
         assert (swept.plan_tasks, swept.queries, scans.rows()) == (3, 1, 0)
 
     def test_open_plans_are_bounded(self, scans: Scans, call: Call) -> None:
@@ -452,6 +455,28 @@ class TestLife:
     def test_plans_that_are_answered_are_not_open(self, scans: Scans) -> None:
         scans.append(4)
         assert len({scans.plan().plan_id for _ in range(5)}) == 5
+
+    def test_a_key_is_answered_alike_for_as_long_as_keys_live(self, scans: Scans) -> None:
+        scans.append(4)
+        keyed = with_key(scans.call, "k")
+        answer = scans.plan(call=keyed)
+        lifetime_ms = scans.kernel.settings.gateway.idempotency_key_lifetime.ms
+        scans.append(1)
+        scans.clock.ms += lifetime_ms - 1
+        scans.expiry.sweep()
+        assert scans.plan(call=keyed) == answer
+        scans.clock.ms += 1
+        scans.expiry.sweep()
+        assert scans.rows() == 0
+
+    def test_a_key_whose_tasks_are_gone_makes_the_plan_again(self, scans: Scans) -> None:
+        scans.append(9)
+        keyed = with_key(scans.call, "k")
+        first = scans.plan(call=keyed)
+        scans.clock.ms += scans.kernel.settings.gateway.plan_task_ttl.ms
+        second = scans.plan(call=keyed)
+        assert second.plan_id != first.plan_id
+        assert scans.all_paths(second) == scans.files.paths
 
     def test_a_key_makes_one_plan(self, scans: Scans) -> None:
         scans.append(9)

@@ -78,12 +78,13 @@ class Scans:
         call: Call,
         *,
         planning: PlanningSettings = PlanningSettings(processes=0),  # noqa: B008 - immutable
+        limits: LimitSettings = LimitSettings(open_queries=3, open_queries_per_principal=2),  # noqa: B008
         **gateway: Any,
     ) -> None:
         settings = msgspec.structs.replace(
             kernel.settings,
             gateway=GatewaySettings(plan_task_files_per_task=4, **gateway),
-            limits=LimitSettings(open_queries=3, open_queries_per_principal=2),
+            limits=limits,
             planning=planning,
         )
         self.clock = SetClock()
@@ -380,6 +381,19 @@ class TestJobs:
         assert scans.kernel.plan_queue.drain_once().succeeded == 1
         assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
 
+    def test_processes_share_the_work(self, scans: Scans) -> None:
+        scans.append(*[4] * 10)
+        submitted = [scans.plan(patience=HURRIED).plan_id for _ in range(2)]
+        other = Kernel(scans.kernel.settings, scans.kernel.store, LocalFileIO(fsync=False), scans.clock)
+        drained: list[int] = []
+        # while the first process works on a plan, another one makes the rest
+        scans.disk.at_manifest = 9, lambda: drained.append(other.plan_queue.drain_once().succeeded)
+        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert drained == [1]
+        for plan_id in submitted:
+            assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
+        other.close()
+
     def test_a_plan_that_fails_says_why(self, scans: Scans) -> None:
         scans.append(4, 4)
         plan_id = scans.plan(patience=HURRIED).plan_id
@@ -451,6 +465,22 @@ class TestLife:
             scans.plan(call=cleo)
         scans.cancel(first.plan_id)
         scans.plan()
+
+    @pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.scale)])
+    def test_many_open_plans(self, kernel: Kernel, call: Call, count: int) -> None:
+        limits = LimitSettings(open_queries=count, open_queries_per_principal=count)
+        scans = Scans(kernel, call, limits=limits)
+        scans.append(5)
+        answers = [scans.plan() for _ in range(count)]
+        with pytest.raises(UnavailableError, match=f"open-queries-per-principal is {count}"):
+            scans.plan()
+        assert scans.all_paths(answers[0]) == scans.all_paths(answers[-1]) == scans.files.paths
+        scans.cancel(answers[1].plan_id)
+        scans.clock.ms += 10 * MINUTE_MS
+        assert scans.expiry.sweep().queries == count
+        assert scans.rows() == 0
+        scans.plan()
+        scans.kernel.close()
 
     def test_plans_that_are_answered_are_not_open(self, scans: Scans) -> None:
         scans.append(4)

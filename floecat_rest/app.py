@@ -48,7 +48,7 @@ from floecat_rest.iceberg.views import (
     ViewsController,
 )
 from floecat_rest.json_responses import JsonResponse
-from floecat_rest.management.catalogs import ManagedCatalogController
+from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
 from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorScanController,
@@ -98,6 +98,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
+    ManagedCatalogsController,
     ManagedCatalogController,
     ManagedTablesController,
     ExplainController,

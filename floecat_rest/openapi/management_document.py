@@ -19,7 +19,7 @@ from litestar.routes import BaseRoute
 import floecat
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
-from floecat_rest.management.catalog_wire import UpdateCatalogRequest
+from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
 from floecat_rest.openapi.operations import ServedOperation, served_operations
 
@@ -51,6 +51,12 @@ _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
+    "listCatalogs": OperationNotes(),
+    "createCatalog": OperationNotes(
+        CreateCatalogRequest,
+        {"name": "lake", "storage-location": "s3://lake/warehouse"},
+        {409: "A catalog of this name exists."},
+    ),
     "loadCatalog": OperationNotes(errors={404: "The catalog does not exist."}),
     "updateCatalog": OperationNotes(
         UpdateCatalogRequest,
@@ -180,7 +186,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Connectors, tables, purges and health: what this server has beside Iceberg.",
+            "description": "Catalogs, connectors, tables, purges, health: what is served beside Iceberg.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],

@@ -69,8 +69,8 @@ class Kernel:
         parts: what the services share; `storages`, `memory`, `transactions`, `entries`, `keys` and
             `metadata_files` are of it.
         calls: makes the calls that every service takes.
-        catalogs, catalog_changes, resolver, namespaces, tables, views, metrics, loader, fast_loads: services
-            of `floecat.catalog`.
+        catalogs, catalog_changes, catalog_directory, resolver, namespaces, tables, views, metrics, loader,
+            fast_loads: services of `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
@@ -117,6 +117,7 @@ class Kernel:
         catalog = open_catalog(self.parts, formats, authorizer or AllowAll(), self.separator, settings)
         self.catalogs, self.calls = catalog.catalogs, catalog.calls
         self.catalog_changes = catalog.catalog_changes
+        self.catalog_directory = catalog.catalog_directory
         self.resolver, self.metrics = catalog.resolver, catalog.metrics
         self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
         self.loader, self.fast_loads = catalog.loader, catalog.fast_loads

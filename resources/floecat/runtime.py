@@ -146,6 +146,7 @@ class Kernel:
         )
         self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
         self.large_purges, self.orphans = purge.large_jobs, purge.orphans
+        self._purge_processes = purge.processes
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
         self.connectors, self.connector_scans = connectors.connectors, connectors.scans
@@ -185,6 +186,8 @@ class Kernel:
             keep_reports_ms=settings.gateway.metrics_report_retention.ms,
         )
         self._workers.append(expiry)
+        if self._purge_processes is not None:
+            self._purge_processes.start()
         if settings.purge.enabled:
             self._purge_workers = JobWorkers(
                 self.purge_queue,
@@ -217,6 +220,8 @@ class Kernel:
             worker.stop()
         self._workers.clear()
         self.purgers.close()
+        if self._purge_processes is not None:
+            self._purge_processes.close()
         self._planning.planner.close()
         if self._delta is not None:
             self._delta.engine.close()

@@ -48,7 +48,13 @@ from floecat_rest.iceberg.views import (
     ViewsController,
 )
 from floecat_rest.json_responses import JsonResponse
-from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
+from floecat_rest.management.captures import (
+    CancelCaptureController,
+    CaptureController,
+    CapturesController,
+    TableCapturesController,
+)
+from floecat_rest.management.catalogs import ManagedCatalogController
 from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorScanController,
@@ -61,6 +67,12 @@ from floecat_rest.management.purges import (
     PurgeController,
     PurgesController,
     RetryPurgeController,
+)
+from floecat_rest.management.statistics import (
+    ConstraintBundlesController,
+    ConstraintsController,
+    IndexArtifactsController,
+    StatisticsController,
 )
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
@@ -98,10 +110,17 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
-    ManagedCatalogsController,
     ManagedCatalogController,
     ManagedTablesController,
     ExplainController,
+    StatisticsController,
+    ConstraintsController,
+    ConstraintBundlesController,
+    IndexArtifactsController,
+    TableCapturesController,
+    CapturesController,
+    CaptureController,
+    CancelCaptureController,
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,

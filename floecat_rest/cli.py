@@ -10,6 +10,7 @@ import typer
 import floecat
 from floecat.errors import FloecatError, SettingsError
 from floecat_rest.commands import (
+    capture,
     catalog,
     connector,
     dagster,
@@ -40,7 +41,17 @@ app = typer.Typer(
 )
 for command in (up.up, serve.serve, dagster.dagster, demo.demo):
     app.command()(command)
-for group in (db.app, catalog.app, namespace.app, table.app, connector.app, job.app, purge.app, docs.app):
+for group in (
+    db.app,
+    catalog.app,
+    namespace.app,
+    table.app,
+    connector.app,
+    job.app,
+    capture.app,
+    purge.app,
+    docs.app,
+):
     app.add_typer(group)
 
 

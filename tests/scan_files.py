@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 from floecat.iceberg.manifests.entries import ManifestRows
@@ -18,7 +19,7 @@ from floecat.iceberg.manifests.writer import write_manifest
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.schema import parse_schema
 
-__all__ = ["Appends", "paths_of"]
+__all__ = ["Appends", "WrittenAppends", "paths_of"]
 
 _SCHEMA = b'{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":true,"type":"long"}]}'
 ROWS_PER_FILE = 10
@@ -98,15 +99,33 @@ class Appends:
             snapshot_ids=np.full(count, snapshot_id, np.int64),
             sequence_numbers=np.full(count, snapshot_id, np.int64),
             file_paths=pa.array([self._path(int(number)) for number in numbers]),
-            file_sizes=np.full(count, 1000, np.int64),
+            file_sizes=np.array([self._file_size(int(number)) for number in numbers], np.int64),
             metrics=FileMetrics(records, (column,)),
         )
         return write_manifest(rows, schema=schema, spec=PartitionSpec(), partition_types=[], format_version=2)
+
+    def _file_size(self, _number: int) -> int:
+        return 1000
 
     def _write(self, location: str, data: bytes) -> None:
         path = Path(location.removeprefix("file://"))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+class WrittenAppends(Appends):
+    """The same with the data files, of a table whose second column `text` has the ids modulo 3."""
+
+    def _file_size(self, number: int) -> int:
+        path = Path(self._path(number).removeprefix("file://"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ids = np.arange(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
+        fields = [("id", pa.int64(), 1), ("text", pa.string(), 2)]
+        schema = pa.schema(
+            [pa.field(name, type, metadata={"PARQUET:field_id": str(id)}) for name, type, id in fields]
+        )
+        pq.write_table(pa.table([ids, [str(id % 3) for id in ids]], schema=schema), path)
+        return path.stat().st_size
 
 
 def paths_of(answers: Sequence[dict[str, Any]]) -> Iterator[str]:

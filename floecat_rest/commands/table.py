@@ -24,6 +24,7 @@ from floecat_rest.commands.options import (
 from floecat_rest.commands.orphans import orphans
 from floecat_rest.commands.plan import plan
 from floecat_rest.commands.show_table import show
+from floecat_rest.commands.statistics import constraints, statistics
 from floecat_rest.management.wire import registered_table
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="table",
-    help="Tables; Delta tables, which any engine reads as Iceberg tables; orphan files; scan plans.",
+    help="Tables; Delta tables, which any engine reads as Iceberg tables; orphans; plans; statistics.",
     no_args_is_help=True,
 )
 app.command()(show)
 app.command()(orphans)
 app.command()(plan)
+app.command()(statistics)
+app.command()(constraints)
 
 NameArgument = Annotated[
     str,

@@ -19,7 +19,13 @@ from litestar.routes import BaseRoute
 import floecat
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
-from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
+from floecat_rest.management.catalog_wire import UpdateCatalogRequest
+from floecat_rest.management.statistics_wire import (
+    CaptureRequest,
+    ConstraintsRequest,
+    PutIndexArtifactsRequest,
+    PutStatisticsRequest,
+)
 from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
 from floecat_rest.openapi.operations import ServedOperation, served_operations
 
@@ -48,15 +54,17 @@ class OperationNotes:
 
 
 _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
+_NO_CAPTURE: Final = {404: "The catalog or the capture does not exist."}
+_NO_TABLE: Final = {404: "The catalog or the table does not exist."}
+_NO_SNAPSHOT: Final = {404: "The catalog, the table or the snapshot does not exist."}
+_KEY: Final = {
+    "constraints": [
+        {"name": "orders-key", "type": "primary-key", "columns": [{"column-name": "id", "ordinal": 1}]}
+    ]
+}
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
-    "listCatalogs": OperationNotes(),
-    "createCatalog": OperationNotes(
-        CreateCatalogRequest,
-        {"name": "lake", "storage-location": "s3://lake/warehouse"},
-        {409: "A catalog of this name exists."},
-    ),
     "loadCatalog": OperationNotes(errors={404: "The catalog does not exist."}),
     "updateCatalog": OperationNotes(
         UpdateCatalogRequest,
@@ -78,12 +86,46 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},
-        {
-            404: "The catalog or the table does not exist.",
-            406: "The table cannot be read.",
-            503: "The plan takes longer than `floecat.planning.explain-budget-ms`.",
-        },
+        {404: "The catalog, the table or the snapshot does not exist.", 406: "The table cannot be read."},
     ),
+    "listStatistics": OperationNotes(errors=_NO_SNAPSHOT),
+    "putStatistics": OperationNotes(
+        PutStatisticsRequest,
+        {"records": [{"target": {"kind": "column", "column-id": 1}, "scalar": {"row-count": 10}}]},
+        _NO_SNAPSHOT,
+        replays=True,
+    ),
+    "listIndexArtifacts": OperationNotes(errors=_NO_SNAPSHOT),
+    "putIndexArtifacts": OperationNotes(
+        PutIndexArtifactsRequest,
+        {
+            "artifacts": [
+                {
+                    "target": {"kind": "file", "file-path": "s3://lake/orders/data/1.parquet"},
+                    "artifact-uri": "s3://lake/orders/metadata/index-1.parquet",
+                }
+            ]
+        },
+        _NO_SNAPSHOT,
+        replays=True,
+    ),
+    "loadConstraints": OperationNotes(errors=_NO_SNAPSHOT),
+    "listConstraints": OperationNotes(errors=_NO_TABLE),
+    "replaceConstraints": OperationNotes(ConstraintsRequest, _KEY, _NO_SNAPSHOT, replays=True),
+    "addConstraints": OperationNotes(
+        ConstraintsRequest,
+        _KEY,
+        _NO_SNAPSHOT | {409: "A constraint that is appended has a name that is taken."},
+        replays=True,
+    ),
+    "deleteConstraints": OperationNotes(
+        errors={404: "The catalog, the table, the snapshot or the constraint does not exist."}, replays=True
+    ),
+    "listCapturedSnapshots": OperationNotes(errors=_NO_TABLE),
+    "captureStatistics": OperationNotes(CaptureRequest, {"snapshot": "main"}, _NO_SNAPSHOT),
+    "listCaptures": OperationNotes(errors={404: "The catalog does not exist."}),
+    "loadCapture": OperationNotes(errors=_NO_CAPTURE),
+    "cancelCapture": OperationNotes(errors=_NO_CAPTURE | {409: "The capture is finished."}),
     "listConnectors": OperationNotes(errors={404: "The catalog does not exist."}),
     "createConnector": OperationNotes(
         CreateConnectorRequest,
@@ -122,6 +164,7 @@ _PATH_PARAMETERS: Final = {
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
     "table": ("Name of the table.", "orders"),
     "connector": ("Name of the connector.", "lake"),
+    "capture": ("Id of the capture.", "0198c7a0-0000-7000-8000-000000000001"),
     "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),
     "document": ("Name of the document.", "iceberg.json"),
 }
@@ -186,7 +229,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Catalogs, connectors, tables, purges, health: what is served beside Iceberg.",
+            "description": "Connectors, tables, statistics, purges, health: what is here beside Iceberg.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],

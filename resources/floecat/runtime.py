@@ -22,7 +22,6 @@ from floecat.events.catalog_events import CatalogEvents
 from floecat.events.listeners import EventListeners
 from floecat.events.live_entries import LiveEntries
 from floecat.events.lost_files import LostFiles
-from floecat.events.view_queries import ViewQueries
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
 from floecat.fileio.opening import open_fileio
@@ -35,6 +34,8 @@ from floecat.purge.purge_operations import PurgeOperations
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.table_purge import DeferredPurge, FormatPurge
 from floecat.settings import Settings
+from floecat.statistics.capture.control import CaptureControl
+from floecat.statistics.open_statistics import CommitSearch, open_statistics
 from floecat.storage.catalog_storages import object_store_options
 from floecat.store.database.engine import Store
 from floecat.store.document_forms import normalize_documents
@@ -69,17 +70,19 @@ class Kernel:
         parts: what the services share; `storages`, `memory`, `transactions`, `entries`, `keys` and
             `metadata_files` are of it.
         calls: makes the calls that every service takes.
-        catalogs, catalog_changes, catalog_directory, resolver, namespaces, tables, views, metrics, loader,
-            fast_loads: services of `floecat.catalog`.
+        catalogs, catalog_changes, resolver, namespaces, tables, views, metrics, loader, fast_loads: services
+            of `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
+        statistics, constraints, index_artifacts, captures: services of `floecat.statistics`.
+        statistics_pipeline: captures, as the pipeline works on them.
         connectors, connector_scans: services of `floecat.connectors`.
         plans, plan_tasks, explanations, queries, plan_queue: services of `floecat.planning`.
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
         registrations: register tables of any format by their location.
-        events, live_entries, view_queries, lost_files: services of `floecat.events`.
+        events, live_entries, lost_files: services of `floecat.events`.
         jobs: jobs of all kinds, as operators see them.
         purges: purges, as operators see them.
     """
@@ -95,7 +98,8 @@ class Kernel:
         """Wires the services; opens nothing. Without an authorizer every principal may do everything."""
         self.settings, self.store, self.files, self.clock = settings, store, files, clock
         self.separator = NamespaceSeparator(unquote(settings.gateway.namespace_separator))
-        self._workers: list[Expiry | JobWorkers] = []
+        self._workers: list[Expiry | JobWorkers | CommitSearch] = []
+        self._capture_workers: list[JobWorkers] = []
         self._purge_workers: JobWorkers | None = None
         self._plan_workers: JobWorkers | None = None
 
@@ -117,7 +121,6 @@ class Kernel:
         catalog = open_catalog(self.parts, formats, authorizer or AllowAll(), self.separator, settings)
         self.catalogs, self.calls = catalog.catalogs, catalog.calls
         self.catalog_changes = catalog.catalog_changes
-        self.catalog_directory = catalog.catalog_directory
         self.resolver, self.metrics = catalog.resolver, catalog.metrics
         self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
         self.loader, self.fast_loads = catalog.loader, catalog.fast_loads
@@ -146,18 +149,31 @@ class Kernel:
         )
         self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
         self.large_purges, self.orphans = purge.large_jobs, purge.orphans
-        self._purge_processes = purge.processes
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
         self.connectors, self.connector_scans = connectors.connectors, connectors.scans
 
         account_id = settings.gateway.default_account_id
+        made = open_statistics(
+            self.parts,
+            formats,
+            planning.planner,
+            self.calls,
+            self.commits,
+            settings,
+            wake=self._wake_capture_workers,
+        )
+        self.statistics, self.constraints = made.targets, made.constraints
+        self.index_artifacts, self.statistics_pipeline = made.index_artifacts, made.pipeline
+        self._captures = made.jobs
+
         self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)
         self.live_entries = LiveEntries(store, default_account_id=account_id)
-        self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
+        kinds += [made.jobs.captures.kind, made.jobs.groups.kind]
         self.jobs = JobOperations(store, clock, kinds)
+        self.captures = CaptureControl(store, clock, made.snapshots, made.jobs, self.jobs)
         self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
 
     @property
@@ -176,7 +192,7 @@ class Kernel:
         return self._delta.pipeline(self.parts)
 
     def start_workers(self) -> None:
-        """Starts the threads behind the requests: purges, long scan plans, removal of what expired."""
+        """Starts the threads behind the requests: purges, long plans, captures, removal of what expired."""
         settings = self.settings
         expiry = Expiry(
             self.store,
@@ -186,8 +202,6 @@ class Kernel:
             keep_reports_ms=settings.gateway.metrics_report_retention.ms,
         )
         self._workers.append(expiry)
-        if self._purge_processes is not None:
-            self._purge_processes.start()
         if settings.purge.enabled:
             self._purge_workers = JobWorkers(
                 self.purge_queue,
@@ -203,8 +217,25 @@ class Kernel:
                 poll_interval_ms=settings.planning.poll_interval_ms,
             )
             self._workers.append(self._plan_workers)
+        if settings.statistics.workers:
+            self._capture_workers = [
+                JobWorkers(
+                    queue,
+                    threads=settings.statistics.workers,
+                    poll_interval_ms=settings.statistics.poll_interval_ms,
+                )
+                for queue in (self._captures.captures, self._captures.groups)
+            ]
+            self._workers += self._capture_workers
+            if settings.statistics.enabled:
+                interval_ms = settings.statistics.poll_interval_ms
+                self._workers.append(CommitSearch(self._captures.requests, interval_ms=interval_ms))
         for worker in self._workers:
             worker.start()
+
+    def _wake_capture_workers(self) -> None:
+        for workers in self._capture_workers:
+            workers.wake()
 
     def _wake_plan_workers(self) -> None:
         if self._plan_workers is not None:
@@ -220,8 +251,6 @@ class Kernel:
             worker.stop()
         self._workers.clear()
         self.purgers.close()
-        if self._purge_processes is not None:
-            self._purge_processes.close()
         self._planning.planner.close()
         if self._delta is not None:
             self._delta.engine.close()

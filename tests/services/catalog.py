@@ -40,6 +40,8 @@ _STOP_S = 40.0
 _ATTEMPTS = 3
 _TAIL_LINES = 60
 _OF_TESTS = {"FLOECAT_PURGE_POLL_INTERVAL_MS": "100"}
+_WITHOUT_CAPTURES = {"FLOECAT_STATISTICS_WORKERS": "0"}
+"""Many tests commit snapshots without files, or count commits."""
 
 _running: set[CatalogServer] = set()
 
@@ -124,7 +126,8 @@ class CatalogServer:
         arguments = ["serve", "--data-dir", str(self.data_dir)]
         arguments += ["--host", "127.0.0.1", "--rest-port", str(self.port)]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLOECAT_")}
-        self._process = start_service(arguments, self.data_dir, inherited | self.environment, self.log)
+        environment = inherited | _WITHOUT_CAPTURES | self.environment
+        self._process = start_service(arguments, self.data_dir, environment, self.log)
 
     def _wait_ready(self) -> bool:
         deadline = time.monotonic() + _READY_S

@@ -77,6 +77,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         created_by: str,
         now_ms: int,
         resource: str = "",
+        parent_id: UUID | None = None,
         dedup_key: str | None = None,
         request_id: str | None = None,
     ) -> JobRow:
@@ -91,6 +92,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             created_by: the principal that asked for it.
             now_ms: the time.
             resource: the location that it works on.
+            parent_id: the job that waits for it.
             dedup_key: no two open jobs of the kind have the same one.
             request_id: of the request that asked for it.
         """
@@ -105,6 +107,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             payload=msgspec.json.encode(payload).decode(),
             max_attempts=self.max_attempts,
             not_before_ms=now_ms,
+            parent_id=parent_id,
             dedup_key=dedup_key,
             created_by=created_by,
             request_id=request_id,

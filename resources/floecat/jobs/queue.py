@@ -68,32 +68,40 @@ class JobQueue:
         self._clock = clock
 
     def drain_once(
-        self, *, max_jobs: int | None = None, stopped: Callable[[], bool] = lambda: False
+        self,
+        *,
+        max_jobs: int | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        subject: str | None = None,
     ) -> Drained:
         """Works on the jobs that are due, one after the other, until none is left.
 
         Args:
             max_jobs: stop after so many.
             stopped: asked between jobs, and by a job between its steps; true ends the work early.
+            subject: only jobs about this.
 
         Raises:
             StoreUnavailableError: the store does not answer.
         """
         drained = Drained()
         while not stopped() and (max_jobs is None or drained.total < max_jobs):
-            rows = self.claim()
+            rows = self.claim(subject=subject)
             if not rows:
                 break
             outcome = self.work_on(rows[0], stopped).outcome
             drained = drained._replace(**{outcome: getattr(drained, outcome) + 1})
         return drained
 
-    def claim(self, limit: int = 1, *, lane: str | None = None) -> Sequence[JobRow]:
+    def claim(
+        self, limit: int = 1, *, lane: str | None = None, subject: str | None = None
+    ) -> Sequence[JobRow]:
         """Claims jobs that are due, each to be given to `work_on` at once.
 
         Args:
             limit: most jobs.
             lane: claim jobs that are offered in this lane, instead of those that are due.
+            subject: claim due jobs about this alone.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -114,6 +122,7 @@ class JobQueue:
                 longest_ms=kind.backoff.max_ms,
                 limit=limit,
                 lane=lane,
+                subject=subject,
             )
         )
 

@@ -25,6 +25,7 @@ __all__ = [
     "delete_finished",
     "end_abandoned_cancellations",
     "finish",
+    "is_held",
     "may_claim",
     "put_back",
     "renew",
@@ -55,6 +56,7 @@ def claim(
     longest_ms: int,
     limit: int = 1,
     lane: str | None = None,
+    subject: str | None = None,
 ) -> list[JobRow]:
     """Claims the jobs that have been due for longest. No job goes to two owners.
 
@@ -68,6 +70,7 @@ def claim(
         longest_ms: no back-off is longer.
         limit: most jobs.
         lane: claim jobs that wait in this lane until they are due, instead of those that are due.
+        subject: claim due jobs about this alone.
 
     Returns:
         The jobs as they are now, in no particular order.
@@ -81,6 +84,8 @@ def claim(
         "longest_ms": longest_ms,
         "limit": limit,
     }
+    if subject is not None:
+        return [job_row(row) for row in conn.all(_CLAIM_ABOUT, parameters | {"wanted_subject": subject})]
     if lane is None:
         return [job_row(row) for row in conn.all(_CLAIM, parameters)]
     return [job_row(row) for row in conn.all(_CLAIM_IN_LANE, parameters | {"wanted_lane": lane})]
@@ -102,6 +107,11 @@ def renew(conn: Connection, lease: Lease, progress: str, now_ms: int, lease_ms: 
     parameters = {"lease_ends_at_ms": now_ms + lease_ms, "new_progress": progress, "now_ms": now_ms}
     row = conn.first(_RENEW, lease.parameters | parameters)
     return None if row is None else bool(row[0])
+
+
+def is_held(conn: Connection, lease: Lease) -> bool:
+    """Whether a claim stands and the job is not to be cancelled; locks the job until the transaction ends."""
+    return conn.change(_HOLD, lease.parameters) == 1
 
 
 def finish(
@@ -238,6 +248,7 @@ _IS_IN_LANE: Final = (
 )
 _CLAIM: Final = _claiming(_IS_DUE)
 _CLAIM_IN_LANE: Final = _claiming(_IS_IN_LANE)
+_CLAIM_ABOUT: Final = _claiming((*_IS_DUE, _jobs.c.subject == sa.bindparam("wanted_subject")))
 _ANY_DUE: Final = sa.select(sa.literal(1)).where(*_IS_DUE).limit(1)
 _ANY_IN_LANE: Final = sa.select(sa.literal(1)).where(*_IS_IN_LANE).limit(1)
 _HELD: Final = (
@@ -257,6 +268,9 @@ _RENEW: Final = (
         updated_at_ms=sa.bindparam("now_ms"),
     )
     .returning(_jobs.c.cancel_requested)
+)
+_HOLD: Final = (
+    sa.update(_jobs).where(*_HELD, ~_jobs.c.cancel_requested).values(lease_epoch=_jobs.c.lease_epoch)
 )
 _FINISH: Final = (
     sa.update(_jobs)

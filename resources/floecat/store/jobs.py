@@ -28,6 +28,7 @@ __all__ = [
     "cancel",
     "cancel_unstarted",
     "catalogs_with_open_job",
+    "children",
     "count_by_state",
     "count_due",
     "get",
@@ -36,7 +37,10 @@ __all__ = [
     "list_all",
     "list_failed",
     "list_in_lane",
+    "list_open",
+    "make_due",
     "oldest_open",
+    "open_with_key",
     "retry",
 ]
 
@@ -199,13 +203,45 @@ def retry(conn: Connection, job_id: UUID, now_ms: int) -> bool:
 
 
 def cancel(conn: Connection, job_id: UUID, now_ms: int) -> bool:
-    """Cancels a job; one that runs is asked to stop, and is `cancelled` once its worker has.
+    """Cancels a job with the jobs that it waits for.
+
+    One that runs is asked to stop, and is `cancelled` once its worker has.
 
     Returns:
         False if there is no such job, or it is finished or being cancelled.
     """
     parameters = {"job_id": job_id, "now_ms": now_ms}
-    return conn.change(_CANCEL_IDLE, parameters) == 1 or conn.change(_CANCEL_RUNNING, parameters) == 1
+    if conn.change(_CANCEL_IDLE, parameters) == 0 and conn.change(_CANCEL_RUNNING, parameters) == 0:
+        return False
+    for statement in (_CANCEL_IDLE_CHILDREN, _CANCEL_RUNNING_CHILDREN):
+        conn.change(statement, parameters)
+    return True
+
+
+def children(conn: Connection, job_id: UUID) -> list[JobRow]:
+    """The jobs that a job waits for, or waited for, in no particular order."""
+    return [job_row(row) for row in conn.all(_CHILDREN, {"job_id": job_id})]
+
+
+def list_open(
+    conn: Connection, kind: str, subject: str | None = None, limit: int | None = None
+) -> list[JobRow]:
+    """Open jobs of a kind in the order in which they are due: of all catalogs, or about one subject."""
+    parameters: dict[str, object] = {"kind": kind, "limit": NO_LIMIT if limit is None else limit}
+    if subject is None:
+        return [job_row(row) for row in conn.all(_LIST_OPEN, parameters)]
+    return [job_row(row) for row in conn.all(_LIST_OPEN_OF, parameters | {"subject": subject})]
+
+
+def open_with_key(conn: Connection, kind: str, dedup_key: str) -> JobRow | None:
+    """The open job of a kind that has a dedup key."""
+    row = conn.first(_WITH_KEY, {"kind": kind, "dedup_key": dedup_key})
+    return None if row is None else job_row(row)
+
+
+def make_due(conn: Connection, job_id: UUID, now_ms: int) -> None:
+    """Makes a job due now that waits; one in any other state stays as it is."""
+    conn.change(_MAKE_DUE, {"job_id": job_id, "now_ms": now_ms})
 
 
 def cancel_unstarted(conn: Connection, job_id: UUID, now_ms: int) -> bool:
@@ -262,6 +298,43 @@ _CANCEL_RUNNING: Final = (
     sa.update(_jobs)
     .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state == "running")
     .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
+)
+_OF_PARENT: Final = (_jobs.c.parent_id == sa.bindparam("job_id"), _jobs.c.parent_id.is_not(None))
+_CANCEL_IDLE_CHILDREN: Final = (
+    sa.update(_jobs)
+    .where(*_OF_PARENT, _jobs.c.state.in_(("queued", "waiting")))
+    .values(
+        state="cancelled",
+        cancel_requested=sa.true(),
+        updated_at_ms=sa.bindparam("now_ms"),
+        finished_at_ms=sa.bindparam("now_ms"),
+    )
+)
+_CANCEL_RUNNING_CHILDREN: Final = (
+    sa.update(_jobs)
+    .where(*_OF_PARENT, _jobs.c.state == "running")
+    .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
+)
+_CHILDREN: Final = sa.select(*JOB_COLUMNS).where(*_OF_PARENT)
+_WITH_KEY: Final = sa.select(*JOB_COLUMNS).where(
+    IS_OPEN, _jobs.c.kind == sa.bindparam("kind"), _jobs.c.dedup_key == sa.bindparam("dedup_key")
+)
+_LIST_OPEN: Final = (
+    sa.select(*JOB_COLUMNS)
+    .where(IS_OPEN, _jobs.c.kind == sa.bindparam("kind"))
+    .order_by(_jobs.c.not_before_ms)
+    .limit(LIMIT)
+)
+_LIST_OPEN_OF: Final = (
+    sa.select(*JOB_COLUMNS)
+    .where(IS_OPEN, _jobs.c.kind == sa.bindparam("kind"), _jobs.c.subject == sa.bindparam("subject"))
+    .order_by(_jobs.c.not_before_ms)
+    .limit(LIMIT)
+)
+_MAKE_DUE: Final = (
+    sa.update(_jobs)
+    .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state == "waiting")
+    .values(not_before_ms=sa.bindparam("now_ms"), updated_at_ms=sa.bindparam("now_ms"))
 )
 _COUNT: Final = sa.select(_jobs.c.kind, _jobs.c.state, sa.func.count()).group_by(_jobs.c.kind, _jobs.c.state)
 _COUNT_DUE: Final = sa.select(sa.func.count()).where(

@@ -311,6 +311,7 @@ leases: Final = sa.Table(
 
 _OPEN_JOB: Final = sa.text("finished_at_ms IS NULL")
 _FINISHED_JOB: Final = sa.text("finished_at_ms IS NOT NULL")
+_HAS_PARENT: Final = sa.text("parent_id IS NOT NULL")
 
 jobs: Final = sa.Table(
     "jobs",
@@ -362,6 +363,8 @@ jobs: Final = sa.Table(
     ),
     sa.Index(None, "kind", "finished_at_ms", sqlite_where=_FINISHED_JOB, postgresql_where=_FINISHED_JOB),
     sa.Index(None, "catalog_id", "id"),
+    # the jobs that another one waits for
+    sa.Index(None, "parent_id", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT),
 )
 
 _UNDER_WAY: Final = sa.text("under_way")

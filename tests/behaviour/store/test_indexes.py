@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 import floecat.store
+import floecat.store.statistics
 from floecat.store.database.engine import Store
 from floecat.store.database.prepared_statements import PerDialect
 
@@ -22,6 +23,7 @@ READS_EVERYTHING = {
     "entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
     "jobs._COUNT",
     "purge_batches._LOCK_CATALOGS",
+    "statistics.captures._BEHIND",  # few rows
     "purge_batches._SET_PURGING",
     "purge_batches._UNDER_WAY",  # from an index of nothing else
 }
@@ -42,18 +44,23 @@ SORTS = {
     "jobs._WITH_OPEN",
     "staged_tables._FIND",
     "snapshots._LIST",
+    "statistics.captures._UNCAPTURED",
 }
 """Statements that sort what they found; no page is cut from it."""
 
 
 def statements() -> dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete]:
     found: dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete] = {}
-    for _, name, _ in pkgutil.iter_modules(floecat.store.__path__):
-        module = importlib.import_module(f"floecat.store.{name}")
-        for variable, value in vars(module).items():
-            statement = value.sqlite if isinstance(value, PerDialect) else value
-            if isinstance(statement, sa.Select | sa.Update | sa.Delete):
-                found[f"{name}.{variable}"] = statement
+    for package in (floecat.store, floecat.store.statistics):
+        for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            found |= {
+                f"{name.removeprefix('floecat.store.')}.{variable}": statement
+                for variable, value in vars(importlib.import_module(name)).items()
+                if isinstance(
+                    statement := value.sqlite if isinstance(value, PerDialect) else value,
+                    sa.Select | sa.Update | sa.Delete,
+                )
+            }
     return found
 
 

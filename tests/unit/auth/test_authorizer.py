@@ -35,6 +35,8 @@ _ASKING = {
     "entries/names.py",
     "entries/removals.py",
     "jobs/operations.py",
+    # the job of a capture that the call has asked for
+    "statistics/capture/control.py",
     # the job of a plan, whose table was asked for before
     "planning/plans/plans.py",
     # purges that have not ended, for all catalogs: an orphan run shows none of them

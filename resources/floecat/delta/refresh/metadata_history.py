@@ -93,6 +93,10 @@ def misread(versions: Sequence[int], history: History, schemas: Sequence[Transla
     return found
 
 
+_KEPT_PREFIXES = ("delta.constraints.", "floecat.statistics.")
+"""Properties that the catalog reads: CHECK constraints, and what is captured of the table."""
+
+
 def table_properties(
     history: Sequence[Metadata],
     version: int,
@@ -127,6 +131,9 @@ def table_properties(
             for leaf in current.leaves
             if not leaf.partition and _has_inexact_bounds(leaf)
         },
+    }
+    properties |= {
+        key: value for key, value in metadata.configuration.items() if key.startswith(_KEPT_PREFIXES)
     }
     own = metadata.configuration.get(_VECTORIZATION)
     if own is not None or not vectorized:

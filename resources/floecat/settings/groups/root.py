@@ -17,6 +17,7 @@ from floecat.settings.groups.pipeline import (
 from floecat.settings.groups.planning import PlanningSettings
 from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
 from floecat.settings.groups.purge import PurgeSettings
+from floecat.settings.groups.statistics import StatisticsSettings
 from floecat.settings.groups.storage import StorageSettings
 from floecat.settings.kinds import text
 from floecat.settings.limits import LimitSettings
@@ -62,6 +63,8 @@ class Settings(Group, frozen=True, kw_only=True):
 
     pipeline: PipelineSettings = PipelineSettings()
     """How tables appear in Dagster."""
+    statistics: StatisticsSettings = StatisticsSettings()
+    """Statistics of snapshots."""
 
     spark: SparkSettings = SparkSettings()
     """Spark, on which the pipeline builds what many files have to be opened for."""

@@ -22,6 +22,7 @@ __all__ = [
     "encode_rows",
     "encode_texts",
     "insert_if_absent",
+    "upsert",
 ]
 
 NO_LIMIT: Final = 2**62
@@ -47,6 +48,16 @@ def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
         .on_conflict_do_nothing(index_elements=key)
         .execution_options(preserve_rowcount=True),
     )
+
+
+def upsert(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
+    """An INSERT that replaces the other columns where a row with this key exists."""
+
+    def replacing(statement: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+        offered = {column.name: statement.excluded[column.name] for column in table.c if column not in key}
+        return statement.on_conflict_do_update(index_elements=key, set_=offered)
+
+    return PerDialect(replacing(sqlite.insert(table)), replacing(postgresql.insert(table)))
 
 
 def can_exist(name: str) -> bool:

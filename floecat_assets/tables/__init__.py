@@ -1,1 +1,0 @@
-"""The code location `tables`: an asset for each table, and no code that runs."""

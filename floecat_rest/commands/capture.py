@@ -1,0 +1,243 @@
+"""`floecat capture`: what is captured of tables: rows, nulls, bounds and distinct values of columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.names import parse_identifier
+from floecat_rest.commands.options import (
+    AccountOption,
+    CatalogOption,
+    ConfigOption,
+    DataDirOption,
+    JsonOption,
+    open_call,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
+    from floecat.statistics.capture.control import CaptureInfo
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="capture",
+    help="Captures of statistics: rows, nulls, bounds and distinct values.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")]
+IdArgument = Annotated[UUID, typer.Argument(help="Id of the capture, as `floecat capture list` shows it.")]
+SnapshotOption = Annotated[
+    str | None, typer.Option("--snapshot", help="Id, or name of a branch or tag. Default: the current one.")
+]
+
+_HEADINGS = ("id", "table", "snapshot", "state", "attempts", "files", "groups")
+
+
+@app.command()
+def now(
+    name: NameArgument,
+    *,
+    snapshot: SnapshotOption = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read files again whose statistics are stored.")
+    ] = False,
+    wait_s: Annotated[
+        float, typer.Option("--wait", min=0, max=60, help="Seconds to wait. 0 only asks for it.")
+    ] = 10,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
+    identifier = parse_identifier(name)
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        made = kernel.captures.capture(call, identifier, snapshot, full=full, wait_ms=round(wait_s * 1000))
+    _print([made], as_json=as_json)
+    if made.state in ("failed", "cancelled") or (wait_s and made.last_error and made.is_open):
+        raise typer.Exit(1)
+
+
+@app.command()
+def backfill(
+    name: NameArgument,
+    *,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Ask for captures of all snapshots of a table that were never captured."""
+    identifier = parse_identifier(name)
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        _print(kernel.captures.backfill(call, identifier), as_json=as_json)
+
+
+@app.command(name="list")
+def list_captures(
+    *,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only captures in this state; repeatable.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="Only captures of tables of this name.")
+    ] = None,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the captures of a catalog, oldest first. Those that failed stay until they are retried."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        _print(kernel.captures.list(call, states=state or (), table=table), as_json=as_json)
+
+
+@app.command()
+def show(
+    capture: IdArgument,
+    *,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show a capture with its groups of files."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.captures.get(call, capture)
+    if as_json:
+        print_json([found])
+        return
+    print_rows(
+        ("capture", str(found.id)),
+        (
+            ("table", found.table),
+            ("snapshot", str(found.snapshot_id)),
+            ("reason", found.reason),
+            ("state", found.state),
+            ("attempts", f"{found.attempts} of {found.max_attempts}"),
+            ("files", f"{found.done} of {found.files}, {found.stored} stored before"),
+            ("worker", found.worker or "-"),
+            ("asked for", f"{written_time(found.created_at_ms)} by {found.created_by}"),
+            ("finished", written_time(found.finished_at_ms)),
+            ("problem", found.last_error or "-"),
+            *(
+                (f"group {group.number}", f"{group.state}, {group.done} of {group.files} files")
+                for group in found.groups
+            ),
+        ),
+    )
+
+
+@app.command()
+def cancel(
+    capture: IdArgument,
+    *,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Cancel a capture with its groups. A running one stops before its next file."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.captures.cancel(call, capture)
+    print_plain(f"Capture {found.id} of {found.table} is {found.state}")
+
+
+@app.command()
+def watch(
+    capture: Annotated[
+        list[UUID] | None, typer.Argument(help="Ids of captures. Default: all that are open.")
+    ] = None,
+    *,
+    interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")] = 1.0,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Follow captures until they end. Exits with 1 if one has failed then."""
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
+        ended = _follow(kernel, call, wanted, interval_s=interval_s, as_json=as_json)
+    if any(each.state == "failed" for each in ended):
+        raise typer.Exit(1)
+
+
+def _follow(
+    kernel: Kernel, call: Call, wanted: Sequence[UUID], *, interval_s: float, as_json: bool
+) -> list[CaptureInfo]:
+    """Shows captures until all have ended; without a terminal, a line for each change."""
+    seen: dict[UUID, CaptureInfo] = {}
+    with ExitStack() as shown:
+        live = shown.enter_context(Live(console=out)) if out.is_terminal and not as_json else None
+        while True:
+            found = [kernel.captures.get(call, each) for each in wanted]
+            changed = [each for each in found if seen.get(each.id) != each]
+            seen.update((each.id, each) for each in changed)
+            if live is not None:
+                live.update(_rendered(found))
+            elif as_json:
+                print_json(changed)
+            else:
+                for each in changed:
+                    print_plain("  ".join((*_row(each), each.last_error or "")).rstrip())
+            if not any(each.is_open for each in found):
+                return found
+            time.sleep(interval_s)
+
+
+def _rendered(captures: Sequence[CaptureInfo]) -> Table:
+    table = Table(*_HEADINGS, "problem", box=None, pad_edge=False)
+    for each in captures:
+        table.add_row(*map(Text, (*_row(each), each.last_error or "")))
+    return table
+
+
+def _row(capture: CaptureInfo) -> tuple[str, ...]:
+    ended = sum(group.state == "succeeded" for group in capture.groups)
+    return (
+        str(capture.id),
+        capture.table,
+        str(capture.snapshot_id),
+        capture.state,
+        f"{capture.attempts}/{capture.max_attempts}",
+        f"{capture.done}/{capture.files}",
+        f"{ended}/{len(capture.groups)}" if capture.groups else "-",
+    )
+
+
+def _print(captures: Sequence[CaptureInfo], *, as_json: bool) -> None:
+    if as_json:
+        print_json(captures)
+        return
+    print_rows(
+        (*_HEADINGS, "asked for", "finished", "problem"),
+        (
+            (
+                *_row(each),
+                written_time(each.created_at_ms),
+                written_time(each.finished_at_ms),
+                each.last_error or "",
+            )
+            for each in captures
+        ),
+    )

@@ -1,0 +1,124 @@
+"""Captures of the statistics of snapshots."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from litestar import Controller, get, post
+from litestar.params import QueryParameter, RawBody
+
+from floecat.errors import BadRequestError, NotFoundError
+from floecat.statistics.capture.control import CaptureInfo
+from floecat_rest.management.statistics import TABLE
+from floecat_rest.management.statistics_wire import (
+    CapturedSnapshotsResponse,
+    CaptureRequest,
+    ListCapturesResponse,
+)
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.threads import WITHOUT_STORAGE
+
+__all__ = ["CancelCaptureController", "CaptureController", "CapturesController", "TableCapturesController"]
+
+_CAPTURES = "/management/v1/catalogs/{catalog:str}/captures"
+_CAPTURE = f"{_CAPTURES}/{{capture:str}}"
+
+
+class TableCapturesController(Controller):
+    """The captures of a table."""
+
+    path = f"{TABLE}/captures"
+    tags = ["Management"]
+
+    @get(operation_id="listCapturedSnapshots", sync_to_thread=True)
+    def list_snapshots(self, request: CatalogRequest) -> CapturedSnapshotsResponse:
+        """What was captured of each snapshot, when, and from how many of its data files."""
+        call = request.call()
+        return CapturedSnapshotsResponse(request.kernel.captures.snapshots(call, request.entry(call)))
+
+    @post(operation_id="captureStatistics", status_code=200, sync_to_thread=True)
+    def capture(self, request: CatalogRequest, body: RawBody) -> ListCapturesResponse:
+        """Captures a snapshot now and waits for it, or asks for the capture of all snapshots."""
+        sent = request.read(body or b"{}", CaptureRequest)
+        call, captures = request.call(), request.kernel.captures
+        if sent.all_snapshots:
+            return ListCapturesResponse(captures.backfill(call, request.entry(call)))
+        made = captures.capture(
+            call,
+            request.entry(call),
+            sent.snapshot,
+            full=sent.full,
+            wait_ms=round(sent.wait_seconds * 1000),
+        )
+        return ListCapturesResponse([made])
+
+
+class CapturesController(Controller):
+    """The captures of a catalog."""
+
+    path = _CAPTURES
+    tags = ["Management"]
+
+    @get(operation_id="listCaptures", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def list_captures(
+        self,
+        request: CatalogRequest,
+        states: Annotated[
+            list[str] | None,
+            QueryParameter(
+                name="state",
+                description="queued, waiting, running, cancelling, succeeded, failed, cancelled; repeatable.",
+            ),
+        ] = None,
+        table: Annotated[
+            str | None, QueryParameter(description="Name of the table, as `outer.inner.name`.")
+        ] = None,
+        page_token: PageToken = None,
+        page_size: PageSize = None,
+    ) -> ListCapturesResponse:
+        """Captures, oldest first."""
+        found = request.kernel.captures.list(
+            request.call(), states=states or (), table=table, after=_after(page_token), limit=page_size
+        )
+        more = page_size is not None and len(found) == page_size
+        return ListCapturesResponse(found, str(found[-1].id) if more else None)
+
+
+class CaptureController(Controller):
+    """One capture."""
+
+    path = _CAPTURE
+    tags = ["Management"]
+
+    @get(operation_id="loadCapture", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_capture(self, request: CatalogRequest) -> CaptureInfo:
+        """The capture, how far it is, and its groups of files."""
+        return request.kernel.captures.get(request.call(), _capture_id(request))
+
+
+class CancelCaptureController(Controller):
+    """Captures that are not wanted after all."""
+
+    path = f"{_CAPTURE}/cancel"
+    tags = ["Management"]
+
+    @post(operation_id="cancelCapture", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def cancel_capture(self, request: CatalogRequest) -> CaptureInfo:
+        """Cancels a capture with its groups; one that runs stops before its next file."""
+        return request.kernel.captures.cancel(request.call(), _capture_id(request))
+
+
+def _capture_id(request: CatalogRequest) -> UUID:
+    text = request.path_params["capture"]
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFoundError(f"Capture does not exist: {text[:80]}") from None
+
+
+def _after(token: str | None) -> UUID | None:
+    try:
+        return UUID(token) if token else None
+    except ValueError:
+        raise BadRequestError("Invalid pageToken: not one of this listing") from None

@@ -1,0 +1,198 @@
+"""Statistics, constraints and index artifacts of the snapshots of a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Controller, delete, get, post, put
+from litestar.params import QueryParameter, RawBody
+
+from floecat.entries.calls import PageRequest
+from floecat.errors import BadRequestError
+from floecat.statistics.constraints import ConstraintBundle, SnapshotConstraints
+from floecat.statistics.records import TargetKind
+from floecat_rest.management.statistics_wire import (
+    ConstraintsRequest,
+    IndexArtifactsResponse,
+    ListConstraintsResponse,
+    PutIndexArtifactsRequest,
+    PutResponse,
+    PutStatisticsRequest,
+    StatisticsResponse,
+)
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
+
+__all__ = [
+    "TABLE",
+    "ConstraintBundlesController",
+    "ConstraintsController",
+    "IndexArtifactsController",
+    "StatisticsController",
+]
+
+TABLE = "/management/v1/catalogs/{catalog:str}/namespaces/{namespace:str}/tables/{table:str}"
+
+Snapshot = Annotated[
+    str | None,
+    QueryParameter(description="Id, or name of a branch or tag. Default: the current snapshot."),
+]
+
+
+class StatisticsController(Controller):
+    """Statistics of targets."""
+
+    path = f"{TABLE}/statistics"
+    tags = ["Management"]
+
+    @get(operation_id="listStatistics", sync_to_thread=True)
+    def list_statistics(
+        self,
+        request: CatalogRequest,
+        snapshot: Snapshot = None,
+        kind: Annotated[
+            str | None,
+            QueryParameter(description="table, column, expression or file. Default: all but captured files."),
+        ] = None,
+        page_token: PageToken = None,
+        page_size: PageSize = None,
+    ) -> StatisticsResponse:
+        """Rows, nulls, bounds and distinct values, by target; at most 1,000 records."""
+        call = request.call()
+        page = PageRequest(page_token, page_size)
+        snapshot_id, found = request.kernel.statistics.list(
+            call, request.entry(call), snapshot, _kind(kind), page
+        )
+        return StatisticsResponse(snapshot_id, found.items, found.next_token)
+
+    @post(operation_id="putStatistics", status_code=200, sync_to_thread=True)
+    def put_statistics(
+        self,
+        request: CatalogRequest,
+        body: RawBody,
+        snapshot: Snapshot = None,
+        order: Annotated[
+            str,
+            QueryParameter(description="strict: the snapshot must exist. lenient: it may come later."),
+        ] = "strict",
+    ) -> PutResponse:
+        """Puts records of one snapshot, each in place of the one of its target."""
+        sent = request.read(body, PutStatisticsRequest)
+        if order not in ("strict", "lenient"):
+            raise BadRequestError("Invalid order: must be strict or lenient")
+        call = request.mutation(body)
+        strict = order == "strict"
+        return PutResponse(
+            request.kernel.statistics.put(call, request.entry(call), snapshot, sent.records, strict=strict)
+        )
+
+
+class IndexArtifactsController(Controller):
+    """Index artifacts."""
+
+    path = f"{TABLE}/index-artifacts"
+    tags = ["Management"]
+
+    @get(operation_id="listIndexArtifacts", sync_to_thread=True)
+    def list_artifacts(
+        self,
+        request: CatalogRequest,
+        snapshot: Snapshot = None,
+        page_token: PageToken = None,
+        page_size: PageSize = None,
+    ) -> IndexArtifactsResponse:
+        """Files that index a data file each; at most 1,000."""
+        call = request.call()
+        page = PageRequest(page_token, page_size)
+        snapshot_id, found = request.kernel.index_artifacts.list(call, request.entry(call), snapshot, page)
+        return IndexArtifactsResponse(snapshot_id, found.items, found.next_token)
+
+    @post(operation_id="putIndexArtifacts", status_code=200, sync_to_thread=True)
+    def put_artifacts(self, request: CatalogRequest, body: RawBody, snapshot: Snapshot = None) -> PutResponse:
+        """Puts artifacts of one snapshot, each in place of the one of its data file."""
+        sent = request.read(body, PutIndexArtifactsRequest)
+        call = request.mutation(body)
+        return PutResponse(
+            request.kernel.index_artifacts.put(call, request.entry(call), snapshot, sent.artifacts)
+        )
+
+
+class ConstraintsController(Controller):
+    """Constraints."""
+
+    path = f"{TABLE}/constraints"
+    tags = ["Management"]
+
+    @get(operation_id="loadConstraints", sync_to_thread=True)
+    def load_constraints(self, request: CatalogRequest, snapshot: Snapshot = None) -> SnapshotConstraints:
+        """Those that were put, and those of the metadata: identifier fields, NOT NULL, CHECK of Delta."""
+        call = request.call()
+        return request.kernel.constraints.get(call, request.entry(call), snapshot)
+
+    @put(operation_id="replaceConstraints", sync_to_thread=True)
+    def replace_constraints(
+        self, request: CatalogRequest, body: RawBody, snapshot: Snapshot = None
+    ) -> SnapshotConstraints:
+        """Replaces the bundle that was put."""
+        bundle = _bundle(request, body)
+        call = request.mutation(body)
+        return request.kernel.constraints.put(call, request.entry(call), snapshot, bundle)
+
+    @post(operation_id="addConstraints", status_code=200, sync_to_thread=True)
+    def add_constraints(
+        self,
+        request: CatalogRequest,
+        body: RawBody,
+        snapshot: Snapshot = None,
+        mode: Annotated[
+            str,
+            QueryParameter(description="merge replaces those of the same names, append refuses them."),
+        ] = "merge",
+    ) -> SnapshotConstraints:
+        """Adds one or several constraints to the bundle."""
+        bundle = _bundle(request, body)
+        if mode not in ("merge", "append"):
+            raise BadRequestError("Invalid mode: must be merge or append")
+        call = request.mutation(body)
+        constraints = request.kernel.constraints
+        add = constraints.merge if mode == "merge" else constraints.append
+        return add(call, request.entry(call), snapshot, bundle)
+
+    @delete(operation_id="deleteConstraints", status_code=200, sync_to_thread=True)
+    def delete_constraints(
+        self,
+        request: CatalogRequest,
+        snapshot: Snapshot = None,
+        name: Annotated[str | None, QueryParameter(description="Default: the whole bundle.")] = None,
+    ) -> SnapshotConstraints:
+        """Deletes the constraint of a name, or the bundle."""
+        call = request.mutation()
+        return request.kernel.constraints.delete(call, request.entry(call), snapshot, name)
+
+
+class ConstraintBundlesController(Controller):
+    """The constraints of all snapshots."""
+
+    path = f"{TABLE}/constraint-bundles"
+    tags = ["Management"]
+
+    @get(operation_id="listConstraints", sync_to_thread=True)
+    def list_constraints(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListConstraintsResponse:
+        """The bundles that were put, by snapshot."""
+        call = request.call()
+        page = PageRequest(page_token, page_size)
+        found = request.kernel.constraints.list(call, request.entry(call), page)
+        return ListConstraintsResponse(found.items, found.next_token)
+
+
+def _bundle(request: CatalogRequest, body: bytes) -> ConstraintBundle:
+    sent = request.read(body, ConstraintsRequest)
+    return ConstraintBundle(sent.constraints, sent.properties)
+
+
+def _kind(text: str | None) -> TargetKind | None:
+    try:
+        return None if text is None else TargetKind(text)
+    except ValueError:
+        raise BadRequestError("Invalid kind: must be table, column, expression or file") from None

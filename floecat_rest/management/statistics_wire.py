@@ -1,0 +1,100 @@
+"""Bodies of the routes about statistics, constraints, index artifacts and captures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.constraints import Constraint, SnapshotConstraints
+from floecat.statistics.index_artifacts import IndexArtifact
+from floecat.statistics.records import StatisticsRecord
+
+__all__ = [
+    "CaptureRequest",
+    "CapturedSnapshotsResponse",
+    "ConstraintsRequest",
+    "IndexArtifactsResponse",
+    "ListCapturesResponse",
+    "ListConstraintsResponse",
+    "PutIndexArtifactsRequest",
+    "PutResponse",
+    "PutStatisticsRequest",
+    "StatisticsResponse",
+]
+
+
+class StatisticsResponse(msgspec.Struct, rename="kebab"):
+    """Statistics of targets of one snapshot."""
+
+    snapshot_id: int
+    records: Sequence[StatisticsRecord]
+    next_page_token: str | None
+
+
+class PutStatisticsRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """Records of one snapshot."""
+
+    records: list[StatisticsRecord]
+
+
+class PutIndexArtifactsRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """Artifacts of one snapshot."""
+
+    artifacts: list[IndexArtifact]
+
+
+class PutResponse(msgspec.Struct):
+    """What was put."""
+
+    upserted: int
+    """How many targets."""
+
+
+class IndexArtifactsResponse(msgspec.Struct, rename="kebab"):
+    """Index artifacts of one snapshot."""
+
+    snapshot_id: int
+    artifacts: Sequence[IndexArtifact]
+    next_page_token: str | None
+
+
+class ConstraintsRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A bundle of constraints."""
+
+    constraints: tuple[Constraint, ...]
+    properties: dict[str, str] = {}
+
+
+class ListConstraintsResponse(msgspec.Struct, rename="kebab"):
+    """The bundles of a table, in order of snapshot ids."""
+
+    bundles: Sequence[SnapshotConstraints]
+    next_page_token: str | None
+
+
+class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """What is to be captured."""
+
+    snapshot: str | None = None
+    """An id, or the name of a branch or tag. Default: the current one."""
+    all_snapshots: bool = False
+    """All that were never captured, instead of one; without waiting."""
+    full: bool = False
+    """Read files again whose statistics are stored."""
+    wait_seconds: float = 10
+    """How long to wait, at most 60. A capture that takes longer is cancelled. 0 only asks for it."""
+
+
+class ListCapturesResponse(msgspec.Struct, rename="kebab"):
+    """Captures, oldest first."""
+
+    captures: Sequence[CaptureInfo]
+    next_page_token: str | None = None
+
+
+class CapturedSnapshotsResponse(msgspec.Struct, rename="kebab"):
+    """What was captured of the snapshots of a table."""
+
+    snapshots: Sequence[SnapshotCapture]

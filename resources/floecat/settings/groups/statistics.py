@@ -1,0 +1,70 @@
+"""Statistics of snapshots."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from floecat.settings.fields import Group
+from floecat.settings.kinds import Duration, boolean, choice, duration, integer, size
+
+__all__ = ["StatisticsSettings"]
+
+_MIB = 1 << 20
+
+
+class StatisticsSettings(Group, frozen=True, kw_only=True):
+    """Capture of statistics: rows, nulls, bounds and distinct values of what is committed.
+
+    The properties `floecat.statistics.enabled`, `.snapshots`, `.columns`, `.first-columns` and `.publish` of
+    a table, or of its catalog, take precedence.
+    """
+
+    enabled: Annotated[bool, boolean()] = True
+    """Commits are captured by themselves. Off, only what is asked for is captured."""
+
+    snapshots: Annotated[str, choice("latest", "all")] = "latest"
+    """Which snapshots are captured: the `latest` of a table, or `all` that it has."""
+
+    first_columns: Annotated[int, integer(minimum=0)] = 32
+    """How many columns are captured of a table that names none, in the order of its schema. 0 is all."""
+
+    publish: Annotated[str, choice("recent", "always", "never")] = "recent"
+    """Which tables get an Iceberg statistics file with each captured snapshot, by a commit of its own:
+    those with a commit in the last day (`recent`), all, or none."""
+
+    workers: Annotated[int, integer(maximum=64)] = 1
+    """Captures, and groups of files, that one process of the service works on at a time. 0 leaves them to the
+    pipeline."""
+
+    poll_interval_ms: Annotated[int, integer(minimum=10)] = 500
+    """How often the service looks for new commits and for captures."""
+
+    lease_ms: Annotated[int, integer(minimum=1_000)] = 60_000
+    """How long a worker owns a capture without renewing. The capture of a worker that died goes on then."""
+
+    max_attempts: Annotated[int, integer(minimum=1)] = 8
+    """Attempts of a capture before it is set aside for an operator."""
+
+    backoff_base_ms: Annotated[int, integer(minimum=1)] = 500
+    """Longest wait after the first failed attempt; it doubles with each further one."""
+
+    backoff_max_ms: Annotated[int, integer(minimum=1)] = 30_000
+    """No wait between attempts is longer."""
+
+    completed_retention_hours: Annotated[int, integer(minimum=0)] = 72
+    """How long the job of a capture is kept that succeeded or was cancelled."""
+
+    files_per_group: Annotated[int, integer(minimum=1, maximum=1_000)] = 128
+    """Data files that are captured, and whose statistics are stored, together."""
+
+    single_group_bytes: Annotated[int, size()] = 64 * _MIB
+    """A capture that has to read no more bytes, of no more files than a group, is one step of one worker."""
+
+    large_capture_bytes: Annotated[int, size()] = 10_240 * _MIB
+    """From this size on of the files to be read, a capture is offered to Spark first."""
+
+    large_capture_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
+    """How long a large capture waits for Spark; then the service works on it. `PT0S` offers none."""
+
+    sidecar_retention: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
+    """How long statistics of data files are kept that no captured snapshot needed since."""

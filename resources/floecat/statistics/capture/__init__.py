@@ -1,0 +1,1 @@
+"""Captures of snapshots: what is captured, by which jobs, and how the result becomes visible at once."""

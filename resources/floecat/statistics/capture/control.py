@@ -1,0 +1,360 @@
+"""Captures as people and programs control them: capture now, backfill, get, tree, list, cancel."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from floecat.auth.authorizer import Privilege
+from floecat.entries.calls import Call
+from floecat.errors import BadRequestError, NoSuchTableError, NotFoundError, UnavailableError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.operations import JobOperations
+from floecat.statistics.capture.capture_jobs import CaptureJobs
+from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.requests import CAPTURE, GroupPayload, payload_of
+from floecat.statistics.snapshots import Snapshots
+from floecat.store import jobs
+from floecat.store.database.engine import Store
+from floecat.store.database.errors import ForeignKeyError
+from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
+from floecat.store.statistics import captures
+from floecat.store.statistics.captures import CaptureRow
+
+if TYPE_CHECKING:
+    from floecat.clock import Clock
+
+__all__ = [
+    "DEFAULT_WAIT_MS",
+    "LONGEST_WAIT_MS",
+    "CaptureControl",
+    "CaptureGroupInfo",
+    "CaptureInfo",
+    "SnapshotCapture",
+]
+
+DEFAULT_WAIT_MS: Final = 10_000
+LONGEST_WAIT_MS: Final = 60_000
+_POLL_S: Final = 0.02
+_BACKFILL: Final = 1_000
+_CAPTURES: Final = 10_000
+
+_STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
+
+
+class CaptureGroupInfo(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A group of files of a capture."""
+
+    id: UUID
+    number: int
+    state: str
+    files: int
+    done: int
+    size_bytes: int
+    attempts: int
+    worker: str | None
+    last_error: str | None
+
+
+class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A capture. Times in ms since the epoch."""
+
+    id: UUID
+    table: str
+    table_id: UUID
+    snapshot_id: int
+    reason: str
+    """`commit`, `request` or `backfill`."""
+    state: str
+    """`queued`, `waiting`, `running`, `cancelling`, `succeeded`, `failed` or `cancelled`."""
+    attempts: int
+    max_attempts: int
+    files: int
+    """Data files of the snapshot, as far as that is known."""
+    stored: int
+    """Those whose statistics were stored before."""
+    done: int
+    """Those that are captured."""
+    worker: str | None
+    created_by: str
+    last_error: str | None
+    created_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    groups: Sequence[CaptureGroupInfo] = ()
+    """In an answer about one capture."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it will be worked on, or is."""
+        return self.state in OPEN_STATES
+
+
+class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What was captured of a snapshot. Times in ms since the epoch."""
+
+    snapshot_id: int
+    status: str
+    """`pending` or `finalized`."""
+    generation: int
+    job_id: UUID | None
+    coverage: CaptureCoverage | None
+    problem: str | None
+    """Why the statistics are partial."""
+    statistics_file: str | None
+    requested_at_ms: int
+    finalized_at_ms: int | None
+    published_at_ms: int | None
+
+
+_Captures: TypeAlias = list[CaptureInfo]
+_Jobs: TypeAlias = list[JobRow]
+_Snapshots: TypeAlias = list[SnapshotCapture]
+
+
+class CaptureControl:
+    """The services. Safe to share between threads."""
+
+    def __init__(
+        self, store: Store, clock: Clock, snapshots: Snapshots, work: CaptureJobs, operations: JobOperations
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._snapshots = snapshots
+        self._work = work
+        self._operations = operations
+
+    def capture(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshot: str | None = None,
+        *,
+        full: bool = False,
+        wait_ms: int = DEFAULT_WAIT_MS,
+    ) -> CaptureInfo:
+        """Captures a snapshot now, and waits for it.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            snapshot: see `Snapshots.read`.
+            full: whether files are read again whose statistics are stored.
+            wait_ms: how long to wait, at most a minute. A capture that takes longer is cancelled. 0 only asks
+                for it.
+
+        Raises:
+            ForbiddenError: the principal may not read the table, or not manage jobs.
+            NoSuchTableError: the table does not exist.
+            NotFoundError: it has no such snapshot.
+            BadRequestError: `wait_ms` is negative or longer than a minute.
+            UnavailableError: the capture took longer.
+        """
+        if not 0 <= wait_ms <= LONGEST_WAIT_MS:
+            raise BadRequestError(f"Invalid wait: must be at most {LONGEST_WAIT_MS // 1000} s")
+        call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
+        found = self._snapshots.read(call, identifier, snapshot)
+        job = self._request(call, identifier, [found.snapshot_id], "request", full=full)[0]
+        if wait_ms:
+            self._wait(job, wait_ms)
+        return self.get(call, job.id)
+
+    def backfill(self, call: Call, identifier: TableIdentifier) -> _Captures:
+        """Asks for captures of snapshots of a table that were never captured, newest first, at most 1,000.
+
+        Raises:
+            ForbiddenError: the principal may not read the table, or not manage jobs.
+            NoSuchTableError: the table does not exist.
+        """
+        call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
+        entry = self._snapshots.table(call, identifier)
+        with self._store.read() as conn:
+            missing = captures.uncaptured(conn, entry.row.id, _BACKFILL)
+        return [_info(row) for row in self._request(call, identifier, missing, "backfill")]
+
+    def get(self, call: Call, capture_id: UUID) -> CaptureInfo:
+        """A capture with its groups.
+
+        Raises:
+            ForbiddenError: the principal may not read jobs.
+            NotFoundError: there is no such capture.
+        """
+        row = self._row(call, capture_id)
+        with self._store.read() as conn:
+            groups = jobs.children(conn, capture_id)
+        found = sorted((_group(group) for group in groups), key=lambda group: (group.id, group.number))
+        info = _info(row)
+        done = info.stored + sum(group.done for group in found) if found and info.is_open else info.done
+        return msgspec.structs.replace(info, groups=found, done=done)
+
+    def list(
+        self,
+        call: Call,
+        *,
+        states: Sequence[str] = (),
+        table: str | None = None,
+        after: UUID | None = None,
+        limit: int | None = None,
+    ) -> _Captures:
+        """Captures of a catalog, oldest first.
+
+        Args:
+            call: who asks.
+            states: the states that are wanted; all if empty.
+            table: only captures of tables that had this name, as `outer.inner.name`.
+            after: id of the last capture of the page before.
+            limit: most captures.
+
+        Raises:
+            ForbiddenError: the principal may not read jobs.
+            BadRequestError: there is no such state.
+        """
+        for state in states:
+            if state not in _STATES:
+                raise BadRequestError(f"Invalid state: {state!r} is not one of {', '.join(_STATES)}")
+        rows = self._operations.list(
+            call, kinds=[CAPTURE], states=states or _STATES, title=table, after=after, limit=limit
+        )
+        return [_info(row) for row in rows]
+
+    def snapshots(self, call: Call, identifier: TableIdentifier) -> _Snapshots:
+        """What was captured of the snapshots of a table, in order of their ids.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            NoSuchTableError: the table does not exist.
+        """
+        entry = self._snapshots.table(call, identifier)
+        with self._store.read() as conn:
+            rows = captures.list_all(conn, entry.row.id, -1, _CAPTURES)
+        return [_snapshot(row) for row in rows]
+
+    def cancel(self, call: Call, capture_id: UUID) -> CaptureInfo:
+        """Cancels a capture with its groups; one that runs stops before its next file.
+
+        Raises:
+            ForbiddenError: the principal may not manage jobs.
+            NotFoundError: there is no such capture.
+            ConflictError: it is finished, or being cancelled.
+        """
+        row = self._row(call, capture_id)
+        self._operations.cancel(call, capture_id)
+        self._work.leave_lane(payload_of(row).entry_id, capture_id)
+        return self.get(call, capture_id)
+
+    def _request(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshot_ids: Sequence[int],
+        reason: str,
+        *,
+        full: bool = False,
+    ) -> _Jobs:
+        entry = self._snapshots.table(call, identifier)
+        with self._store.read() as conn:
+            named = captures.named(conn, [entry.row.id])
+        try:
+            if named:
+                return self._work.requests.request(
+                    named[0], snapshot_ids, reason, call.principal.name, full=full
+                )
+        except ForeignKeyError:
+            pass
+        raise NoSuchTableError(f"Table does not exist: {identifier}")
+
+    def _wait(self, job: JobRow, wait_ms: int) -> None:
+        """Waits for a capture, and works on it here, as no worker may run."""
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.is_set():
+                for queue in (self._work.captures, self._work.groups):
+                    queue.drain_once(stopped=over.is_set, subject=job.subject)
+                over.wait(_POLL_S)
+
+        worker = threading.Thread(target=work, name=f"capture-{job.title}"[:80], daemon=True)
+        worker.start()
+        deadline = time.monotonic() + wait_ms / 1000
+        try:
+            while time.monotonic() < deadline:
+                with self._store.read() as conn:
+                    row = jobs.get(conn, job.id)
+                if row is None or row.finished_at_ms is not None:
+                    return
+                time.sleep(_POLL_S)
+        finally:
+            over.set()
+        if self._store.run(lambda conn: jobs.cancel(conn, job.id, self._clock.now_ms())):
+            self._work.leave_lane(payload_of(job).entry_id, job.id)
+        raise UnavailableError(
+            f"The capture took longer than {wait_ms / 1000:g} s and was cancelled: do not wait for it",
+            retry_after_s=LONGEST_WAIT_MS // 1000,
+        )
+
+    def _row(self, call: Call, capture_id: UUID) -> JobRow:
+        row = self._operations.get(call, capture_id)
+        if row.kind != CAPTURE:
+            raise NotFoundError(f"Capture does not exist: {capture_id}")
+        return row
+
+
+def _info(row: JobRow) -> CaptureInfo:
+    payload = payload_of(row)
+    progress: dict[str, Any] = msgspec.json.decode(row.progress)
+    stored = progress.get("stored", 0)
+    return CaptureInfo(
+        id=row.id,
+        table=row.title,
+        table_id=payload.entry_id,
+        snapshot_id=payload.snapshot_id,
+        reason=payload.reason,
+        state=row.state,
+        attempts=row.attempts,
+        max_attempts=row.max_attempts,
+        files=progress.get("files", 0),
+        stored=stored,
+        done=progress.get("done", stored),
+        worker=row.lease_owner,
+        created_by=row.created_by,
+        last_error=row.last_error,
+        created_at_ms=row.created_at_ms,
+        started_at_ms=row.started_at_ms,
+        finished_at_ms=row.finished_at_ms,
+    )
+
+
+def _group(row: JobRow) -> CaptureGroupInfo:
+    payload = msgspec.json.decode(row.payload, type=GroupPayload)
+    done = payload.files if row.state == "succeeded" else msgspec.json.decode(row.progress).get("done", 0)
+    return CaptureGroupInfo(
+        id=row.id,
+        number=payload.number,
+        state=row.state,
+        files=payload.files,
+        done=done,
+        size_bytes=payload.size_bytes,
+        attempts=row.attempts,
+        worker=row.lease_owner,
+        last_error=row.last_error,
+    )
+
+
+def _snapshot(row: CaptureRow) -> SnapshotCapture:
+    return SnapshotCapture(
+        snapshot_id=row.snapshot_id,
+        status=row.status,
+        generation=row.generation,
+        job_id=row.job_id,
+        coverage=coverage_of(row),
+        problem=row.problem,
+        statistics_file=row.statistics_file,
+        requested_at_ms=row.requested_at_ms,
+        finalized_at_ms=row.finalized_at_ms,
+        published_at_ms=row.published_at_ms,
+    )

@@ -1,0 +1,325 @@
+"""What is counted of files, put together: groups, snapshots, records, and the Iceberg statistics file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.fileio.base import FileIO
+from floecat.iceberg.metadata.statistics_files import StatisticsFile
+from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.types import PrimitiveType, Type
+from floecat.logical_types import canonical_text, logical_type
+from floecat.statistics.capture.sidecars import FilesSummary
+from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.files.data_files import FileSummaries
+from floecat.statistics.files.leaf_values import one_value
+from floecat.statistics.files.summaries import ColumnSummary, DataFile, FileSummary
+from floecat.statistics.files.theta import ThetaSketch, union
+from floecat.statistics.records import (
+    THETA_SKETCH,
+    ApproximateNdv,
+    ColumnTarget,
+    Completeness,
+    Coverage,
+    FileColumnStatistics,
+    FileStatistics,
+    FileTarget,
+    Metadata,
+    Ndv,
+    Producer,
+    ScalarStatistics,
+    StatisticsRecord,
+    TableStatistics,
+    TableTarget,
+)
+
+__all__ = [
+    "FileReader",
+    "file_record",
+    "is_null_before",
+    "of_files",
+    "of_parts",
+    "records",
+    "scalar_statistics",
+]
+
+NAME_MAPPING: Final = "schema.name-mapping.default"
+
+_PUFFIN: Final = b"PFA1"
+_CONFIDENCE: Final = 0.954
+"""Of two standard deviations."""
+
+
+class FileReader:
+    """Reads data files of one snapshot. A context; used by one thread."""
+
+    def __init__(
+        self, table: CapturedTable, snapshot_id: int, columns: Iterable[int], memory_bytes: int
+    ) -> None:
+        """Takes the table, the snapshot, the ids of the columns, and what may be held at a time."""
+        self._table = table
+        self._schema = table.schema_of(snapshot_id)
+        self._columns = tuple(columns)
+        self._memory_bytes = memory_bytes
+        self._stack = ExitStack()
+        self._readers: dict[int, tuple[FileIO, FileSummaries]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def summary(self, file: DataFile) -> FileSummary:
+        """Reads a data file with its deletes.
+
+        Raises:
+            LocationNotAllowedError: it, or a delete file, is outside the allowed locations.
+            FloecatError: as `FileSummaries.summarize`.
+        """
+        storage = self._table.storage
+        for location in (file.location, *(delete.location for delete in file.deletes)):
+            storage.allowed.check(location)
+        files = storage.files(file.location)
+        held = self._readers.get(id(files))
+        if held is None:
+            reader = FileSummaries(
+                files,
+                self._schema,
+                self._columns,
+                name_mapping=self._table.metadata.properties.get(NAME_MAPPING),
+                memory_bytes=self._memory_bytes,
+            )
+            held = self._readers[id(files)] = (files, self._stack.enter_context(reader))
+        return held[1].summarize(file)
+
+
+def is_null_before(schema: Schema, field_id: int) -> bool:
+    """Whether rows that are older than a column have exactly one null in it."""
+    field = schema.fields_by_id.get(field_id)
+    if field is None or field.initial_default is not None:
+        return False
+    parent = schema.parents.get(field_id)
+    return parent is None  # inside other columns the number of values differs from that of rows
+
+
+def of_files(summaries: Mapping[str, FileSummary], sizes: Mapping[str, int], schema: Schema) -> FilesSummary:
+    """Data files together.
+
+    Args:
+        summaries: by file key.
+        sizes: bytes of the files, by file key.
+        schema: of the snapshot.
+    """
+    return FilesSummary(
+        files=len(summaries),
+        row_count=sum(summary.row_count for summary in summaries.values()),
+        size_bytes=sum(sizes[key] for key in summaries),
+        is_exact=all(summary.is_exact for summary in summaries.values()),
+        columns=_merged([summary.columns for summary in summaries.values()], schema),
+    )
+
+
+def of_parts(parts: Sequence[FilesSummary], columns: Mapping[int, str], schema: Schema) -> FilesSummary:
+    """Parts of a snapshot together. A part without one of the columns has nulls there.
+
+    Args:
+        parts: no file is in two.
+        columns: the wanted columns; others are left out.
+        schema: of the snapshot.
+    """
+    filled = []
+    for part in parts:
+        held = {column.field_id: column for column in part.columns if column.field_id in columns}
+        for field_id in columns.keys() - held.keys():
+            if is_null_before(schema, field_id):
+                nulls = part.row_count
+                held[field_id] = ColumnSummary(field_id, nulls, nulls, 0, None, None, None, 0, None)
+        filled.append(tuple(held.values()))
+    return FilesSummary(
+        files=sum(part.files for part in parts),
+        row_count=sum(part.row_count for part in parts),
+        size_bytes=sum(part.size_bytes for part in parts),
+        is_exact=all(part.is_exact for part in parts),
+        columns=_merged(filled, schema),
+    )
+
+
+def records(
+    summary: FilesSummary, schema: Schema, now_ms: int, *, is_partial: bool
+) -> list[StatisticsRecord]:
+    """The records of a table and of its columns.
+
+    Args:
+        summary: all files of the snapshot.
+        schema: of the snapshot.
+        now_ms: the time.
+        is_partial: whether data files are missing.
+    """
+    metadata = Metadata(
+        producer=Producer.ENGINE_COMPUTED,
+        completeness=Completeness.PARTIAL if is_partial else Completeness.COMPLETE,
+        coverage=Coverage(rows_scanned=summary.row_count, files_scanned=summary.files),
+        captured_at_ms=now_ms,
+        refreshed_at_ms=now_ms,
+    )
+    properties = {} if summary.is_exact else {"upper-bound": "true"}
+    table = TableStatistics(summary.row_count, summary.files, summary.size_bytes, properties=properties)
+    found = [StatisticsRecord(TableTarget(), metadata, table=table)]
+    for column in summary.columns:
+        scalar = scalar_statistics(column, schema, properties)
+        found.append(StatisticsRecord(ColumnTarget(column.field_id), metadata, scalar=scalar))
+    return found
+
+
+def file_record(file: DataFile, summary: FileSummary, schema: Schema) -> StatisticsRecord:
+    """The record of a data file."""
+    properties = {} if summary.is_exact else {"upper-bound": "true"}
+    return StatisticsRecord(
+        FileTarget(file.location),
+        Metadata(
+            producer=Producer.ENGINE_COMPUTED,
+            coverage=Coverage(rows_scanned=summary.row_count, files_scanned=1, bytes_scanned=file.size_bytes),
+        ),
+        file=FileStatistics(
+            file_path=file.location,
+            file_format=file.format,
+            row_count=summary.row_count,
+            size_bytes=file.size_bytes,
+            columns=tuple(
+                FileColumnStatistics(column.field_id, scalar_statistics(column, schema, properties))
+                for column in summary.columns
+                if column.field_id in schema.fields_by_id
+            ),
+        ),
+    )
+
+
+def scalar_statistics(column: ColumnSummary, schema: Schema, properties: dict[str, str]) -> ScalarStatistics:
+    """The record of a column."""
+    type = schema.fields_by_id[column.field_id].type
+    if not isinstance(type, PrimitiveType):
+        raise TypeError(f"column {column.field_id} is nested")
+    width = None
+    if column.size_bytes is not None and column.stored_count:
+        width = max(1, -(-column.size_bytes // column.stored_count))
+    return ScalarStatistics(
+        display_name=schema.names_by_id[column.field_id],
+        logical_type=str(logical_type(type)),
+        row_count=column.value_count,
+        null_count=column.null_count,
+        nan_count=column.nan_count,
+        ndv=None if column.sketch is None else _ndv(column),
+        min=None if column.lower is None else canonical_text(column.lower, type),
+        max=None if column.upper is None else canonical_text(column.upper, type),
+        avg_width_bytes=width,
+        properties=properties,
+    )
+
+
+def _ndv(column: ColumnSummary) -> Ndv:
+    sketch = ThetaSketch.from_bytes(column.sketch or b"")
+    if sketch.is_exact:
+        return Ndv(exact=len(sketch.hashes))
+    lower, upper = sketch.bounds()
+    return Ndv(
+        approx=ApproximateNdv(
+            estimate=sketch.estimate,
+            relative_standard_error=sketch.relative_standard_error,
+            confidence_lower=lower,
+            confidence_upper=upper,
+            confidence_level=_CONFIDENCE,
+            rows_seen=column.value_count,
+            rows_total=column.value_count,
+            method=THETA_SKETCH,
+        )
+    )
+
+
+def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[ColumnSummary, ...]:
+    """Columns that every part has, by field id."""
+    by_id: dict[int, list[ColumnSummary]] = {}
+    for part in parts:
+        for column in part:
+            by_id.setdefault(column.field_id, []).append(column)
+    return tuple(
+        found[0] if len(found) == 1 else _together(found, schema)
+        for _, found in sorted(by_id.items())
+        if len(found) == len(parts)
+    )
+
+
+def _together(columns: Sequence[ColumnSummary], schema: Schema) -> ColumnSummary:
+    type = schema.fields_by_id[columns[0].field_id].type
+    sizes = [column.size_bytes for column in columns if column.stored_count]
+    sketches = [column.sketch for column in columns if column.sketch is not None]
+    return ColumnSummary(
+        field_id=columns[0].field_id,
+        value_count=sum(column.value_count for column in columns),
+        null_count=sum(column.null_count for column in columns),
+        nan_count=sum(column.nan_count for column in columns),
+        lower=_bound([column.lower for column in columns if _has_values(column)], type, "min"),
+        upper=_bound([column.upper for column in columns if _has_values(column)], type, "max"),
+        size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+        stored_count=sum(column.stored_count for column in columns),
+        sketch=union(map(ThetaSketch.from_bytes, sketches)).to_bytes() if sketches else None,
+    )
+
+
+def _has_values(column: ColumnSummary) -> bool:
+    return column.value_count > column.null_count + column.nan_count
+
+
+def _bound(values: Sequence[bytes | None], type: Type, which: str) -> bytes | None:
+    found = [value for value in values if value is not None]
+    if not found or len(found) < len(values) or not isinstance(type, PrimitiveType):
+        return None
+    arrays = pa.concat_arrays([one_value(value, type) for value in found])
+    place: int = pc.index(arrays, pc.min_max(arrays)[which]).as_py()
+    return found[place]
+
+
+def statistics_file(
+    summary: FilesSummary, path: str, snapshot_id: int, sequence_number: int
+) -> tuple[bytes, StatisticsFile]:
+    """The Puffin file with a sketch for each column, and what table metadata says of it.
+
+    Args:
+        summary: all files of the snapshot.
+        path: where the file will be.
+        snapshot_id: the snapshot.
+        sequence_number: of the snapshot.
+    """
+    blobs, places = [], []
+    offset = len(_PUFFIN)
+    for column in summary.columns:
+        if column.sketch is None:
+            continue
+        estimate = round(ThetaSketch.from_bytes(column.sketch).estimate)
+        described = {
+            "type": THETA_SKETCH,
+            "snapshot-id": snapshot_id,
+            "sequence-number": sequence_number,
+            "fields": [column.field_id],
+            "properties": {"ndv": str(estimate)},
+        }
+        blobs.append(described)
+        places.append(described | {"offset": offset, "length": len(column.sketch)})
+        offset += len(column.sketch)
+    payload = msgspec.json.encode({"blobs": places, "properties": {"created-by": "Floecat"}})
+    footer = _PUFFIN + payload + len(payload).to_bytes(4, "little") + bytes(4) + _PUFFIN
+    data = _PUFFIN + b"".join(column.sketch or b"" for column in summary.columns) + footer
+    described = {
+        "snapshot-id": snapshot_id,
+        "statistics-path": path,
+        "file-size-in-bytes": len(data),
+        "file-footer-size-in-bytes": len(footer),
+        "blob-metadata": blobs,
+    }
+    return data, msgspec.convert(described, StatisticsFile)

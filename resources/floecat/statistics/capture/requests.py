@@ -1,0 +1,179 @@
+"""Captures that are asked for: by commits, by operators, by backfills. Each is a job; a twin is not made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from floecat.clock import Clock
+from floecat.jobs.kinds import JobKind
+from floecat.store import commit_log, jobs
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.jobs import JobRow
+from floecat.store.statistics import captures
+from floecat.store.statistics.captures import CaptureRow, NamedTable
+
+__all__ = [
+    "CAPTURE",
+    "COMMIT",
+    "GROUP",
+    "SPARK_LANE",
+    "CapturePayload",
+    "CaptureRequests",
+    "GroupPayload",
+    "payload_of",
+]
+
+CAPTURE: Final = "capture"
+"""Name of the kind of jobs."""
+
+GROUP: Final = "capture-group"
+"""Name of the kind of jobs of groups."""
+
+SPARK_LANE: Final = "spark"
+"""Lane in which the groups of a large capture wait for Spark."""
+
+COMMIT: Final = "commit"
+"""Reason of captures that commits start."""
+
+_COMMITS: Final = 1_000
+"""Commits that one look takes from the log of a catalog."""
+
+
+class CapturePayload(msgspec.Struct, frozen=True):
+    """What a capture is about."""
+
+    entry_id: UUID
+    snapshot_id: int
+    reason: str
+    """`commit`, `request` or `backfill`."""
+    full: bool = False
+    """Whether files are read again whose statistics are stored."""
+
+
+class GroupPayload(msgspec.Struct, frozen=True):
+    """What a group is about; its files are the attachment of the job."""
+
+    entry_id: UUID
+    snapshot_id: int
+    number: int
+    files: int
+    size_bytes: int
+
+
+class CaptureRequests:
+    """Makes the jobs. Safe to share between threads."""
+
+    def __init__(self, store: Store, clock: Clock, kind: JobKind, wake: Callable[[], None]) -> None:
+        """Takes the kind of the jobs, and what is called when there are new ones."""
+        self._store = store
+        self._clock = clock
+        self._kind = kind
+        self._wake = wake
+
+    def request(
+        self,
+        table: NamedTable,
+        snapshot_ids: Sequence[int],
+        reason: str,
+        created_by: str,
+        *,
+        full: bool = False,
+    ) -> list[JobRow]:
+        """Asks for captures of snapshots of a table.
+
+        Returns:
+            The jobs, in the order of the snapshots; those that were open before among them.
+
+        Raises:
+            ForeignKeyError: the table was dropped.
+        """
+
+        def insert(conn: Connection) -> list[JobRow]:
+            return [self._insert(conn, table, each, reason, created_by, full=full) for each in snapshot_ids]
+
+        while True:
+            try:
+                made = self._store.run(insert)
+            except DuplicateKeyError:
+                continue  # another process asked for one of them at this moment
+            self._wake()
+            return made
+
+    def search_commits(self) -> int:
+        """Asks for captures of the tables that were committed to since the last search, in any process.
+
+        A commit that leaves the current snapshot as it was starts nothing.
+
+        Returns:
+            How many captures were asked for.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            behind = captures.behind(conn)
+        asked = 0
+        for catalog_id, seen in behind:
+            try:
+                asked += self._store.run(partial(self._search, catalog_id=catalog_id, seen=seen))
+            except (DuplicateKeyError, ForeignKeyError):
+                continue  # a capture was asked for, or a table dropped, at this moment
+        if asked:
+            self._wake()
+        return asked
+
+    def _search(self, conn: Connection, catalog_id: UUID, seen: int) -> int:
+        commits = commit_log.read_after(conn, catalog_id, seen, _COMMITS)
+        if not commits or not captures.move_position(conn, catalog_id, seen, commits[-1].commit_version):
+            return 0
+        changed = {each.entry_id for each in commits if each.kind == "table" and each.snapshot_id is not None}
+        asked = 0
+        for table in captures.named(conn, list(changed)) if changed else ():
+            if table.snapshot_id is not None and not table.captured:
+                self._insert(conn, table, table.snapshot_id, COMMIT, COMMIT, full=False)
+                asked += 1
+        return asked
+
+    def _insert(
+        self,
+        conn: Connection,
+        table: NamedTable,
+        snapshot_id: int,
+        reason: str,
+        created_by: str,
+        *,
+        full: bool,
+    ) -> JobRow:
+        key = f"{table.entry_id}:{snapshot_id}"
+        found = jobs.open_with_key(conn, CAPTURE, key)
+        if found is not None:
+            return found
+        now_ms = self._clock.now_ms()
+        job = self._kind.new_job(
+            account_id=table.account_id,
+            catalog_id=table.catalog_id,
+            title=str(table.identifier),
+            subject=str(table.entry_id),
+            payload=CapturePayload(table.entry_id, snapshot_id, reason, full),
+            created_by=created_by,
+            now_ms=now_ms,
+            dedup_key=key,
+        )
+        captures.request(
+            conn,
+            table.entry_id,
+            [CaptureRow(snapshot_id=snapshot_id, job_id=job.id, requested_at_ms=now_ms)],
+        )
+        jobs.insert(conn, job)
+        return job
+
+
+def payload_of(row: JobRow) -> CapturePayload:
+    """What a capture is about."""
+    return msgspec.json.decode(row.payload, type=CapturePayload)

@@ -1,0 +1,62 @@
+"""The table of a capture, found by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from floecat.entries.open_entries import EntryParts
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.schema import Schema
+from floecat.statistics.capture.sidecars import statistics_folder
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store import catalogs, tables
+from floecat.store.documents import decompress
+from floecat.store.tables import EntryRow
+
+__all__ = ["CapturedTable", "find_table"]
+
+
+class CapturedTable(NamedTuple):
+    """A table, as its captures see it."""
+
+    row: EntryRow
+    metadata: TableMetadata
+    storage: CatalogStorage
+    catalog_properties: Mapping[str, str]
+
+    def schema_of(self, snapshot_id: int) -> Schema:
+        """The schema of a snapshot; the current one if the snapshot names none."""
+        snapshot = self.metadata.snapshot(snapshot_id)
+        wanted = None if snapshot is None else snapshot.schema_id
+        found = (schema for schema in self.metadata.schemas if schema.schema_id == wanted)
+        return next(found, self.metadata.current_schema)
+
+    @property
+    def folder(self) -> str:
+        """Where its sidecars are written."""
+        return statistics_folder(self.row.metadata_location, self.row.id)
+
+
+def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
+    """The table with this id; `None` if it was dropped, or was never read.
+
+    Raises:
+        InvalidMetadataError: its document is damaged.
+        StoreUnavailableError: the store does not answer.
+    """
+    with parts.store.read() as conn:
+        row = tables.get(conn, entry_id)
+        if row is None or row.kind != "table" or not row.has_metadata:
+            return None
+        catalog = catalogs.get(conn, row.catalog_id)
+        held = parts.entries.remembered(row.state)
+        document = tables.document(conn, entry_id) if held is None else None
+    if catalog is None or (held is None and document is None):
+        return None
+    storage = parts.storages.of(catalog)
+    if row.format != "iceberg":
+        storage = storage.with_artifacts
+    metadata = held.parsed() if held is not None else TableMetadata.parse(decompress(document or b""))
+    return CapturedTable(row, metadata, storage, catalog.properties)

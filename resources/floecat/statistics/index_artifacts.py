@@ -1,0 +1,183 @@
+"""Index artifacts: files that index one data file of a snapshot, as page-index sidecars of Parquet files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from floecat.clock import Clock
+from floecat.entries.calls import Call, Page, PageRequest
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.errors import BadRequestError, IllegalArgumentError, NoSuchTableError, NotFoundError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.statistics.records import FileTarget, target_storage_id
+from floecat.statistics.snapshots import ALL, Snapshots, size_of
+from floecat.statistics.target_statistics import MOST_RECORDS
+from floecat.store import page_tokens
+from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import ForeignKeyError
+from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS, RecordRow
+
+__all__ = ["ArtifactState", "IndexArtifact", "IndexArtifacts", "IndexCoverage"]
+
+
+class ArtifactState(Enum):
+    """How far an artifact is."""
+
+    PENDING = "pending"
+    READY = "ready"
+    FAILED = "failed"
+    DELETED = "deleted"
+
+
+class IndexCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """What an artifact covers; None is unknown."""
+
+    rows_indexed: int | None = None
+    live_rows_indexed: int | None = None
+    pages_indexed: int | None = None
+    row_groups_indexed: int | None = None
+    bytes_scanned: int | None = None
+    properties: dict[str, str] = {}
+
+
+class IndexArtifact(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """An artifact (`IndexArtifactRecord` of the RPC contract). Times in ms since the epoch."""
+
+    target: FileTarget
+    """The data file."""
+    artifact_uri: str
+    artifact_format: str = "parquet"
+    artifact_format_version: int = 1
+    content_etag: str = ""
+    """SHA-256 of the content, in hexadecimal digits."""
+    content_sha256_b64: str = ""
+    state: ArtifactState = ArtifactState.READY
+    created_at_ms: int = 0
+    refreshed_at_ms: int = 0
+    coverage: IndexCoverage = IndexCoverage()
+    source_file_format: str | None = None
+    source_schema_id: str | None = None
+    field_ids: tuple[int, ...] = ()
+    properties: dict[str, str] = {}
+
+
+_Artifacts: TypeAlias = Page[IndexArtifact]
+
+
+class IndexArtifacts:
+    """Puts, gets and lists index artifacts. Safe to share between threads."""
+
+    def __init__(self, store: Store, clock: Clock, keys: IdempotencyKeys, snapshots: Snapshots) -> None:
+        self._store = store
+        self._clock = clock
+        self._keys = keys
+        self._snapshots = snapshots
+
+    def put(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshot: str | None,
+        artifacts: Sequence[IndexArtifact],
+    ) -> int:
+        """Puts artifacts of one snapshot, each in place of the one of its data file; all or none.
+
+        Returns:
+            How many data files they are of.
+
+        Raises:
+            ForbiddenError: the principal may not write the table.
+            NoSuchTableError: the table does not exist.
+            NotFoundError: it has no such snapshot.
+            BadRequestError: there are too many artifacts.
+            IllegalArgumentError: an artifact names no file.
+        """
+        if len(artifacts) > MOST_RECORDS:
+            raise BadRequestError(f"Too many artifacts: send at most {MOST_RECORDS:,} in one request")
+
+        def work(finish: Finish[int]) -> int:
+            found = self._snapshots.write(call, identifier, snapshot)
+            for artifact in artifacts:
+                call.catalog.allowed.check(artifact.artifact_uri)
+            now_ms = self._clock.now_ms()
+            rows = {
+                row.storage_id: row for row in (_row(found.snapshot_id, each, now_ms) for each in artifacts)
+            }
+
+            def put(conn: Connection) -> int:
+                INDEX_ARTIFACTS.put(conn, found.entry_id, list(rows.values()))
+                finish(conn, len(rows))
+                return len(rows)
+
+            try:
+                return self._store.run(put)
+            except ForeignKeyError:
+                raise NoSuchTableError(f"Table does not exist: {identifier}") from None
+
+        return self._keys.run(call, JsonAnswer(int), work)
+
+    def get(
+        self, call: Call, identifier: TableIdentifier, snapshot: str | None, file_path: str
+    ) -> IndexArtifact:
+        """The artifact of a data file.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            NoSuchTableError: the table does not exist.
+            NotFoundError: it has no such snapshot, or there is no artifact.
+        """
+        found = self._snapshots.read(call, identifier, snapshot)
+        storage_id = target_storage_id(FileTarget(file_path))
+        with self._store.read() as conn:
+            row = INDEX_ARTIFACTS.get(conn, found.entry_id, found.snapshot_id, storage_id)
+        if row is None:
+            raise NotFoundError(f"There is no index artifact of {file_path} in snapshot {found.snapshot_id}")
+        return _decoder.decode(row.body)
+
+    def list(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        snapshot: str | None = None,
+        page: PageRequest = ALL,
+    ) -> tuple[int, _Artifacts]:
+        """Artifacts of a snapshot.
+
+        Returns:
+            The snapshot, and a page.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            NoSuchTableError: the table does not exist.
+            NotFoundError: it has no such snapshot.
+        """
+        found = self._snapshots.read(call, identifier, snapshot)
+        scope = f"index-artifacts {found.entry_id} {found.snapshot_id}"
+        after = page_tokens.decode(page.token, scope) if page.token else ""
+        size = size_of(page)
+        with self._store.read() as conn:
+            rows = INDEX_ARTIFACTS.page(conn, found.entry_id, found.snapshot_id, "", after, size + 1)
+        token = page_tokens.encode(rows[size - 1].storage_id, scope) if len(rows) > size else None
+        return found.snapshot_id, Page([_decoder.decode(row.body) for row in rows[:size]], token)
+
+
+_decoder: Final = msgspec.json.Decoder(IndexArtifact)
+
+
+def _row(snapshot_id: int, artifact: IndexArtifact, now_ms: int) -> RecordRow:
+    if not artifact.artifact_uri:
+        raise IllegalArgumentError("Invalid index artifact: artifact-uri must not be empty")
+    body = msgspec.json.encode(artifact)
+    without_times = msgspec.structs.replace(artifact, created_at_ms=0, refreshed_at_ms=0)
+    return RecordRow(
+        snapshot_id=snapshot_id,
+        storage_id=target_storage_id(artifact.target),
+        etag=hashlib.sha256(msgspec.json.encode(without_times)).hexdigest(),
+        body=body,
+        updated_at_ms=now_ms,
+    )

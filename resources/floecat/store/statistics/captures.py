@@ -1,0 +1,262 @@
+"""What was captured of each snapshot, and how far the commit log was searched for snapshots to capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.store.database.connections import Connection
+from floecat.store.database.statements import LIMIT, decode_texts, insert_if_absent, upsert
+from floecat.store.schema import catalogs as _catalogs
+from floecat.store.schema import entries as _entries
+from floecat.store.schema import namespaces as _namespaces
+from floecat.store.schema import refs as _refs
+from floecat.store.schema import snapshots as _snapshots
+from floecat.store.statistics.schema import capture_positions as _positions
+from floecat.store.statistics.schema import snapshot_captures as _captures
+
+__all__ = [
+    "CaptureRow",
+    "NamedTable",
+    "behind",
+    "delete_expired",
+    "finalize",
+    "finalized_below",
+    "forget",
+    "get",
+    "list_all",
+    "mark_published",
+    "move_position",
+    "named",
+    "request",
+    "uncaptured",
+]
+
+
+class CaptureRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What was captured of a snapshot. Times in ms since the epoch."""
+
+    snapshot_id: int
+    generation: int = 0
+    """Counts finalized captures."""
+    status: str = "pending"
+    """`pending` or `finalized`."""
+    job_id: UUID | None = None
+    """The capture that was asked for last, or that was finalized."""
+    columns: str = "{}"
+    """JSON: type by field id, as they were captured."""
+    coverage: str = "{}"
+    """JSON, as the capture reports it."""
+    problem: str | None = None
+    """Why the capture is partial."""
+    statistics_file: str | None = None
+    """Location of the Iceberg statistics file that the snapshot has in its table."""
+    requested_at_ms: int
+    finalized_at_ms: int | None = None
+    published_at_ms: int | None = None
+    """When that was set, or seen."""
+
+
+class NamedTable(msgspec.Struct, frozen=True):
+    """A table by name."""
+
+    entry_id: UUID
+    catalog_id: UUID
+    account_id: UUID
+    catalog: str
+    namespace: Namespace
+    name: str
+    snapshot_id: int | None
+    """Of the branch `main`."""
+    captured: bool
+    """Whether that snapshot is captured, or noted to be."""
+
+    @property
+    def identifier(self) -> TableIdentifier:
+        """Its name in the catalog."""
+        return TableIdentifier(self.namespace, self.name)
+
+
+def request(conn: Connection, entry_id: UUID, rows: Sequence[CaptureRow]) -> None:
+    """Notes that snapshots are to be captured; those that were noted before stay as they are.
+
+    Raises:
+        ForeignKeyError: the entry does not exist.
+    """
+    conn.change_many(_REQUEST, [_values(entry_id, row) for row in rows])
+
+
+def get(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None:
+    """The capture of a snapshot."""
+    row = conn.first(_GET, {"of_entry": entry_id, "of_snapshot": snapshot_id})
+    return None if row is None else _row(row)
+
+
+def named(conn: Connection, entry_ids: Sequence[UUID]) -> list[NamedTable]:
+    """Tables with what jobs about them say, and their current snapshots; those that are gone are left out."""
+    found = []
+    for entry_id, catalog_id, account_id, catalog, levels, name, snapshot_id, captured in conn.all(
+        _NAMED, {"ids": list(entry_ids)}
+    ):
+        namespace = decode_texts(levels)
+        found.append(
+            NamedTable(
+                entry_id, catalog_id, account_id, catalog, namespace, name, snapshot_id, bool(captured)
+            )
+        )
+    return found
+
+
+def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[CaptureRow]:
+    """Captures of a table, in order of snapshot ids above one."""
+    return [_row(row) for row in conn.all(_LIST, {"of_entry": entry_id, "after": after, "limit": limit})]
+
+
+def finalized_below(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None:
+    """The capture of the parent of a snapshot, if it is complete."""
+    row = conn.first(_PARENT, {"of_entry": entry_id, "of_snapshot": snapshot_id})
+    return None if row is None else _row(row)
+
+
+def uncaptured(conn: Connection, entry_id: UUID, limit: int) -> list[int]:
+    """Snapshots of a table that no capture was asked for, newest first."""
+    return [row[0] for row in conn.all(_UNCAPTURED, {"of_entry": entry_id, "limit": limit})]
+
+
+def finalize(conn: Connection, entry_id: UUID, row: CaptureRow) -> None:
+    """Makes a row the capture of its snapshot.
+
+    Raises:
+        ForeignKeyError: the entry does not exist.
+    """
+    conn.change(_PUT, _values(entry_id, row))
+
+
+def forget(conn: Connection, entry_id: UUID, snapshot_id: int) -> None:
+    """Forgets that a snapshot was to be captured; what is finalized stays."""
+    conn.change(_FORGET, {"of_entry": entry_id, "of_snapshot": snapshot_id})
+
+
+def mark_published(conn: Connection, entry_id: UUID, snapshot_id: int, path: str, now_ms: int) -> None:
+    """Notes the statistics file that a snapshot has in the table."""
+    parameters = {"of_entry": entry_id, "of_snapshot": snapshot_id, "path": path, "now_ms": now_ms}
+    conn.change(_PUBLISHED, parameters)
+
+
+def delete_expired(conn: Connection, entry_id: UUID) -> list[int]:
+    """Deletes captures of snapshots that the table has no more; returns the ids of these."""
+    return [row[0] for row in conn.all(_DELETE_EXPIRED, {"of_entry": entry_id})]
+
+
+def behind(conn: Connection) -> list[tuple[UUID, int]]:
+    """Ids of catalogs with commits that were not searched, and the last version that was."""
+    return [(row[0], row[1]) for row in conn.all(_BEHIND)]
+
+
+def move_position(conn: Connection, catalog_id: UUID, seen: int, version: int) -> bool:
+    """Notes up to which version the log of a catalog was searched; False if another process was faster."""
+    if seen == 0 and conn.change(_FIRST_POSITION, {"catalog_id": catalog_id, "commit_version": version}):
+        return True
+    return conn.change(_MOVE, {"of_catalog": catalog_id, "seen": seen, "version": version}) == 1
+
+
+def _values(entry_id: UUID, row: CaptureRow) -> dict[str, object]:
+    return {"entry_id": entry_id, **msgspec.structs.asdict(row)}
+
+
+def _row(row: Sequence[object]) -> CaptureRow:
+    return CaptureRow(**dict(zip(CaptureRow.__struct_fields__, row, strict=True)))  # type: ignore[arg-type]
+
+
+_COLUMNS: Final = tuple(_captures.c[name] for name in CaptureRow.__struct_fields__)
+_OF_ENTRY: Final = _captures.c.entry_id == sa.bindparam("of_entry")
+_THIS: Final = (_OF_ENTRY, _captures.c.snapshot_id == sa.bindparam("of_snapshot"))
+_REQUEST: Final = insert_if_absent(_captures, _captures.c.entry_id, _captures.c.snapshot_id)
+_PUT: Final = upsert(_captures, _captures.c.entry_id, _captures.c.snapshot_id)
+_GET: Final = sa.select(*_COLUMNS).where(*_THIS)
+_NAMED: Final = (
+    sa.select(
+        _entries.c.id,
+        _catalogs.c.id,
+        _catalogs.c.account_id,
+        _catalogs.c.name,
+        _namespaces.c.levels,
+        _entries.c.name,
+        _refs.c.snapshot_id,
+        _captures.c.status.is_not(None),
+    )
+    .join(_catalogs, _catalogs.c.id == _entries.c.catalog_id)
+    .join(_namespaces, _namespaces.c.id == _entries.c.namespace_id)
+    .join(_refs, sa.and_(_refs.c.entry_id == _entries.c.id, _refs.c.name == "main"), isouter=True)
+    .join(
+        _captures,
+        sa.and_(_captures.c.entry_id == _entries.c.id, _captures.c.snapshot_id == _refs.c.snapshot_id),
+        isouter=True,
+    )
+    .where(_entries.c.id.in_(sa.bindparam("ids", expanding=True)), _entries.c.kind == "table")
+)
+_LIST: Final = (
+    sa.select(*_COLUMNS)
+    .where(_OF_ENTRY, _captures.c.snapshot_id > sa.bindparam("after"))
+    .order_by(_captures.c.snapshot_id)
+    .limit(LIMIT)
+)
+_PARENT: Final = sa.select(*_COLUMNS).where(
+    _OF_ENTRY,
+    _captures.c.status == "finalized",
+    _captures.c.problem.is_(None),
+    _captures.c.snapshot_id
+    == sa.select(_snapshots.c.parent_snapshot_id)
+    .where(
+        _snapshots.c.entry_id == sa.bindparam("of_entry"),
+        _snapshots.c.snapshot_id == sa.bindparam("of_snapshot"),
+    )
+    .scalar_subquery(),
+)
+_UNCAPTURED: Final = (
+    sa.select(_snapshots.c.snapshot_id)
+    .where(
+        _snapshots.c.entry_id == sa.bindparam("of_entry"),
+        ~sa.exists().where(
+            _captures.c.entry_id == _snapshots.c.entry_id, _captures.c.snapshot_id == _snapshots.c.snapshot_id
+        ),
+    )
+    .order_by(_snapshots.c.timestamp_ms.desc())
+    .limit(LIMIT)
+)
+_FORGET: Final = sa.delete(_captures).where(*_THIS, _captures.c.status == "pending")
+_PUBLISHED: Final = (
+    sa.update(_captures)
+    .where(*_THIS)
+    .values(statistics_file=sa.bindparam("path"), published_at_ms=sa.bindparam("now_ms"))
+)
+_DELETE_EXPIRED: Final = (
+    sa.delete(_captures)
+    .where(
+        _OF_ENTRY,
+        _captures.c.snapshot_id.not_in(
+            sa.select(_snapshots.c.snapshot_id).where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
+        ),
+    )
+    .returning(_captures.c.snapshot_id)
+)
+_searched: Final = sa.func.coalesce(_positions.c.commit_version, 0)
+_BEHIND: Final = (
+    sa.select(_catalogs.c.id, _searched)
+    .join(_positions, _positions.c.catalog_id == _catalogs.c.id, isouter=True)
+    .where(_catalogs.c.commit_version > _searched)
+)
+_FIRST_POSITION: Final = insert_if_absent(_positions, _positions.c.catalog_id)
+_MOVE: Final = (
+    sa.update(_positions)
+    .where(
+        _positions.c.catalog_id == sa.bindparam("of_catalog"),
+        _positions.c.commit_version == sa.bindparam("seen"),
+    )
+    .values(commit_version=sa.bindparam("version"))
+)

@@ -1,0 +1,364 @@
+"""Captures: commits lead to statistics, at the cost of their new files, whatever fails on the way."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from floecat.auth.principals import Principal
+from floecat.entries.calls import Call
+from floecat.errors import BadRequestError, NotFoundError, UnavailableError
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.runtime import Kernel, open_kernel
+from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
+from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
+from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
+from tests.behaviour.catalog.changes import change, create, set_property, table
+from tests.behaviour.catalog.conftest import COMMIT
+from tests.scan_files import WrittenAppends
+
+T = table("t")
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.ms = time.time_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Bench:
+    """A table of whose files some are appended, and captures of it."""
+
+    def __init__(self, kernel: Kernel, call: Call) -> None:
+        self.kernel = kernel
+        self.call = call
+        self.pipeline = kernel.statistics_pipeline
+        location = json.loads(create(kernel, call, "t").metadata)["location"]
+        self.appends = WrittenAppends(location)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return TableMetadata.parse(self.kernel.tables.load(self.call, T).metadata)
+
+    @property
+    def entry_id(self) -> UUID:
+        return next(each.id for each in self.kernel.tables.list_all(self.call) if each.name == "t")
+
+    def append(self, *manifests: int) -> None:
+        self.kernel.commits.commit(self.call, change("t", self.appends.append(*manifests)))
+
+    def capture(self) -> list[CaptureInfo]:
+        """What a worker does: looks for commits and works until nothing is due."""
+        entry_id = self.entry_id
+        self.pipeline.search_commits()
+        self.pipeline.drain(entry_id)
+        return self.kernel.captures.list(self.call)
+
+    def captured(self) -> SnapshotCapture:
+        return self.kernel.captures.snapshots(self.call, T)[-1]
+
+    def records(self, kind: TargetKind | None = None) -> list[StatisticsRecord]:
+        return self.kernel.statistics.list(self.call, T, None, kind)[1].items
+
+    def rows(self) -> int:
+        (found,) = [each.table for each in self.records() if each.table is not None]
+        return found.row_count
+
+    def captured_rows(self) -> int | None:
+        found = self.kernel.captures.snapshots(self.call, T)
+        return found[-1].coverage.rows if found and found[-1].coverage else None
+
+    def file(self, number: int) -> Path:
+        return Path(self.appends.paths[number].removeprefix("file://"))
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def open_bench(store_url: str, tmp_path: Path, clock: SetClock) -> Iterator[Callable[..., Bench]]:
+    opened: list[Kernel] = []
+
+    def open_bench(**statistics: Any) -> Bench:
+        settings = Settings(
+            data_dir=str(tmp_path / "data"),
+            gateway=GatewaySettings(commit=COMMIT),
+            store=StoreSettings(url=store_url),
+            storage=StorageSettings(fsync=False),
+            statistics=StatisticsSettings(**statistics),
+        )
+        kernel = open_kernel(settings, clock=clock)
+        opened.append(kernel)
+        account = settings.gateway.default_account_id
+        kernel.catalogs.ensure(account, "floecat", settings.warehouse_location)
+        call = kernel.calls.open(Principal("tester", account), "floecat")
+        kernel.namespaces.create(call, ("ns",), {})
+        return Bench(kernel, call)
+
+    yield open_bench
+    for kernel in opened:
+        kernel.close()
+
+
+@pytest.fixture
+def bench(open_bench: Callable[..., Bench]) -> Bench:
+    return open_bench()
+
+
+def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> None:
+    bench.append(2)
+    (done,) = bench.capture()
+    assert (done.state, done.reason, done.files, done.done) == ("succeeded", "commit", 2, 2)
+    first, second, of_table = bench.records()
+    assert of_table.table is not None
+    assert first.scalar is not None
+    assert second.scalar is not None
+    assert (of_table.table.row_count, of_table.table.data_file_count) == (20, 2)
+    assert (first.scalar.min, first.scalar.max, first.scalar.null_count) == ("0", "19", 0)
+    assert second.scalar.ndv is not None
+    assert second.scalar.ndv.exact == 3
+    assert (second.scalar.display_name, second.scalar.logical_type) == ("text", "STRING")
+    assert len(bench.records(TargetKind.FILE)) == 2
+    (published,) = bench.metadata.statistics
+    assert published.snapshot_id == 1
+    assert [blob.properties for blob in published.blob_metadata] == [{"ndv": "20"}, {"ndv": "3"}]
+    assert (
+        Path(published.statistics_path.removeprefix("file://")).stat().st_size == published.file_size_in_bytes
+    )
+    assert bench.captured().statistics_file == published.statistics_path
+    # the commit of the statistics file starts nothing, nor does one of properties
+    bench.kernel.commits.commit(bench.call, set_property("t", "a", "b"))
+    assert len(bench.capture()) == 1
+
+
+def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
+    bench.append(2)
+    bench.capture()
+    for number in range(2):
+        bench.file(number).unlink()
+    bench.append(1)
+    with bench.kernel.store.count_statements() as counter:
+        assert bench.pipeline.search_commits() == 1
+    assert (counter.statements, counter.transactions) == (7, 1)
+    entry_id = bench.entry_id
+    with bench.kernel.store.count_statements() as counter:
+        assert bench.pipeline.drain(entry_id).succeeded == 1
+    assert (counter.statements, counter.transactions) == (33, 7)
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
+    assert bench.rows() == 30
+
+
+def test_many_small_appends_keep_what_was_merged(bench: Bench) -> None:
+    for _ in range(11):
+        bench.append(1)
+        bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert captured.coverage.merged is not None
+    assert bench.rows() == 110
+    ndv = next(
+        each.scalar.ndv for each in bench.records() if each.scalar and each.scalar.display_name == "id"
+    )
+    assert ndv is not None
+    assert ndv.exact == 110
+
+
+def test_a_file_that_is_gone_or_broken_is_named_and_stops_nothing(bench: Bench) -> None:
+    bench.append(3)
+    bench.file(0).unlink()
+    bench.file(1).write_bytes(b"PAR1 broken")
+    (done,) = bench.capture()
+    assert done.state == "succeeded"
+    captured = bench.captured()
+    assert captured.problem is not None
+    assert captured.problem.startswith("2 data files are missing in the statistics")
+    assert bench.appends.paths[0] in captured.problem
+    assert bench.appends.paths[1] in captured.problem
+    assert bench.rows() == 10
+    assert {each.metadata.completeness for each in bench.records()} == {Completeness.PARTIAL}
+    assert bench.metadata.statistics == ()
+
+
+def test_a_table_of_which_nothing_can_be_read_is_tried_eight_times(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    bench.file(0).unlink()
+    waits = []
+    while (done := bench.capture()[0]).is_open:
+        row = bench.kernel.jobs.get(bench.call, done.id)
+        waits.append(row.not_before_ms - clock.ms)
+        clock.ms = row.not_before_ms
+    assert (done.state, done.attempts) == ("failed", 8)
+    assert done.last_error is not None
+    assert bench.appends.paths[0] in done.last_error
+    longest = [500 * 2**number for number in range(7)]
+    assert all(most / 2 <= waited <= most for most, waited in zip(longest, waits, strict=True))
+    assert bench.captured().status == "pending"
+    assert bench.records() == []
+
+
+def test_a_large_snapshot_is_captured_in_groups(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(files_per_group=2)
+    bench.append(5)
+    (done,) = bench.capture()
+    shown = bench.kernel.captures.get(bench.call, done.id)
+    assert (shown.state, shown.attempts, shown.done) == ("succeeded", 1, 5)
+    assert [(group.number, group.state, group.files) for group in shown.groups] == [
+        (0, "succeeded", 2),
+        (1, "succeeded", 2),
+        (2, "succeeded", 1),
+    ]
+    assert bench.rows() == 50
+
+
+def test_a_group_that_fails_for_good_makes_the_capture_partial(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(files_per_group=1, max_attempts=1)
+    bench.append(3)
+    bench.file(1).unlink()
+    (done,) = bench.capture()
+    assert done.state == "succeeded"
+    problem = bench.captured().problem
+    assert problem is not None
+    assert bench.appends.paths[1] in problem
+    assert bench.rows() == 20
+
+
+def test_large_captures_are_offered_to_spark(open_bench: Callable[..., Bench], clock: SetClock) -> None:
+    bench = open_bench(files_per_group=2, large_capture_bytes=1)
+    bench.append(4)
+    bench.capture()
+    (pending,) = bench.pipeline.pending()
+    assert (pending.name, pending.captures, pending.groups) == ("ns.t", 1, 2)
+    assert pending.offered_bytes > 0
+
+    def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
+        return read_group(table, group, check, memory_bytes=1 << 20)
+
+    while (worked := bench.pipeline.work_on_next_group(read)) is not None:
+        assert worked[1].outcome == "succeeded"
+    bench.pipeline.drain(bench.entry_id)
+    assert bench.rows() == 40
+
+
+def test_cancelling_spreads_to_groups(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(files_per_group=1, large_capture_bytes=1)
+    bench.append(2)
+    (waiting,) = bench.capture()
+    assert waiting.state == "waiting"
+    cancelled = bench.kernel.captures.cancel(bench.call, waiting.id)
+    assert cancelled.state == "cancelled"
+    assert [group.state for group in cancelled.groups] == ["cancelled", "cancelled"]
+    assert bench.pipeline.pending() == []
+    # the lane is free at once
+    assert bench.kernel.captures.capture(bench.call, T, wait_ms=0).is_open
+
+
+def test_twins_are_one_capture_and_a_table_has_one_at_a_time(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    bench.append(1)
+    captures = bench.kernel.captures
+    first = captures.capture(bench.call, T, wait_ms=0)
+    assert captures.capture(bench.call, T, wait_ms=0).id == first.id
+    other = captures.capture(bench.call, T, "1", wait_ms=0)
+    assert other.id != first.id
+    workers = [threading.Thread(target=bench.pipeline.drain, args=(bench.entry_id,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    while any(each.is_open for each in captures.list(bench.call)):
+        clock.ms += 1_000
+        bench.pipeline.drain(bench.entry_id)
+    assert {each.state for each in captures.list(bench.call)} == {"succeeded"}
+    assert [each.status for each in captures.snapshots(bench.call, T)] == ["finalized", "finalized"]
+    assert bench.rows() == 20
+
+
+def test_only_the_newest_of_several_commits_is_captured(bench: Bench) -> None:
+    bench.append(1)
+    bench.pipeline.search_commits()
+    bench.append(1)
+    bench.pipeline.search_commits()
+    bench.capture()
+    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2]
+    assert len(bench.kernel.captures.backfill(bench.call, T)) == 1
+    bench.capture()
+    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
+
+
+def test_properties_say_what_is_captured(bench: Bench) -> None:
+    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.snapshots", "all"))
+    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.columns", "text"))
+    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.publish", "false"))
+    bench.append(1)
+    bench.append(1)
+    bench.capture()
+    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
+    assert [each.scalar.display_name for each in bench.records() if each.scalar] == ["text"]
+    assert bench.metadata.statistics == ()
+    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.enabled", "false"))
+    bench.append(1)
+    bench.capture()
+    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
+    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+    assert bench.rows() == 30
+
+
+def test_a_table_that_is_dropped_meanwhile_ends_its_captures(bench: Bench) -> None:
+    bench.append(1)
+    entry_id = bench.entry_id
+    bench.pipeline.search_commits()
+    bench.kernel.drops.drop(bench.call, T, purge=False)
+    bench.pipeline.drain(entry_id)
+    (done,) = bench.kernel.captures.list(bench.call)
+    assert done.state == "succeeded"
+    assert bench.pipeline.search_commits() == 0
+
+
+def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:
+    bench.append(1)
+    captures = bench.kernel.captures
+    assert captures.capture(bench.call, T).state == "succeeded"
+    full = captures.capture(bench.call, T, "main", full=True)
+    assert (full.state, full.stored, full.done) == ("succeeded", 0, 1)
+    assert bench.captured().generation == 2
+    with pytest.raises(BadRequestError, match="at most 60 s"):
+        captures.capture(bench.call, T, wait_ms=60_001)
+    with pytest.raises(NotFoundError, match="no snapshot 7"):
+        captures.capture(bench.call, T, "7")
+
+
+def test_a_capture_that_takes_too_long_is_cancelled(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(files_per_group=1, large_capture_bytes=1)
+    bench.append(2)
+    with pytest.raises(UnavailableError, match=r"took longer than 0\.3 s and was cancelled"):
+        bench.kernel.captures.capture(bench.call, T, wait_ms=300)
+    (done,) = bench.kernel.captures.list(bench.call)
+    assert done.state == "cancelled"
+    assert bench.records() == []
+
+
+def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(poll_interval_ms=10)
+    bench.kernel.start_workers()
+    for _ in range(8):
+        bench.append(1)
+    deadline = time.monotonic() + 20
+    while bench.captured_rows() != 80 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert bench.captured_rows() == 80
+    assert len(bench.metadata.snapshots) == 8

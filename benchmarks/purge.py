@@ -32,6 +32,7 @@ _MEDIUM, _LARGE = 50_000, 500_000
 _DROPS = 100
 _MANAGEMENT = "/management/v1/catalogs/floecat/purges"
 _POLL_S = 0.05
+_IDLE_S = 3.0
 _PATIENCE_S = 600
 
 _IN_PROCESS = """
@@ -209,9 +210,11 @@ def _loads_meanwhile(folder: Path) -> None:
             table = write_table((service.warehouse / name).as_uri(), files)
             body = {"name": name, "metadata-location": table.metadata_location}
             http.post("namespaces/bench/register", json=body).raise_for_status()
-        idle = _loads(service, _for_seconds(3.0))
-        _drop(http, "t")
-        busy = _loads(service, lambda: _is_open(service))
+        with httpx.Client(base_url=service.base, timeout=60) as operator:
+            ends_at = time.monotonic() + _IDLE_S
+            idle = _loads(service, lambda: _open_purges(operator) or time.monotonic() < ends_at)
+            _drop(http, "t")
+            busy = _loads(service, lambda: _open_purges(operator))
     for share, label in ((0.5, "p50"), (0.99, "p99")):
         figure(
             f"purge.loads-meanwhile.{label}",
@@ -222,13 +225,8 @@ def _loads_meanwhile(folder: Path) -> None:
         )
 
 
-def _for_seconds(seconds: float) -> Callable[[], bool]:
-    ends_at = time.monotonic() + seconds
-    return lambda: time.monotonic() < ends_at
-
-
-def _is_open(service: Floecat) -> bool:
-    purges = httpx.get(f"{service.base}{_MANAGEMENT}", timeout=60).raise_for_status().json()["purges"]
+def _open_purges(operator: httpx.Client) -> bool:
+    purges = operator.get(_MANAGEMENT).raise_for_status().json()["purges"]
     return any(purge["finished-at-ms"] is None for purge in purges)
 
 

@@ -54,7 +54,7 @@ from floecat_rest.management.captures import (
     CapturesController,
     TableCapturesController,
 )
-from floecat_rest.management.catalogs import ManagedCatalogController
+from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
 from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorScanController,
@@ -110,6 +110,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
+    ManagedCatalogsController,
     ManagedCatalogController,
     ManagedTablesController,
     ExplainController,

@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.azure import azure_server
 from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
+from tests.services.gcs import gcs_server
 from tests.services.postgres import own_postgres_server, postgres_server, postgres_url
 from tests.services.s3 import other_s3_server, s3_bucket, s3_server
 from tests.services.stores import upgraded_database, upgraded_store
 
 __all__ = [
+    "azure_server",
     "catalog_server",
+    "gcs_server",
     "other_s3_server",
     "own_postgres_server",
     "postgres_server",

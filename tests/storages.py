@@ -8,9 +8,9 @@ import msgspec
 
 from floecat.entries.calls import Call
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
 from floecat.runtime import Kernel
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storage import CatalogStorage

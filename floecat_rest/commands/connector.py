@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from floecat.errors import BadRequestError, FloecatError
@@ -22,6 +23,7 @@ from floecat_rest.commands.options import (
 from floecat_rest.management.wire import connector_response, scan_response
 
 if TYPE_CHECKING:
+    from floecat.connectors.connector_service import ScanProgress
     from floecat.connectors.scans import ScanReport
 
 __all__ = ["app"]
@@ -139,9 +141,11 @@ def scan(
     settings = settings_from(config, data_dir=data_dir)
     with (
         open_call(settings, catalog, account) as (kernel, call),
-        working(f"Scanning {name}", err),
+        working(f"Scanning {name}", err) as show,
     ):
-        report = kernel.connector_scans.scan(call, name)
+        report = kernel.connector_scans.scan(
+            call, name, lambda progress: show(f"Scanning {name}: {_counts(progress)}")
+        )
     if as_json:
         print_json([scan_response(report, "")])
     else:
@@ -178,7 +182,14 @@ def _print_report(report: ScanReport) -> None:
     registered = f"{len(report.registered)} registered"
     if report.unreadable:
         registered += f" ({len(report.unreadable)} cannot be read)"
-    print_plain(f"{registered}, {len(report.skipped)} known before, {len(report.failed)} failed")
+    known, failed = len(report.skipped), len(report.failed)
+    folders = f"{report.folders} folders" if report.folders != 1 else "1 folder"
+    print_plain(f"{registered}, {known} known before, {failed} failed; {folders} searched")
+
+
+def _counts(progress: ScanProgress) -> str:
+    counts = msgspec.structs.asdict(progress)
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name != "failed")
 
 
 def _interval_ms(text: str) -> int:

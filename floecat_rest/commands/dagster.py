@@ -14,6 +14,7 @@ from floecat_rest.commands.dagster_processes import (
     LOOPBACK,
     dagster_is_installed,
     start_dagster,
+    webserver_url,
 )
 from floecat_rest.commands.folder_lock import lock_folder
 from floecat_rest.commands.options import ConfigOption, DataDirOption, environment_of, settings_from
@@ -48,7 +49,8 @@ def dagster(
 
     with kernel(settings):  # fails early, and says why, if the pipeline could not open the store
         pass
-    environ = environment_of(settings, config)
+    url = settings.pipeline.webserver_url or webserver_url(host, port)
+    environ = environment_of(settings, config, FLOECAT_PIPELINE_WEBSERVER_URL=url)
     home = environ[DAGSTER_HOME]
     try:
         with (

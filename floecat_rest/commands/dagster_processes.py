@@ -25,6 +25,7 @@ __all__ = [
     "all_loaded",
     "dagster_is_installed",
     "start_dagster",
+    "webserver_url",
 ]
 
 LOOPBACK = "127.0.0.1"
@@ -83,7 +84,7 @@ def start_dagster(
     migrate = [sys.executable, "-m", "dagster", "instance", "migrate"]
     processes.run(Service("Dagster storage", migrate, log("dagster-storage")), _READY_S)
     code = ["-w", str(home / _WORKSPACE)]
-    url = f"http://{_reachable(host)}:{port}"
+    url = webserver_url(host, port)
     web = Service(
         "Dagster UI",
         [sys.executable, "-m", "floecat_assets.webserver", "-h", host, "-p", str(port), *code],
@@ -154,5 +155,7 @@ def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2]
 
 
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
+def webserver_url(host: str, port: int) -> str:
+    """Where this machine reaches a web server that listens on an address."""
+    reachable = {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://{reachable}:{port}"

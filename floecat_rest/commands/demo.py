@@ -77,13 +77,19 @@ def load_once(settings: Settings, url: str, tell: Callable[[str], None], check: 
 
 def _storage_properties(settings: Settings) -> dict[str, str]:
     """What PyIceberg needs to write where the service writes."""
-    aws = settings.storage.aws
+    aws, gcs, adls = settings.storage.aws, settings.storage.gcs, settings.storage.adls
     given = {
         "s3.endpoint": aws.s3.endpoint,
         "s3.region": aws.region,
         "s3.access-key-id": aws.s3.access_key_id,
         "s3.secret-access-key": aws.s3.secret_access_key,
         "s3.session-token": aws.s3.session_token,
+        "gcs.oauth2.token": gcs.token,
+        "adls.account-key": adls.account_key,
+        "adls.sas-token": adls.sas_token,
+        "adls.tenant-id": adls.tenant_id,
+        "adls.client-id": adls.client_id,
+        "adls.client-secret": adls.client_secret,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -66,11 +66,12 @@ def list_jobs(
             written_time(row.created_at_ms),
             written_time(row.not_before_ms if row.state in ("queued", "waiting") else None),
             row.lease_owner or "-",
+            _counts(row.progress),
             row.last_error or "",
         )
         for row, word in found
     )
-    headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "problem")
+    headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "progress", "problem")
     print_rows(headings, rows)
 
 
@@ -109,6 +110,11 @@ def _described(row: msgspec.Struct, word: str) -> dict[str, object]:
     values = msgspec.structs.asdict(row) | {"state": word}
     values["progress"] = msgspec.Raw(values["progress"].encode())
     return {name.replace("_", "-"): value for name, value in values.items() if name != "payload"}
+
+
+def _counts(progress: str) -> str:
+    counts = msgspec.json.decode(progress)
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if type(count) is int)
 
 
 def _require_known(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:

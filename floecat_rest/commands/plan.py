@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat_rest.commands.console import print_json, print_plain, print_rows
+from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import (
     AccountOption,
@@ -45,8 +45,18 @@ def plan(
 ) -> None:
     """Explain which files a scan reads: what each stage of planning rules out."""
     identifier = parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        made = kernel.explanations.explain(call, identifier, row_filter, snapshot_id)
+    text = f"Planning a scan of {written(identifier)}"
+    with (
+        open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call),
+        working(text, err) as show,
+    ):
+        made = kernel.explanations.explain(
+            call,
+            identifier,
+            row_filter,
+            snapshot_id,
+            progress=lambda files: show(f"{text}: {files:,} files in manifests so far"),
+        )
     if as_json:
         print_json([made])
         return

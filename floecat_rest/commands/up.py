@@ -19,6 +19,7 @@ from floecat_rest.commands.dagster_processes import (
     LOOPBACK,
     dagster_is_installed,
     start_dagster,
+    webserver_url,
 )
 from floecat_rest.commands.db import prepare_store
 from floecat_rest.commands.demo import load_once
@@ -76,8 +77,7 @@ def up(
                 FLOECAT_GATEWAY_WORKERS=str(gateway.workers),
             )
             if ui_port is not None:
-                if gateway.dagster_url is None:
-                    environ["FLOECAT_GATEWAY_DAGSTER_URL"] = f"http://{LOOPBACK}:{ui_port}"
+                environ |= _addresses(settings, url, webserver_url(LOOPBACK, ui_port))
                 stack.enter_context(lock_folder(Path(environ[DAGSTER_HOME]), "dagster", DAGSTER_HOME))
             # after the locks, so that they hold until all services have ended
             processes = stack.enter_context(Processes(environ, tell))
@@ -98,6 +98,16 @@ def up(
             processes.wait()
     except StopRequestedError:
         out.print("Stopped.")
+
+
+def _addresses(settings: Settings, rest_url: str, dagster_url: str) -> dict[str, str]:
+    """Where the processes find each other, unless settings say it."""
+    given = settings.pipeline
+    return {
+        "FLOECAT_GATEWAY_DAGSTER_URL": settings.gateway.dagster_url or dagster_url,
+        "FLOECAT_PIPELINE_WEBSERVER_URL": given.webserver_url or dagster_url,
+        "FLOECAT_PIPELINE_CATALOG_URL": given.catalog_url or rest_url,
+    }
 
 
 def _dagster_port(port: int) -> int | None:

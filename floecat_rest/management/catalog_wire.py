@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from floecat.catalog.catalog_directory import NewCatalog
 from floecat.entries.calls import Catalog
 
-__all__ = ["CatalogResponse", "UpdateCatalogRequest", "catalog_response"]
+__all__ = [
+    "CatalogResponse",
+    "CreateCatalogRequest",
+    "ListCatalogsResponse",
+    "UpdateCatalogRequest",
+    "catalog_response",
+]
 
 
 class UpdateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
@@ -20,6 +27,20 @@ class UpdateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields
     """Allowed locations that nothing lies in."""
 
 
+class CreateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A new catalog."""
+
+    name: str
+    storage_location: str
+    """Root of default locations; below `floecat.storage.addable-locations`, as the next."""
+    allowed_locations: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+
+    def to_kernel(self) -> NewCatalog:
+        """The kernel's form."""
+        return NewCatalog(self.name, self.storage_location, self.allowed_locations, self.properties)
+
+
 class CatalogResponse(msgspec.Struct, rename="kebab"):
     """A catalog."""
 
@@ -29,6 +50,12 @@ class CatalogResponse(msgspec.Struct, rename="kebab"):
     allowed_locations: Sequence[str]
     """Further locations under which its tables may lie."""
     properties: Mapping[str, str]
+
+
+class ListCatalogsResponse(msgspec.Struct):
+    """Catalogs, by name."""
+
+    catalogs: Sequence[CatalogResponse]
 
 
 def catalog_response(catalog: Catalog) -> CatalogResponse:

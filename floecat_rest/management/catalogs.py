@@ -1,15 +1,41 @@
-"""Catalogs: their locations, and their removal. They are created on the command line."""
+"""Catalogs and their locations."""
 
 from __future__ import annotations
 
 from litestar import Controller, delete, get, post
 from litestar.params import RawBody
 
-from floecat_rest.management.catalog_wire import CatalogResponse, UpdateCatalogRequest, catalog_response
+from floecat_rest.management.catalog_wire import (
+    CatalogResponse,
+    CreateCatalogRequest,
+    ListCatalogsResponse,
+    UpdateCatalogRequest,
+    catalog_response,
+)
 from floecat_rest.requests import CatalogRequest
 from floecat_rest.threads import WITHOUT_STORAGE
 
-__all__ = ["ManagedCatalogController"]
+__all__ = ["ManagedCatalogController", "ManagedCatalogsController"]
+
+
+class ManagedCatalogsController(Controller):
+    """The catalogs of an account."""
+
+    path = "/management/v1/catalogs"
+    tags = ["Management"]
+
+    @get(operation_id="listCatalogs", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def list_catalogs(self, request: CatalogRequest) -> ListCatalogsResponse:
+        """The catalogs that the principal may use, by name."""
+        found = request.kernel.catalog_directory.list(request.principal)
+        return ListCatalogsResponse([catalog_response(catalog) for catalog in found])
+
+    @post(operation_id="createCatalog", status_code=201, sync_to_thread=True)
+    def create_catalog(self, request: CatalogRequest, body: RawBody) -> CatalogResponse:
+        """Creates a catalog, once a small file could be written at its location and deleted again."""
+        sent = request.read(body, CreateCatalogRequest)
+        made = request.kernel.catalog_directory.create(request.principal, sent.to_kernel())
+        return catalog_response(made)
 
 
 class ManagedCatalogController(Controller):

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.connectors.connector_service import ConnectorInfo, NewConnector
+from floecat.connectors.connector_service import ConnectorInfo, NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scans import FailedTable, KnownTable, ScanReport
 from floecat.errors import BadRequestError, FloecatError
@@ -124,6 +124,8 @@ class ConnectorResponse(msgspec.Struct, rename="kebab"):
     last_scan_at_ms: int | None
     last_error: str | None
     created_at_ms: int
+    running_scan: ScanProgress | None
+    """How far the scheduled scan has come that is under way; always null in listings."""
 
 
 class ListConnectorsResponse(msgspec.Struct):
@@ -153,6 +155,8 @@ class ScanResponse(msgspec.Struct):
     registered: Sequence[RegisteredTable]
     skipped: Sequence[SkippedTable]
     failed: Sequence[FailedResponse]
+    folders: int
+    """How many were looked into."""
     problem: Problem | None
     """Why the scan ended early, if it did."""
 
@@ -184,6 +188,7 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
         last_scan_at_ms=connector.last_scan_at_ms,
         last_error=connector.last_error,
         created_at_ms=connector.created_at_ms,
+        running_scan=connector.running_scan,
     )
 
 
@@ -193,6 +198,7 @@ def scan_response(report: ScanReport, request_id: str) -> ScanResponse:
         registered=[registered_table(registration, request_id) for registration in report.registered],
         skipped=[_skipped(known) for known in report.skipped],
         failed=[_failed(failure, request_id) for failure in report.failed],
+        folders=report.folders,
         problem=_problem(report.error, request_id) if report.error else None,
     )
 

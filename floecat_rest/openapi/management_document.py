@@ -19,7 +19,7 @@ from litestar.routes import BaseRoute
 import floecat
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
-from floecat_rest.management.catalog_wire import UpdateCatalogRequest
+from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.statistics_wire import (
     CaptureRequest,
     ConstraintsRequest,
@@ -65,6 +65,12 @@ _KEY: Final = {
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
+    "listCatalogs": OperationNotes(),
+    "createCatalog": OperationNotes(
+        CreateCatalogRequest,
+        {"name": "lake", "storage-location": "s3://lake/warehouse"},
+        {409: "A catalog of this name exists."},
+    ),
     "loadCatalog": OperationNotes(errors={404: "The catalog does not exist."}),
     "updateCatalog": OperationNotes(
         UpdateCatalogRequest,
@@ -86,7 +92,11 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},
-        {404: "The catalog, the table or the snapshot does not exist.", 406: "The table cannot be read."},
+        {
+            404: "The catalog or the table does not exist.",
+            406: "The table cannot be read.",
+            503: "The plan takes longer than `floecat.planning.explain-budget-ms`.",
+        },
     ),
     "listStatistics": OperationNotes(errors=_NO_SNAPSHOT),
     "putStatistics": OperationNotes(
@@ -229,7 +239,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Connectors, tables, statistics, purges, health: what is here beside Iceberg.",
+            "description": "Catalogs, connectors, tables, statistics, purges, health: what is beside Iceberg.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],

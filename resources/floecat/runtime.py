@@ -22,6 +22,7 @@ from floecat.events.catalog_events import CatalogEvents
 from floecat.events.listeners import EventListeners
 from floecat.events.live_entries import LiveEntries
 from floecat.events.lost_files import LostFiles
+from floecat.events.view_queries import ViewQueries
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import normalize_location
 from floecat.fileio.opening import open_fileio
@@ -70,8 +71,8 @@ class Kernel:
         parts: what the services share; `storages`, `memory`, `transactions`, `entries`, `keys` and
             `metadata_files` are of it.
         calls: makes the calls that every service takes.
-        catalogs, catalog_changes, resolver, namespaces, tables, views, metrics, loader, fast_loads: services
-            of `floecat.catalog`.
+        catalogs, catalog_changes, catalog_directory, resolver, namespaces, tables, views, metrics, loader,
+            fast_loads: services of `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
@@ -82,7 +83,7 @@ class Kernel:
         delta_loads, delta_tables, delta_registration: services of `floecat.delta`, or what refuses in their
             place where Delta tables are turned off.
         registrations: register tables of any format by their location.
-        events, live_entries, lost_files: services of `floecat.events`.
+        events, live_entries, view_queries, lost_files: services of `floecat.events`.
         jobs: jobs of all kinds, as operators see them.
         purges: purges, as operators see them.
     """
@@ -121,6 +122,7 @@ class Kernel:
         catalog = open_catalog(self.parts, formats, authorizer or AllowAll(), self.separator, settings)
         self.catalogs, self.calls = catalog.catalogs, catalog.calls
         self.catalog_changes = catalog.catalog_changes
+        self.catalog_directory = catalog.catalog_directory
         self.resolver, self.metrics = catalog.resolver, catalog.metrics
         self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
         self.loader, self.fast_loads = catalog.loader, catalog.fast_loads
@@ -149,6 +151,7 @@ class Kernel:
         )
         self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
         self.large_purges, self.orphans = purge.large_jobs, purge.orphans
+        self._purge_processes = purge.processes
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
         self.connectors, self.connector_scans = connectors.connectors, connectors.scans
@@ -169,6 +172,7 @@ class Kernel:
 
         self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)
         self.live_entries = LiveEntries(store, default_account_id=account_id)
+        self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
         kinds += [made.jobs.captures.kind, made.jobs.groups.kind]
@@ -202,6 +206,8 @@ class Kernel:
             keep_reports_ms=settings.gateway.metrics_report_retention.ms,
         )
         self._workers.append(expiry)
+        if self._purge_processes is not None:
+            self._purge_processes.start()
         if settings.purge.enabled:
             self._purge_workers = JobWorkers(
                 self.purge_queue,
@@ -251,6 +257,8 @@ class Kernel:
             worker.stop()
         self._workers.clear()
         self.purgers.close()
+        if self._purge_processes is not None:
+            self._purge_processes.close()
         self._planning.planner.close()
         if self._delta is not None:
             self._delta.engine.close()

@@ -87,14 +87,14 @@ class Lakehouse:
         self.kernel.commits.create_table(call, (namespace,), request)
         return TableIdentifier((namespace,), name)
 
-    def create_view(self, name: str, namespace: str = "sales") -> None:
+    def create_view(self, name: str, namespace: str = "sales", sql: str = "select 1 as id") -> None:
         version = {
             "version-id": 1,
             "timestamp-ms": 1,
             "schema-id": 0,
             "summary": {},
             "default-namespace": [namespace],
-            "representations": [{"type": "sql", "sql": "select 1 as id", "dialect": "spark"}],
+            "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
         }
         request = CreateView(name, _raw(SCHEMA), _raw(version), {})
         self.kernel.view_commits.create(self.call(), (namespace,), request)
@@ -234,7 +234,11 @@ class Follower:
 
     def store_partitions(self, result: dg.SensorResult) -> None:
         for request in result.dynamic_partitions_requests or ():
-            assert isinstance(request, dg.DeleteDynamicPartitionsRequest)
+            if isinstance(request, dg.AddDynamicPartitionsRequest):
+                self.instance.add_dynamic_partitions(
+                    request.partitions_def_name, list(request.partition_keys)
+                )
+                continue
             for key in request.partition_keys:
                 self.instance.delete_dynamic_partition(request.partitions_def_name, key)
 

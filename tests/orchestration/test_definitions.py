@@ -9,6 +9,7 @@ import dagster as dg
 import yaml
 
 from floecat_assets.definitions import defs
+from floecat_assets.tables.definitions import load_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +27,15 @@ from floecat_assets.definitions import defs
 import dagster as dg
 dg.Definitions.validate_loadable(defs())
 """
+
+TABLES_LOAD_WITHOUT_PYARROW = (
+    LOADS_WITHOUT_IO.replace('("socket.connect", "sqlite3.connect")', '("socket.connect",)').replace(
+        "floecat_assets.definitions", "floecat_assets.tables.definitions"
+    )
+    + """
+print(*(spec.key.to_user_string() for spec in defs().resolve_all_asset_specs()))
+"""
+)
 
 
 def test_the_code_location_holds_what_it_should():
@@ -55,10 +65,12 @@ def test_the_code_location_holds_what_it_should():
         ("commit_sensor", dg.DefaultSensorStatus.RUNNING),
         ("delta_log_sensor", dg.DefaultSensorStatus.RUNNING),
         ("purge_sensor", dg.DefaultSensorStatus.RUNNING),
+        ("table_names_sensor", dg.DefaultSensorStatus.RUNNING),
     }
     assert {(each.name, each.cron_schedule, each.job_name) for each in repository.schedule_defs} == {
         ("connector_scan_schedule", "* * * * *", "connector_scan"),
         ("delta_repair_schedule", "17 * * * *", "delta_repair"),
+        ("metadata_check_schedule", "43 3 * * *", "metadata_check"),
     }
     assert loaded.executor is dg.in_process_executor
 
@@ -84,7 +96,8 @@ def test_dagster_validates_the_workspace(tmp_path):
         timeout=120,
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
-    assert "Validation successful for code location floecat" in completed.stdout + completed.stderr
+    for location in ("floecat", "tables"):
+        assert f"Validation successful for code location {location}" in completed.stdout + completed.stderr
 
 
 def test_definitions_load_without_touching_store_or_network():
@@ -99,6 +112,48 @@ def test_definitions_load_without_touching_store_or_network():
     assert completed.returncode == 0, completed.stderr
 
 
+def test_the_location_of_tables_has_an_asset_for_each(lakehouse, monkeypatch):
+    lakehouse.create("orders")
+    lakehouse.register_delta(lakehouse.delta("events"), read=False)
+    lakehouse.create_view("recent", sql="select * from sales.orders")
+    completed = subprocess.run(
+        [sys.executable, "-c", TABLES_LOAD_WITHOUT_PYARROW],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert completed.stdout.split() == [
+        "floecat/sales/orders",
+        "floecat/lake/events/~delta",
+        "floecat/lake/events",
+        "floecat/sales/recent",
+    ], completed.stderr
+    (view,) = [spec for spec in load_specs() if spec.key.path[-1] == "recent"]
+    assert [dep.asset_key.path[-1] for dep in view.deps] == ["orders"]
+    assert view.metadata["floecat/created_by"].value == "ada"
+    monkeypatch.setenv("FLOECAT_PIPELINE_TABLE_ASSETS", "1")
+    assert [spec.key.path[-1] for spec in load_specs()] == ["orders"]
+
+
+def test_with_the_store_away_there_are_no_assets_of_tables_and_a_warning(data_dir, monkeypatch, caplog):
+    monkeypatch.setenv("FLOECAT_STORE_URL", "postgresql+psycopg://floecat:hunter2@127.0.0.1:9/floecat")
+    assert load_specs() == ()
+    (record,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert "no assets of tables: The store is not available" in record.getMessage()
+    assert "hunter2" not in record.getMessage()
+
+
+def test_every_part_of_the_pipeline_says_what_it_is_for():
+    repository = defs().get_repository_def()
+    jobs = [job for job in repository.get_all_jobs() if not job.name.startswith("__")]
+    parts = [*repository.sensor_defs, *repository.schedule_defs, *jobs]
+    assert [part.name for part in parts if len(part.description or "") < 20] == []
+    nodes = repository.asset_graph.asset_nodes
+    assert [node.key for node in nodes if len(node.description or "") < 20] == []
+
+
 def test_the_instance_settings_are_accepted_and_stay_in_their_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     (tmp_path / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
@@ -110,10 +165,9 @@ def test_the_instance_settings_are_accepted_and_stay_in_their_folder(tmp_path, m
     assert (tmp_path / "history").is_dir()
 
 
-def test_the_location_has_one_name_everywhere():
+def test_the_locations_have_one_name_everywhere():
     workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
-    (location,) = workspace["load_from"]
-    assert location["python_module"] == {
-        "module_name": "floecat_assets.definitions",
-        "location_name": "floecat",
-    }
+    assert [location["python_module"] for location in workspace["load_from"]] == [
+        {"module_name": "floecat_assets.definitions", "location_name": "floecat"},
+        {"module_name": "floecat_assets.tables.definitions", "location_name": "tables"},
+    ]

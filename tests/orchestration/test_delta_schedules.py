@@ -12,10 +12,11 @@ from floecat.delta.connector import DeltaConnector
 from floecat.entries.calls import PageRequest
 from floecat.errors import StorageUnavailableError
 from floecat_assets.definitions import defs
+from floecat_assets.defs.catalog.schedules import metadata_check_schedule
 from floecat_assets.defs.compat.jobs import connector_scan
-from floecat_assets.defs.compat.schedules import connector_scan_schedule
+from floecat_assets.defs.compat.schedules import connector_scan_schedule, delta_repair_schedule
 from floecat_assets.defs.resources import KernelResource
-from tests.orchestration.conftest import Lakehouse
+from tests.orchestration.conftest import Follower, Lakehouse
 
 
 def run(instance: dg.DagsterInstance, job: str, *, raises: bool = True) -> dg.ExecuteInProcessResult:
@@ -79,9 +80,11 @@ def landed(lakehouse: Lakehouse) -> list[str]:
     return sorted(table.name for table in page.items)
 
 
-def evaluate(instance: dg.DagsterInstance) -> dg.RunRequest | dg.SkipReason:
+def evaluate(
+    instance: dg.DagsterInstance, schedule: dg.ScheduleDefinition = connector_scan_schedule
+) -> dg.RunRequest | dg.SkipReason:
     with dg.build_schedule_context(instance=instance, resources={"kernel": KernelResource()}) as context:
-        found = connector_scan_schedule(context)
+        found = schedule(context)
     assert isinstance(found, dg.RunRequest | dg.SkipReason)
     return found
 
@@ -113,6 +116,33 @@ def test_with_the_store_away_no_scan_is_started(
         result = evaluate(instance)
     assert isinstance(result, dg.SkipReason)
     assert "hunter2" not in str(result.skip_message)
+
+
+def test_repairs_are_started_where_there_are_delta_tables(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakehouse.create("orders")
+    assert evaluate(instance, delta_repair_schedule) == dg.SkipReason("There are no Delta tables")
+    lakehouse.register_delta(lakehouse.delta("orders"), read=False)
+    assert isinstance(evaluate(instance, delta_repair_schedule), dg.RunRequest)
+    monkeypatch.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_ENABLED", "false")
+    assert isinstance(evaluate(instance, delta_repair_schedule), dg.SkipReason)
+
+
+def test_metadata_files_are_checked_where_there_are_tables(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance
+) -> None:
+    assert evaluate(instance, metadata_check_schedule) == dg.SkipReason("There are no tables")
+    table = lakehouse.create("orders")
+    Follower(instance).tick()
+    assert isinstance(evaluate(instance, metadata_check_schedule), dg.RunRequest)
+    lakehouse.metadata_file(table).unlink()
+    (evaluation,) = run(instance, "metadata_check").get_asset_check_evaluations()
+    assert (evaluation.check_name, evaluation.passed) == ("metadata_files_reachable", False)
+    instance.create_run_for_job(
+        job_def=defs().resolve_job_def("metadata_check"), status=dg.DagsterRunStatus.STARTED
+    )
+    assert isinstance(evaluate(instance, metadata_check_schedule), dg.SkipReason)
 
 
 def test_repairs_are_a_job(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:

@@ -33,10 +33,15 @@ def ask(url: str, body: object = None) -> Any:
 def assert_pipeline_works(rest: str, dagster: str) -> None:
     """Assets and sensors are there, the instance has our settings, and a commit becomes an event."""
     found = ask(f"{dagster}/graphql", {"query": DEFINITIONS})["data"]
-    assert found["workspaceOrError"]["locationEntries"] == [{"name": "floecat", "loadStatus": "LOADED"}]
+    assert found["workspaceOrError"]["locationEntries"] == [
+        {"name": name, "loadStatus": "LOADED"} for name in ("floecat", "tables")
+    ]
     assert ["catalog", "tables"] in [node["assetKey"]["path"] for node in found["assetNodes"]]
-    (repository,) = found["repositoriesOrError"]["nodes"]
-    sensors = {sensor["name"]: sensor["sensorState"]["status"] for sensor in repository["sensors"]}
+    sensors = {
+        sensor["name"]: sensor["sensorState"]["status"]
+        for repository in found["repositoriesOrError"]["nodes"]
+        for sensor in repository["sensors"]
+    }
     assert sensors["commit_sensor"] == "RUNNING"
     assert "max_concurrent_runs: 4" in found["instance"]["info"]
     ask(f"{rest}/v1/namespaces", {"namespace": ["ns"]})

@@ -8,7 +8,15 @@ from uuid import UUID
 import pytest
 
 from floecat.errors import SettingsError
-from floecat.settings import AwsSettings, Duration, S3Settings, Settings, describe, dump, load_settings
+from floecat.settings import (
+    CatalogAccessSettings,
+    Duration,
+    S3Settings,
+    Settings,
+    describe,
+    dump,
+    load_settings,
+)
 
 
 def write_config(folder: Path, text: str) -> Path:
@@ -384,6 +392,11 @@ def test_description_of_every_setting() -> None:
         "floecat.store.url",
         "floecat.storage.aws.s3.secret-access-key",
         "floecat.storage.aws.s3.session-token",
+        "floecat.storage.gcs.service-account-key",
+        "floecat.storage.gcs.token",
+        "floecat.storage.adls.account-key",
+        "floecat.storage.adls.sas-token",
+        "floecat.storage.adls.client-secret",
         "floecat.storage.catalogs",
         "floecat.spark.remote",
         "floecat.spark.conf",
@@ -402,6 +415,9 @@ def test_stores_of_single_catalogs(tmp_path: Path) -> None:
         path-style-access = true
         access-key-id = "a"
         secret-access-key = "hidden"
+        [storage.catalogs.google]
+        gcs.project-id = "p"
+        gcs.token = "hidden"
         """
     )
     settings = load_settings(config=file, environ={})
@@ -412,11 +428,14 @@ def test_stores_of_single_catalogs(tmp_path: Path) -> None:
         False,
     )
     assert own.s3 == S3Settings(path_style_access=True, access_key_id="a", secret_access_key="hidden")
+    assert settings.storage.catalogs["google"].gcs.project_id == "p"
     assert "hidden" not in repr(settings)
     assert dump(settings)["floecat.storage.catalogs"] == "***"
     variable = '{"lake": {"s3": {"endpoint": "http://two:9000"}}}'
     settings = load_settings(config=file, environ={"FLOECAT_STORAGE_CATALOGS": variable})
-    assert settings.storage.catalogs == {"lake": AwsSettings(s3=S3Settings(endpoint="http://two:9000"))}
+    assert settings.storage.catalogs == {
+        "lake": CatalogAccessSettings(s3=S3Settings(endpoint="http://two:9000"))
+    }
 
 
 @pytest.mark.parametrize(

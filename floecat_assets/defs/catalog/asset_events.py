@@ -8,12 +8,12 @@ from uuid import UUID
 
 import dagster as dg
 
-from floecat.events.catalog_events import CatalogEvent
+from floecat.events.catalog_events import REMOVALS, CatalogEvent
 from floecat.events.table_description import Column, TableDescription
 from floecat_assets.defs.catalog.assets import tables
 from floecat_assets.table_keys import partition_key, table_asset_key
 
-__all__ = ["AssetEvent", "CommitKey", "commit_events", "commit_key"]
+__all__ = ["AssetEvent", "CommitKey", "commit_events", "commit_key", "ended_before"]
 
 AssetEvent: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
@@ -22,6 +22,7 @@ CommitKey: TypeAlias = tuple[UUID, int]
 
 _Metadata: TypeAlias = dict[str, dg.MetadataValue]
 
+_NEWEST = 10
 _CATALOG_ID = "floecat/catalog_id"
 _DATA_VERSION = "dagster/data_version"
 _COMMIT_VERSION = "floecat/commit_version"
@@ -71,6 +72,27 @@ def commit_key(metadata: Mapping[str, dg.MetadataValue]) -> CommitKey | None:
         return (UUID(catalog_id.text), int(str(version.value)) if version else 0)
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def ended_before(instance: dg.DagsterInstance, own_key: dg.AssetKey, before_ms: int) -> bool:
+    """Whether the events of a table's own asset end with its removal, and all are older than a time.
+
+    Those of other assets never do: the events of a table have its id.
+    """
+    observed = instance.fetch_observations(own_key, limit=_NEWEST).records
+    made = instance.fetch_materializations(own_key, limit=1).records
+    # a run that was under way may have reported something after the end
+    ends = [record.timestamp for record in observed if _is_end(record.asset_observation)]
+    if not ends or any(record.timestamp > ends[0] for record in made):
+        return False
+    return observed[0].timestamp * 1000 < before_ms
+
+
+def _is_end(event: dg.AssetObservation | None) -> bool:
+    if event is None or "floecat/table_id" not in event.metadata:
+        return False
+    operation = event.metadata.get("floecat/operation")
+    return "floecat/renamed_to" in event.metadata or (operation is not None and operation.value in REMOVALS)
 
 
 def _moved(event: CatalogEvent, former_key: dg.AssetKey, key: dg.AssetKey) -> dg.AssetObservation:

@@ -2,24 +2,13 @@
 
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
-from typing import Final
-
 import dagster as dg
 
 from floecat_assets.defs.compat.assets import artifacts
 from floecat_assets.defs.compat.checks import artifacts_present
 from floecat_assets.defs.resources import KernelResource
 
-__all__ = ["UNFINISHED", "connector_scan", "delta_artifacts", "delta_repair"]
-
-UNFINISHED: Final = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
-"""States of runs that have not ended."""
+__all__ = ["connector_scan", "delta_artifacts", "delta_repair"]
 
 _NAMED = 20
 """Most tables that the log of a run names one by one."""

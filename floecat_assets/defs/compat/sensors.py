@@ -10,9 +10,10 @@ import msgspec
 from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosition
 from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
 from floecat_assets.defs.compat.assets import ARTIFACTS
-from floecat_assets.defs.compat.jobs import UNFINISHED, delta_artifacts
+from floecat_assets.defs.compat.jobs import delta_artifacts
 from floecat_assets.defs.partitions import DELTA_TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.defs.runs import UNFINISHED
 from floecat_assets.table_keys import table_id
 
 __all__ = ["RUNS_PER_TICK", "TABLES_PER_TICK", "delta_log_sensor"]
@@ -36,7 +37,15 @@ class _Cursor(msgspec.Struct, omit_defaults=True):
     after: TablePosition | None = None
 
 
-@dg.sensor(job=delta_artifacts, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job=delta_artifacts,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Looks at the logs of Delta tables, and starts a run for each table whose log has versions that"
+        " Iceberg readers cannot see yet. A log that fails is tried again with growing pauses."
+    ),
+)
 def delta_log_sensor(
     context: dg.SensorEvaluationContext, kernel: KernelResource
 ) -> dg.SensorResult | dg.SkipReason:

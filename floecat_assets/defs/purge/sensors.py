@@ -5,10 +5,10 @@ from __future__ import annotations
 import dagster as dg
 
 from floecat.errors import UnavailableError
-from floecat_assets.defs.compat.jobs import UNFINISHED
 from floecat_assets.defs.purge.assets import outcomes
 from floecat_assets.defs.purge.checks import no_dead_letters
 from floecat_assets.defs.resources import KernelResource
+from floecat_assets.defs.runs import UNFINISHED
 
 __all__ = ["LEFT_AFTER_MS", "purge_outcomes", "purge_sensor"]
 
@@ -22,7 +22,15 @@ purge_outcomes = dg.define_asset_job(
 )
 
 
-@dg.sensor(job=purge_outcomes, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job=purge_outcomes,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Starts a run when purges of dropped tables are large enough for Spark or were left by the service,"
+        " and when the number of purges that failed for good changed."
+    ),
+)
 def purge_sensor(
     context: dg.SensorEvaluationContext, kernel: KernelResource
 ) -> dg.SensorResult | dg.SkipReason:

@@ -39,7 +39,6 @@ class Privilege(StrEnum):
     """
 
     CREATE_CATALOG = "create_catalog"
-    """Not asked for yet: catalogs are created on the command line."""
     USE_CATALOG = "use_catalog"
     MANAGE_CATALOG = "manage_catalog"
     """Change its locations and delete it."""

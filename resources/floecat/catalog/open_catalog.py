@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from floecat.auth.authorizer import Authorizer
 from floecat.catalog.catalog_changes import CatalogChanges
+from floecat.catalog.catalog_directory import CatalogDirectory
 from floecat.catalog.catalogs import CallContext, CatalogService
 from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.metrics import MetricsService
@@ -30,6 +31,7 @@ class CatalogServices:
 
     catalogs: CatalogService
     catalog_changes: CatalogChanges
+    catalog_directory: CatalogDirectory
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -78,6 +80,12 @@ def open_catalog(
             parts.clock,
             catalogs,
             shared_locations=settings.storage.allowed_locations,
+            addable_locations=settings.storage.addable_locations,
+            most_locations=settings.limits.catalog_locations,
+        ),
+        catalog_directory=CatalogDirectory(
+            catalogs,
+            authorizer,
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),

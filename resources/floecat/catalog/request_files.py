@@ -13,8 +13,8 @@ import msgspec
 
 from floecat.errors import BadRequestError, SettingsError
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
 
 __all__ = ["RequestFiles"]
 

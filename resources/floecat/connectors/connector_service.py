@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -18,15 +19,26 @@ from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
-from floecat.store import connectors
+from floecat.store import connectors, jobs
 from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 
-__all__ = ["ConnectorInfo", "ConnectorService", "NewConnector", "described_fault", "missing_connector"]
+__all__ = [
+    "SCAN_JOB",
+    "ConnectorInfo",
+    "ConnectorService",
+    "NewConnector",
+    "ScanProgress",
+    "described_fault",
+    "missing_connector",
+]
 
 _log = logging.getLogger(__name__)
+
+SCAN_JOB: Final = "connector-scan"
+"""Kind of the jobs of scheduled scans."""
 
 MIN_INTERVAL_MS = 10_000
 """Shortest time between two scheduled scans."""
@@ -49,6 +61,19 @@ class NewConnector(msgspec.Struct, frozen=True):
     """Between two scheduled scans."""
 
 
+class ScanProgress(msgspec.Struct, frozen=True):
+    """How far a scan has come."""
+
+    folders: int = 0
+    """Looked into."""
+    tables: int = 0
+    """Found."""
+    registered: int = 0
+    """Of the tables: those that are new."""
+    failed: int = 0
+    """Tables that could not be registered, and folders that could not be read."""
+
+
 class ConnectorInfo(msgspec.Struct, frozen=True):
     """A connector as a front end renders it."""
 
@@ -63,6 +88,8 @@ class ConnectorInfo(msgspec.Struct, frozen=True):
     last_scan_at_ms: int | None
     last_error: str | None
     created_at_ms: int
+    running_scan: ScanProgress | None = None
+    """The scheduled scan that is under way; looked up with a single connector."""
 
 
 class ConnectorService:
@@ -139,7 +166,11 @@ class ConnectorService:
         Raises:
             NotFoundError: there is none of this name.
         """
-        return _info(self.find(call, name, Privilege.READ_CONNECTORS))
+        row = self.find(call, name, Privilege.READ_CONNECTORS)
+        with self._store.read() as conn:
+            running = jobs.list_all(conn, row.catalog_id, [SCAN_JOB], states=("running",), title=row.name)
+        progress = [msgspec.json.decode(job.progress, type=ScanProgress) for job in running]
+        return msgspec.structs.replace(_info(row), running_scan=next(iter(progress), None))
 
     def drop(self, call: Call, name: str) -> None:
         """Removes a connector; the tables that it found stay.
@@ -177,8 +208,15 @@ class ConnectorService:
             raise missing_connector(name)
         return row
 
-    def open(self, call: Call, row: ConnectorRow) -> Connector:
+    def open(
+        self, call: Call, row: ConnectorRow, looks_into: Callable[[str], None] = lambda _location: None
+    ) -> Connector:
         """What looks for tables.
+
+        Args:
+            call: who asks, in which catalog.
+            row: the connector.
+            looks_into: called with each folder that it looks into.
 
         Raises:
             BadRequestError: the kind or an option is not known any more, or the class of the kind fails.
@@ -186,7 +224,7 @@ class ConnectorService:
             SettingsError: the class of the kind cannot be imported, or is no connector.
         """
         call.catalog.allowed.check(row.location)
-        source = ConnectorSource(row.location, row.options, call.catalog.storage)
+        source = ConnectorSource(row.location, row.options, call.catalog.storage, looks_into)
         kind = self._registry.get(row.kind)
         try:
             return kind(source)

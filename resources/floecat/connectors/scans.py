@@ -17,7 +17,12 @@ from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
-from floecat.connectors.connector_service import ConnectorService, described_fault
+from floecat.connectors.connector_service import (
+    SCAN_JOB,
+    ConnectorService,
+    ScanProgress,
+    described_fault,
+)
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.entries.calls import Call
@@ -73,8 +78,17 @@ class ScanReport(msgspec.Struct):
     """New tables. One that cannot be read is registered all the same, with the problem."""
     skipped: list[KnownTable] = []
     failed: list[FailedTable] = []
+    folders: int = 0
+    """How many were looked into."""
     error: FloecatError | None = None
     """Why the scan ended early, if it did."""
+
+    @property
+    def progress(self) -> ScanProgress:
+        """How far the scan has come."""
+        named = sum(failure.identifier is not None for failure in self.failed)
+        tables = len(self.registered) + len(self.skipped) + named
+        return ScanProgress(self.folders, tables, len(self.registered), len(self.failed))
 
     @property
     def unreadable(self) -> list[TableRegistration]:
@@ -127,8 +141,15 @@ class ConnectorScans:
         self._reading_s = reading_s
         self.kind = self._kind(lambda _report: None)
 
-    def scan(self, call: Call, name: str) -> ScanReport:
+    def scan(
+        self, call: Call, name: str, told: Callable[[ScanProgress], None] = lambda _progress: None
+    ) -> ScanReport:
         """Scans now, whether or not a scheduled scan is due.
+
+        Args:
+            call: who asks, in which catalog.
+            name: of the connector.
+            told: called with each folder and each table.
 
         Raises:
             ForbiddenError: the principal may not scan connectors. A table that it may not register is among
@@ -137,7 +158,7 @@ class ConnectorScans:
             StoreUnavailableError: the store does not answer.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        return self._scan(msgspec.structs.replace(call, request=None), row)
+        return self._scan(msgspec.structs.replace(call, request=None), row, told)
 
     def scan_due(self) -> Iterator[ScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
@@ -164,7 +185,7 @@ class ConnectorScans:
             return report.summary
 
         return JobKind(
-            name="connector-scan",
+            name=SCAN_JOB,
             work=work,
             lease_ms=_LEASE_MS,
             max_attempts=_MAX_ATTEMPTS,
@@ -215,15 +236,26 @@ class ConnectorScans:
         catalog = self._catalogs.by_id(row.catalog_id)
         # the principal that created the connector was asked then; a schedule has none
         call = Call(Principal(_PRINCIPAL, catalog.account_id), catalog, AllowAll())
-        return self._scan(call, row, job.check)
 
-    def _scan(self, call: Call, row: ConnectorRow, check: Callable[[], None] = lambda: None) -> ScanReport:
+        def told(progress: ScanProgress) -> None:
+            job.progress = msgspec.structs.asdict(progress)
+            job.check()
+
+        return self._scan(call, row, told)
+
+    def _scan(self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]) -> ScanReport:
         report = ScanReport(row.name)
         deadline = time.monotonic() + self._reading_s
+
+        def looks_into(_location: str) -> None:
+            report.folders += 1
+            told(report.progress)
+
         try:
-            for found in self._services.open(call, row).discover():
-                check()
+            for found in self._services.open(call, row, looks_into).discover():
+                told(report.progress)
                 self._take(call, row, found, report, read=time.monotonic() < deadline)
+            told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
         except FloecatError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -23,6 +23,10 @@ __all__ = [
 ]
 
 
+def _not_told(_location: str) -> None:
+    pass
+
+
 class ConnectorSource(msgspec.Struct, frozen=True):
     """Where a connector looks, and with what."""
 
@@ -32,6 +36,9 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """Options of its kind."""
     storage: CatalogStorage
     """Of the catalog."""
+    looks_into: Callable[[str], None] = _not_told
+    """A connector calls it with each folder before it looks into it, for the progress of the scan. It raises
+    what must end the scan: let that pass."""
 
     @property
     def allowed(self) -> AllowedLocations:

@@ -89,6 +89,7 @@ class DeltaConnector:
         failures_in_row = 0
         while waiting:
             folder = waiting.pop()
+            self._source.looks_into(folder.location)
             try:
                 below = self._look(folder)
             except FloecatError as error:

@@ -213,7 +213,11 @@ class _KeyClaim(Claim[T]):
 
 
 class IdempotencyKeys:
-    """Claims the keys of requests."""
+    """Claims the keys of requests.
+
+    Attributes:
+        lifetime_ms: how long a client may repeat a request.
+    """
 
     def __init__(
         self, store: Store, clock: Clock, *, lifetime_ms: int, grace_ms: int, stale_after_ms: int
@@ -229,6 +233,7 @@ class IdempotencyKeys:
         """
         self._store = store
         self._clock = clock
+        self.lifetime_ms = lifetime_ms
         self._keep_ms = lifetime_ms + grace_ms
         self._stale_after_ms = stale_after_ms
 

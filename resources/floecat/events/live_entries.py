@@ -29,6 +29,7 @@ class LiveEntry(msgspec.Struct, frozen=True):
     format: str
     """`iceberg` or `delta`."""
     location: str
+    metadata_location: str
     created_at_ms: int
     created_by: str | None
     """Principal of its first commit."""
@@ -97,6 +98,7 @@ def _entry(row: entry_names.EntryName, label: str) -> LiveEntry:
         row.kind,
         row.format,
         row.location,
+        row.metadata_location,
         row.created_at_ms,
         row.created_by,
     )

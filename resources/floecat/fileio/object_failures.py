@@ -63,6 +63,8 @@ def failure_kind(error: BaseException) -> FailureKind:
 def _kind_by_text(text: str) -> FailureKind:
     if "DeleteFailed" in text:
         return FailureKind.PART_OF_BATCH
+    if "StartTooLarge" in text:  # the client's own word on a range after the end of a file
+        return FailureKind.OTHER
     status = _status(text)
     if status in (401, 403):
         return FailureKind.REFUSED

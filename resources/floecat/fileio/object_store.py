@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +12,10 @@ import obstore
 
 from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError, StorageUnavailableError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, read_merged
-from floecat.fileio.buckets import Bucket, Buckets, ObjectStoreOptions
+from floecat.fileio.buckets import Bucket, Buckets
 from floecat.fileio.locations import Location, normalize_location
 from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
+from floecat.fileio.options import ObjectStoreOptions
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BULK_DELETE", "ObjectStoreFileIO"]
 
 MAX_BULK_DELETE: Final = 1000
-"""Files in one bulk request: the most that S3 takes."""
+"""Files that are deleted together: the most that a bulk request of S3 takes."""
+
+_MAX_BULK: Final = {"s3": MAX_BULK_DELETE, "abfss": 256}
 
 _LIST_PAGE: Final = 1000
 _LARGE_FILE_BYTES: Final = 8 << 20
 _LARGE_BATCH: Final = 100
+_DELETES_AT_ONCE: Final = 16
 _FIRST_BACKOFF_S: Final = 0.05
 _LAST_BACKOFF_S: Final = 1.0
 
@@ -161,7 +166,8 @@ class ObjectStoreFileIO:
         while page:
             for entry in page:
                 # Some tools mark a folder by an empty object; below the folder itself there is no such file.
-                if entry["path"] != folder.key:
+                # Not every server starts where it is asked to.
+                if entry["path"] != folder.key and (offset is None or entry["path"] > offset):
                     where = folder._replace(path=f"/{entry['path']}")
                     modified_at_ms = int(entry["last_modified"].timestamp() * 1000)
                     yield FileEntry(str(where), entry["size"], modified_at_ms)
@@ -242,7 +248,11 @@ class _BulkDeletion:
     def _delete(self, batch: list[tuple[str, Location]]) -> None:
         if not batch:
             return
-        self._counters.add("deletes")
+        scheme = batch[0][1].scheme
+        if scheme == "gs":  # has no bulk requests
+            self._delete_one_by_one(batch)
+            return
+        self._counters.add("deletes", number=-(-len(batch) // _MAX_BULK[scheme]))
         try:
             bucket = self._buckets.get(batch[0][1], patient=len(batch) > _LARGE_BATCH)
             obstore.delete(bucket, [found.key for _, found in batch])
@@ -254,18 +264,40 @@ class _BulkDeletion:
     def _delete_in_halves(self, batch: list[tuple[str, Location]], error: BaseException) -> None:
         """Finds out which files a failure is about; the others may be gone already, which is fine."""
         kind = failure_kind(error)
-        about_one_file = kind in (FailureKind.PART_OF_BATCH, FailureKind.MISSING, FailureKind.BAD_NAME)
-        if about_one_file and len(batch) > 1:
+        if kind is FailureKind.MISSING:
+            self._delete_one_by_one(batch)
+        elif kind in (FailureKind.PART_OF_BATCH, FailureKind.BAD_NAME) and len(batch) > 1:
             middle = len(batch) // 2
             self._delete(batch[:middle])
             self._delete(batch[middle:])
-        elif kind is FailureKind.MISSING:
-            self._deleted += 1
         else:
             for location, found in batch:
-                failure = object_failure(error, found)
-                passing = isinstance(failure, StorageUnavailableError)
-                self._failures.append(DeleteFailure(location, failure.message, passing))
+                self._failed(location, found, error)
+
+    def _delete_one_by_one(self, batch: list[tuple[str, Location]]) -> None:
+        """Deletes where a missing file is a failure, which says nothing about the others of a batch."""
+        bucket = self._buckets.get(batch[0][1])
+        for (location, found), error in zip(batch, asyncio.run(_delete_each(bucket, batch)), strict=True):
+            self._counters.add("deletes")
+            if error is None or failure_kind(error) is FailureKind.MISSING:
+                self._deleted += 1
+            else:
+                self._failed(location, found, error)
+
+    def _failed(self, location: str, found: Location, error: BaseException) -> None:
+        failure = object_failure(error, found)
+        passing = isinstance(failure, StorageUnavailableError)
+        self._failures.append(DeleteFailure(location, failure.message, passing))
+
+
+async def _delete_each(bucket: Bucket, batch: list[tuple[str, Location]]) -> list[BaseException | None]:
+    turns = asyncio.Semaphore(_DELETES_AT_ONCE)
+
+    async def delete(key: str) -> None:
+        async with turns:
+            await obstore.delete_async(bucket, key)
+
+    return await asyncio.gather(*(delete(found.key) for _, found in batch), return_exceptions=True)
 
 
 def _next_page(pages: Iterator[Sequence[ObjectMeta]], folder: Location) -> Sequence[ObjectMeta]:

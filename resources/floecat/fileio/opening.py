@@ -8,10 +8,10 @@ from typing import Final
 
 from floecat.errors import FloecatError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import normalize_location
 from floecat.fileio.object_store import ObjectStoreFileIO
+from floecat.fileio.options import ObjectStoreOptions
 
 __all__ = ["StorageFileIO", "open_fileio"]
 

@@ -84,7 +84,7 @@ def open_planning(
         planner=planner,
         plans=PlanService(store, clock, parts.keys, tables, planner, rows, work, bounds, wake=wake),
         tasks=PlanTaskService(store, clock, planner, rows, replays=gateway.plan_task_read_once == "replay"),
-        explanations=ExplainService(tables, planner),
+        explanations=ExplainService(tables, planner, budget_ms=settings.planning.explain_budget_ms),
         queries=QueryService(store, clock, tables, bounds),
         queue=JobQueue(store, clock, work.kind),
     )

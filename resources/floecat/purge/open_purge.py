@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from floecat.catalog.namespaces import NamespaceService
@@ -20,6 +22,8 @@ from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
+from floecat.purge.process_worker import PurgeSetup
+from floecat.purge.processes import PurgeProcesses
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
@@ -29,6 +33,8 @@ from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]
+
+_NICENESS: Final = 10
 
 OpenFormatPurge: TypeAlias = Callable[[SharedFiles], FormatPurge]
 """Makes the purge of a format, from what finds files that live tables need."""
@@ -41,6 +47,8 @@ class PurgeServices:
     queue: JobQueue
     drops: DropService
     purgers: Purgers
+    processes: PurgeProcesses | None
+    """`None` where purges are done in this process alone."""
     large_jobs: LargeJobs
     orphans: OrphanFiles
 
@@ -69,7 +77,7 @@ def open_purge(
     Raises:
         SettingsError: the purger that is set cannot be imported.
     """
-    sidecars: Sequence[Sidecars] = ()  # nothing makes any yet
+    sidecars: Sequence[Sidecars] = ()  # nothing makes files yet that no metadata names
     live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
         live,
@@ -78,9 +86,11 @@ def open_purge(
         area_bytes=parts.memory.share("purge-areas"),
     )
     format_purges = {name: open_purge_of(shared) for name, open_purge_of in others.items()}
-    purgers = _purgers(
-        parts, settings.purge, listeners, _table_purge(parts, settings, shared, sidecars, format_purges)
+    purge = _table_purge(parts, settings, shared, sidecars, format_purges)
+    processes = (
+        _processes(parts, settings, live, sidecars, others) if settings.purge.process_per_job else None
     )
+    purgers = _purgers(parts, settings.purge, listeners, purge, processes)
     work = PurgeWork(purgers, listeners, parts.clock)
     kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
@@ -91,7 +101,7 @@ def open_purge(
     orphans = OrphanFiles(
         parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call, sidecars=sidecars
     )
-    return PurgeServices(queue, drops, purgers, large_jobs, orphans)
+    return PurgeServices(queue, drops, purgers, processes, large_jobs, orphans)
 
 
 def _table_purge(
@@ -116,8 +126,34 @@ def _table_purge(
     )
 
 
+def _processes(
+    parts: EntryParts,
+    settings: Settings,
+    live: StoredTables,
+    sidecars: Sequence[Sidecars],
+    formats: Iterable[str],
+) -> PurgeProcesses:
+    purge = settings.purge
+    setup = PurgeSetup(
+        sys.path,
+        _NICENESS,
+        pickle.dumps(settings.limits),
+        settings.gateway.max_metadata_file_bytes,
+        purge.files_per_call,
+        purge.delete_threads_per_job,
+        purge.large_job_files,
+        parts.memory.share("purge-areas") // purge.worker_threads,
+        tuple(formats),
+    )
+    return PurgeProcesses(setup, live, (EarlierMetadata(parts.store), *sidecars))
+
+
 def _purgers(
-    parts: EntryParts, settings: PurgeSettings, listeners: EventListeners, purge: TablePurge
+    parts: EntryParts,
+    settings: PurgeSettings,
+    listeners: EventListeners,
+    purge: TablePurge,
+    processes: PurgeProcesses | None,
 ) -> Purgers:
     def storage(catalog_id: UUID) -> CatalogStorage:
         with parts.store.read() as conn:
@@ -128,7 +164,7 @@ def _purgers(
 
     context = PurgerContext(server_identity=server_identity(), storage=storage, emit=listeners.emit)
     built_in = (
-        ReachableFilesPurger(SQL_ASYNC, purge, parts.clock, settings.large_job_offer.ms),
-        ReachableFilesPurger(SYNCHRONOUS, purge, parts.clock),
+        ReachableFilesPurger(SQL_ASYNC, purge, parts.clock, settings.large_job_offer.ms, processes),
+        ReachableFilesPurger(SYNCHRONOUS, purge, parts.clock, processes=processes),
     )
     return Purgers(settings.purger, settings.properties, context, built_in)

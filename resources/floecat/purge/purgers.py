@@ -10,6 +10,7 @@ from typing import Final, cast
 from floecat.clock import Clock
 from floecat.errors import SettingsError
 from floecat.jobs.running import JobPostponedError
+from floecat.purge.processes import PurgeProcesses
 from floecat.purge.ranges import RangeRunner
 from floecat.purge.spi import Purger, PurgerContext, PurgeRequest
 from floecat.purge.table_purge import LargeTableError, PurgeTarget, TablePurge
@@ -37,7 +38,14 @@ _SETTING: Final = "floecat.purge.purger"
 class ReachableFilesPurger:
     """Deletes everything that is reachable from the metadata of a table, and that no live table needs."""
 
-    def __init__(self, name: str, purge: TablePurge, clock: Clock, offer_ms: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        purge: TablePurge,
+        clock: Clock,
+        offer_ms: int = 0,
+        processes: PurgeProcesses | None = None,
+    ) -> None:
         """Puts it together.
 
         Args:
@@ -45,9 +53,11 @@ class ReachableFilesPurger:
             purge: deletes the files.
             clock: wall-clock time.
             offer_ms: how long the purge of a large table waits for others; 0 for not at all.
+            processes: do what `purge` does, while they are on.
         """
         self._name = name
         self._purge = purge
+        self._processes = processes
         self._clock = clock
         self._offer_ms = offer_ms
 
@@ -61,16 +71,15 @@ class ReachableFilesPurger:
         Raises:
             JobPostponedError: the table is large, and others may delete its files faster.
         """
-        progress = request.progress
+        progress, target = request.progress, self._target(request)
         offers = self._offer_ms > 0 and request.attempt == 1 and progress.offered_until_ms is None
+        refuse_large = offers and runner is None
+        processes = self._processes if runner is None and target.format == "iceberg" else None
         try:
-            self._purge.purge(
-                self._target(request),
-                request.check,
-                progress,
-                runner=runner,
-                refuse_large=offers and runner is None,
-            )
+            if processes is not None and processes.is_on:
+                processes.purge(target, request.check, progress, refuse_large=refuse_large)
+            else:
+                self._purge.purge(target, request.check, progress, runner=runner, refuse_large=refuse_large)
         except LargeTableError as error:
             progress.offered_until_ms = self._clock.now_ms() + self._offer_ms
             reason = f"{error.files} files: waits for a run on Spark before the service deletes them"

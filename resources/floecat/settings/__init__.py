@@ -21,21 +21,31 @@ from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSett
 from floecat.settings.groups.purge import PurgeSettings
 from floecat.settings.groups.root import Settings
 from floecat.settings.groups.statistics import StatisticsSettings
-from floecat.settings.groups.storage import AwsSettings, S3Settings, StorageSettings
+from floecat.settings.groups.storage import (
+    AdlsSettings,
+    AwsSettings,
+    CatalogAccessSettings,
+    GcsSettings,
+    S3Settings,
+    StorageSettings,
+)
 from floecat.settings.kinds import Duration
 from floecat.settings.loading import load_settings
 from floecat.settings.reference import SettingDescription, describe, dump
 
 __all__ = [
+    "AdlsSettings",
     "AwsSettings",
     "BackoffSettings",
     "CacheSettings",
+    "CatalogAccessSettings",
     "CommitSettings",
     "ConnectorSettings",
     "DeltaCompatSettings",
     "Duration",
     "EventSettings",
     "GatewaySettings",
+    "GcsSettings",
     "LogSettings",
     "OidcSettings",
     "PipelineSettings",

@@ -1,38 +1,50 @@
-"""One way into storage: an endpoint with its region and keys."""
+"""One way into storage: endpoints with their keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from floecat.fileio.base import Counters, FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
+from floecat.storage.client_config import ClientConfig
 
-__all__ = ["StorageAccess", "s3_client_config", "s3_store"]
+__all__ = ["StorageAccess", "Stores", "stores"]
 
-_AWS: Final = "aws"
-_AWS_DOMAINS: Final = (".amazonaws.com", ".amazonaws.com.cn")
+_CLOUD_DOMAINS: Final = (".amazonaws.com", ".amazonaws.com.cn", "storage.googleapis.com")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_PORTS: Final = (None, 80, 443)
 
 
+class Stores(NamedTuple):
+    """Which service holds the files of a scheme: buckets of one name are the same bucket there."""
+
+    s3: str = ""
+    gs: str = ""
+    abfss: str = ""
+
+    def of(self, scheme: str) -> str:
+        """The service of a scheme; the local disk is one for all."""
+        return str(getattr(self, scheme, ""))
+
+
 class StorageAccess(msgspec.Struct, frozen=True, eq=False):
-    """Storage as one endpoint with its region and keys reaches it; the local disk is part of each."""
+    """Storage as endpoints with their keys reach it; the local disk is part of each."""
 
     files: FileIO
     options: ObjectStoreOptions = ObjectStoreOptions()
     """How object storage is reached, with the keys."""
     fsync: bool = True
     """Whether local files are on disk before a write returns."""
-    s3_store: str = _AWS
-    """Identifies the S3 service; see the function of this name."""
-    s3_config: Mapping[str, str] = {}
-    """Client-safe settings for locations in S3."""
+    stores: Stores = Stores()
+    """Identifies the services; see the function of this name."""
+    client_config: ClientConfig = ClientConfig(ObjectStoreOptions())
+    """What clients may know."""
 
     @classmethod
     def of(
@@ -52,7 +64,7 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
             counters: where its calls are counted; by default in counters of its own.
         """
         files = files or open_fileio(options, fsync=fsync, counters=counters)
-        return cls(files, options, fsync, s3_store(options), s3_client_config(options))
+        return cls(files, options, fsync, stores(options), ClientConfig(options))
 
     def __reduce__(self) -> tuple[Callable[[ObjectStoreOptions], StorageAccess], tuple[ObjectStoreOptions]]:
         """Another process opens the same storage. What is pickled holds the keys."""
@@ -64,35 +76,24 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
         return partial(open_fileio, self.options, fsync=self.fsync)
 
 
-def s3_store(options: ObjectStoreOptions) -> str:
-    """Identifies the S3 service behind an endpoint: buckets of one name are the same bucket there.
+def stores(options: ObjectStoreOptions) -> Stores:
+    """Identifies the services behind the endpoints. Clouds themselves are empty text.
 
     Keys and region do not count, as different keys may reach the same bucket. All of AWS is one service.
     """
-    endpoint = options.s3_endpoint
+    return Stores(*(_service(options.service(scheme)) for scheme in Stores._fields))
+
+
+def _service(endpoint: str | None) -> str:
     if endpoint is None:
-        return _AWS
+        return ""
     try:
         parts = urlsplit(endpoint)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return endpoint  # of the environment, and refused with the first use
-    if host.endswith(_AWS_DOMAINS):
-        return _AWS
+    if host.endswith(_CLOUD_DOMAINS):
+        return ""
     host = "localhost" if host in _LOOPBACK else host
     suffix = "" if port in _DEFAULT_PORTS else f":{port}"
     return f"{host}{suffix}{parts.path.rstrip('/')}"
-
-
-def s3_client_config(options: ObjectStoreOptions) -> dict[str, str]:
-    """Settings of S3 that a client may know: where it is, never how to get in.
-
-    Credentials belong in `storage-credentials` (Iceberg REST specification, `LoadTableResult`).
-    """
-    config: dict[str, str] = {}
-    if options.endpoint:
-        config["s3.endpoint"] = options.endpoint
-    if options.region:
-        config["s3.region"] = config["client.region"] = options.region
-    config["s3.path-style-access"] = str(options.path_style_access).lower()
-    return config

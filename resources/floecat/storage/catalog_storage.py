@@ -7,13 +7,11 @@ from typing import Final
 
 from floecat.errors import BadRequestError
 from floecat.fileio.base import DeleteFailure, DeleteOutcome, FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.fileio.options import ObjectStoreOptions
 from floecat.storage.access import StorageAccess
 
 __all__ = ["CatalogStorage"]
-
-_S3_SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 
 
 class CatalogStorage:
@@ -36,7 +34,7 @@ class CatalogStorage:
         self._access = access
         by_prefix = {normalize_location(prefix): found for prefix, found in (prefixes or {}).items()}
         self._prefixes = sorted(by_prefix.items(), key=lambda item: len(item[0].path), reverse=True)
-        self._stores = [access.s3_store, *((prefix, found.s3_store) for prefix, found in self._prefixes)]
+        self._stores = [access.stores, *((prefix, found.stores) for prefix, found in self._prefixes)]
         self._with_artifacts = self._widened(artifact_locations) if artifact_locations else self
 
     def files(self, location: str) -> FileIO:
@@ -53,7 +51,7 @@ class CatalogStorage:
 
     def client_config(self, location: str) -> Mapping[str, str]:
         """Settings of the storage of a location that a client may know, without credentials."""
-        return self._access_of(location).s3_config if location.startswith(_S3_SCHEMES) else {}
+        return self._access_of(location).client_config.of(location)
 
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
         """Deletes files of any of the storages; see `FileIO.delete_many`."""
@@ -82,8 +80,7 @@ class CatalogStorage:
             found = location if isinstance(location, Location) else normalize_location(location)
         except BadRequestError:
             return True  # no file has it
-        # the local disk, Google Cloud Storage and Azure are the same for all catalogs
-        return found.scheme != "s3" or self._s3_store(found) == other._s3_store(found)
+        return self._store(found) == other._store(found)
 
     @property
     def store_key(self) -> str:
@@ -116,5 +113,5 @@ class CatalogStorage:
     def _access_at(self, location: Location) -> StorageAccess:
         return next((found for prefix, found in self._prefixes if prefix.contains(location)), self._access)
 
-    def _s3_store(self, location: Location) -> str:
-        return self._access_at(location).s3_store
+    def _store(self, location: Location) -> str:
+        return self._access_at(location).stores.of(location.scheme)

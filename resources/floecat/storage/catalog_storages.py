@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from floecat.errors import SettingsError
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.locations import AllowedLocations, normalize_location
-from floecat.settings import AwsSettings, Settings, StorageSettings
+from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
+from floecat.settings import AdlsSettings, CatalogAccessSettings, GcsSettings, Settings, StorageSettings
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import catalogs
@@ -17,6 +18,8 @@ from floecat.store.catalogs import CatalogRow
 from floecat.store.database.connections import Connection
 
 __all__ = ["CatalogStorages", "object_store_options", "open_storages"]
+
+OptionsT = TypeVar("OptionsT", GcsOptions, AdlsOptions)
 
 
 class CatalogStorages:
@@ -89,9 +92,9 @@ def open_storages(settings: Settings, files: FileIO) -> CatalogStorages:
         StorageAccess.of(object_store_options(storage), fsync=storage.fsync, files=files),
         {
             name: StorageAccess.of(
-                _named_options(storage, name, aws), fsync=storage.fsync, counters=files.counters
+                _named_options(storage, name, own), fsync=storage.fsync, counters=files.counters
             )
-            for name, aws in storage.catalogs.items()
+            for name, own in storage.catalogs.items()
         },
         default_account_id=settings.gateway.default_account_id,
         shared_locations=storage.allowed_locations,
@@ -99,17 +102,19 @@ def open_storages(settings: Settings, files: FileIO) -> CatalogStorages:
     )
 
 
-def object_store_options(storage: StorageSettings, aws: AwsSettings | None = None) -> ObjectStoreOptions:
+def object_store_options(
+    storage: StorageSettings, own: CatalogAccessSettings | None = None
+) -> ObjectStoreOptions:
     """How object storage is reached.
 
     Args:
         storage: the settings.
-        aws: endpoint, region and keys, in place of those of `storage`.
+        own: endpoints, regions and keys of a catalog, in place of those of `storage`.
 
     Raises:
-        SettingsError: a part of a key is missing.
+        SettingsError: a part of a key is missing, there are several, or an endpoint is malformed.
     """
-    aws = aws or storage.aws
+    aws, clouds = own or storage.aws, own or storage
     return ObjectStoreOptions(
         region=aws.region,
         endpoint=aws.s3.endpoint,
@@ -117,6 +122,8 @@ def object_store_options(storage: StorageSettings, aws: AwsSettings | None = Non
         access_key_id=aws.s3.access_key_id,
         secret_access_key=aws.s3.secret_access_key,
         session_token=aws.s3.session_token,
+        gcs=_copied(clouds.gcs, GcsOptions),
+        adls=_copied(clouds.adls, AdlsOptions),
         connect_timeout_s=storage.connect_timeout_ms / 1000,
         answer_timeout_s=storage.answer_timeout_ms / 1000,
         request_timeout_s=storage.request_timeout_ms / 1000,
@@ -124,8 +131,13 @@ def object_store_options(storage: StorageSettings, aws: AwsSettings | None = Non
     )
 
 
-def _named_options(storage: StorageSettings, name: str, aws: AwsSettings) -> ObjectStoreOptions:
+def _named_options(storage: StorageSettings, name: str, own: CatalogAccessSettings) -> ObjectStoreOptions:
     try:
-        return object_store_options(storage, aws)
+        return object_store_options(storage, own)
     except SettingsError as error:
         raise SettingsError(f"floecat.storage.catalogs.{name}: {error.message}") from None
+
+
+def _copied(group: GcsSettings | AdlsSettings, options: type[OptionsT]) -> OptionsT:
+    # fields of the two have the same names
+    return options(**{field: getattr(group, field) for field in options.__struct_fields__})

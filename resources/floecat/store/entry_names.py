@@ -32,6 +32,7 @@ class EntryName(msgspec.Struct, frozen=True):
     format: str
     """`iceberg` or `delta`."""
     location: str
+    metadata_location: str
     created_at_ms: int
     created_by: str | None
     """Principal of the first commit; `None` where the log does not have it."""
@@ -98,6 +99,7 @@ _SELECT: Final = sa.select(
     _entries.c.kind,
     _entries.c.format,
     _entries.c.location,
+    _entries.c.metadata_location,
     _entries.c.created_at_ms,
     _CREATOR,
 ).select_from(_entries.join(_namespaces, _entries.c.namespace_id == _namespaces.c.id))

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_service import NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scans import ScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
@@ -255,6 +255,20 @@ class TestScans:
         connect(kernel, call, path="delta/orders", namespace=("ns",), options={"name": "first"})
         assert registered(kernel.connector_scans.scan(call, "lake")) == ["ns.first"]
 
+    def test_its_progress_is_told_with_each_folder_and_table(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        for path in ("delta/a/x", "delta/b", "delta/c/d/y"):
+            delta_log(kernel, path)
+        connect(kernel, call)
+        told: list[ScanProgress] = []
+        report = kernel.connector_scans.scan(call, "lake", told.append)
+        assert told[0] == ScanProgress(folders=1)
+        assert told == sorted(told, key=msgspec.structs.astuple)
+        assert told[-1] == report.progress == ScanProgress(folders=7, tables=3, registered=3)
+        kernel.connector_scans.scan(call, "lake", told.append)
+        assert told[-1] == ScanProgress(folders=7, tables=3)
+
 
 class TestSchedule:
     def test_each_that_is_due_is_scanned_once(self, kernel: Kernel, call: Call, engine: SetEngine):
@@ -284,6 +298,8 @@ class TestSchedule:
                 list(kernel.connector_scans.scan_due())
         (job,) = kernel.jobs.list(call, kinds=["connector-scan"])
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
+        assert kernel.connectors.load(call, "on").running_scan == ScanProgress()
+        assert [row.running_scan for row in kernel.connectors.list(call)] == [None]
         assert list(kernel.connector_scans.scan_due()) == []
         # its lease and its back-off are over
         with kernel.store.write() as conn:
@@ -297,7 +313,15 @@ class TestSchedule:
             )
         assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
         assert names(kernel, call, "on") == ["d"]
-        assert kernel.jobs.get(call, job.id).state == "succeeded"
+        ended = kernel.jobs.get(call, job.id)
+        assert ended.state == "succeeded"
+        assert msgspec.json.decode(ended.progress) == {
+            "folders": 2,
+            "tables": 1,
+            "registered": 1,
+            "failed": 0,
+        }
+        assert kernel.connectors.load(call, "on").running_scan is None
 
     def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/d")

@@ -72,12 +72,20 @@ class Disk(LocalFileIO):
 class Scans:
     """A kernel that answers four files in a task, and a table."""
 
-    def __init__(self, kernel: Kernel, call: Call, *, processes: int = 0, **gateway: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        call: Call,
+        *,
+        planning: PlanningSettings = PlanningSettings(processes=0),  # noqa: B008 - immutable
+        limits: LimitSettings = LimitSettings(open_queries=3, open_queries_per_principal=2),  # noqa: B008
+        **gateway: Any,
+    ) -> None:
         settings = msgspec.structs.replace(
             kernel.settings,
             gateway=GatewaySettings(plan_task_files_per_task=4, **gateway),
-            limits=LimitSettings(open_queries=3, open_queries_per_principal=2),
-            planning=PlanningSettings(processes=processes, in_process_bytes=1),
+            limits=limits,
+            planning=planning,
         )
         self.clock = SetClock()
         self.disk = Disk()
@@ -85,6 +93,10 @@ class Scans:
         self.call = self.call_of("anna", call)
         made = create(kernel, call, "t")
         self.files = Appends(json.loads(made.metadata)["location"])
+
+    @property
+    def expiry(self) -> Expiry:
+        return Expiry(self.kernel.store, self.clock, self.kernel.jobs, interval_ms=1, keep_reports_ms=1)
 
     def call_of(self, name: str, call: Call) -> Call:
         return self.kernel.calls.open(Principal(name, call.principal.account_id), "floecat")
@@ -214,6 +226,14 @@ class TestAnswers:
                 scans.plan(sent, patience)
         assert scans.rows() == 0
 
+    def test_an_explanation_has_a_time_bound(self, kernel: Kernel, call: Call) -> None:
+        scans = Scans(kernel, call, planning=PlanningSettings(processes=0, explain_budget_ms=50))
+        scans.append(1, 1)
+        scans.disk.at_manifest = (0, lambda: time.sleep(0.1))
+        with pytest.raises(UnavailableError, match=r"floecat\.planning\.explain-budget-ms: 50"):
+            scans.kernel.explanations.explain(scans.call, T)
+        scans.kernel.close()
+
     def test_a_missing_manifest_is_an_error(self, scans: Scans) -> None:
         scans.append(4, 4)
         scans.files.manifest_paths[1].unlink()
@@ -309,7 +329,7 @@ class TestJobs:
     def test_the_files_of_a_very_large_plan_are_counted_within_the_time_too(
         self, kernel: Kernel, call: Call
     ) -> None:
-        scans = Scans(kernel, call, processes=1)
+        scans = Scans(kernel, call, planning=PlanningSettings(processes=1, in_process_bytes=1))
         scans.append(300, 300)
         with pytest.raises(UnavailableError, match="cannot poll"):
             scans.plan(patience=PlanClient(0, is_early_pyiceberg=True))
@@ -360,6 +380,19 @@ class TestJobs:
         scans.clock.ms += kind.lease_ms + 1
         assert scans.kernel.plan_queue.drain_once().succeeded == 1
         assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
+
+    def test_processes_share_the_work(self, scans: Scans) -> None:
+        scans.append(*[4] * 10)
+        submitted = [scans.plan(patience=HURRIED).plan_id for _ in range(2)]
+        other = Kernel(scans.kernel.settings, scans.kernel.store, LocalFileIO(fsync=False), scans.clock)
+        drained: list[int] = []
+        # while the first process works on a plan, another one makes the rest
+        scans.disk.at_manifest = 9, lambda: drained.append(other.plan_queue.drain_once().succeeded)
+        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert drained == [1]
+        for plan_id in submitted:
+            assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
+        other.close()
 
     def test_a_plan_that_fails_says_why(self, scans: Scans) -> None:
         scans.append(4, 4)
@@ -415,11 +448,10 @@ class TestLife:
     def test_expired_plans_take_no_space(self, scans: Scans) -> None:
         scans.append(9)
         scans.plan()
-        expiry = Expiry(scans.kernel.store, scans.clock, scans.kernel.jobs, interval_ms=1, keep_reports_ms=1)
-        expiry.sweep()
+        scans.expiry.sweep()
         assert scans.rows() == 5
         scans.clock.ms += 10 * MINUTE_MS
-        swept = expiry.sweep()
+        swept = scans.expiry.sweep()
         assert (swept.plan_tasks, swept.queries, scans.rows()) == (3, 1, 0)
 
     def test_open_plans_are_bounded(self, scans: Scans, call: Call) -> None:
@@ -434,9 +466,47 @@ class TestLife:
         scans.cancel(first.plan_id)
         scans.plan()
 
+    @pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.scale)])
+    def test_many_open_plans(self, kernel: Kernel, call: Call, count: int) -> None:
+        limits = LimitSettings(open_queries=count, open_queries_per_principal=count)
+        scans = Scans(kernel, call, limits=limits)
+        scans.append(5)
+        answers = [scans.plan() for _ in range(count)]
+        with pytest.raises(UnavailableError, match=f"open-queries-per-principal is {count}"):
+            scans.plan()
+        assert scans.all_paths(answers[0]) == scans.all_paths(answers[-1]) == scans.files.paths
+        scans.cancel(answers[1].plan_id)
+        scans.clock.ms += 10 * MINUTE_MS
+        assert scans.expiry.sweep().queries == count
+        assert scans.rows() == 0
+        scans.plan()
+        scans.kernel.close()
+
     def test_plans_that_are_answered_are_not_open(self, scans: Scans) -> None:
         scans.append(4)
         assert len({scans.plan().plan_id for _ in range(5)}) == 5
+
+    def test_a_key_is_answered_alike_for_as_long_as_keys_live(self, scans: Scans) -> None:
+        scans.append(4)
+        keyed = with_key(scans.call, "k")
+        answer = scans.plan(call=keyed)
+        lifetime_ms = scans.kernel.settings.gateway.idempotency_key_lifetime.ms
+        scans.append(1)
+        scans.clock.ms += lifetime_ms - 1
+        scans.expiry.sweep()
+        assert scans.plan(call=keyed) == answer
+        scans.clock.ms += 1
+        scans.expiry.sweep()
+        assert scans.rows() == 0
+
+    def test_a_key_whose_tasks_are_gone_makes_the_plan_again(self, scans: Scans) -> None:
+        scans.append(9)
+        keyed = with_key(scans.call, "k")
+        first = scans.plan(call=keyed)
+        scans.clock.ms += scans.kernel.settings.gateway.plan_task_ttl.ms
+        second = scans.plan(call=keyed)
+        assert second.plan_id != first.plan_id
+        assert scans.all_paths(second) == scans.files.paths
 
     def test_a_key_makes_one_plan(self, scans: Scans) -> None:
         scans.append(9)

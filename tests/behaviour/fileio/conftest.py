@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from obstore.store import S3Store
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
+from tests.services.azure import ACCOUNT, AzureServer
+from tests.services.gcs import GcsServer
 from tests.services.s3 import S3Server
 
 
@@ -65,8 +67,42 @@ def s3_storage(server: S3Server, bucket: str) -> Storage:
     return Storage(open_fileio(s3_options(server)), f"s3://{bucket}", put, keys)
 
 
-@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def gcs_storage(server: GcsServer) -> Storage:
+    root = server.create_bucket()
+    raw = GCSStore(
+        root.removeprefix("gs://"),
+        base_url=server.endpoint,
+        credential_provider=lambda: {"token": "any", "expires_at": None},
+        client_options={"allow_http": True},
+    )
+    options = ObjectStoreOptions(gcs=GcsOptions(endpoint=server.endpoint, token="any"))
+    return Storage(open_fileio(options), root, raw.put, lambda: _listed(raw))
+
+
+def azure_storage(server: AzureServer) -> Storage:
+    root = server.create_container()
+    raw = AzureStore(
+        root.removeprefix("abfss://").partition("@")[0],
+        account_name=ACCOUNT,
+        account_key=server.account_key,
+        endpoint=f"{server.endpoint}/{ACCOUNT}",
+        client_options={"allow_http": True},
+    )
+    options = ObjectStoreOptions(adls=AdlsOptions(endpoint=server.endpoint, account_key=server.account_key))
+    return Storage(open_fileio(options), root, raw.put, lambda: _listed(raw))
+
+
+def _listed(raw: GCSStore | AzureStore) -> set[str]:
+    return {entry["path"] for page in raw.list() for entry in page}
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3), "gcs", "adls"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    if request.param == "local":
-        return local_storage(request.getfixturevalue("tmp_path"))
-    return s3_storage(request.getfixturevalue("s3_server"), request.getfixturevalue("s3_bucket"))
+    match request.param:
+        case "local":
+            return local_storage(request.getfixturevalue("tmp_path"))
+        case "s3":
+            return s3_storage(request.getfixturevalue("s3_server"), request.getfixturevalue("s3_bucket"))
+        case "gcs":
+            return gcs_storage(request.getfixturevalue("gcs_server"))
+    return azure_storage(request.getfixturevalue("azure_server"))

@@ -22,8 +22,8 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.object_store import ObjectStoreFileIO
+from floecat.fileio.options import ObjectStoreOptions
 from tests.services.http_server import QuietHandler, serving
 from tests.services.s3 import S3Server
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from benchmarks.large_tables import LargeTable, write_local, write_table
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
 from tests.contract.lakes import BucketLake, FolderLake, Lake
 from tests.services.catalog import CatalogServer, running_catalog, s3_environment
 from tests.services.s3 import S3Server

@@ -42,6 +42,7 @@ def test_entries_of_both_kinds_are_scanned_by_age(store: Store, catalog: Catalog
         "table",
         "iceberg",
         rows[0].location,
+        rows[0].metadata_location,
         NOW_MS,
         "anna",
     )

@@ -4,7 +4,7 @@ import pytest
 
 from floecat.catalog.request_files import RequestFiles
 from floecat.errors import BadRequestError
-from floecat.fileio.buckets import ObjectStoreOptions
+from floecat.fileio.options import ObjectStoreOptions
 
 OWN = ObjectStoreOptions(
     endpoint="http://own:9000", access_key_id="own", secret_access_key="own-secret", path_style_access=True

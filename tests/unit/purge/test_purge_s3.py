@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
 from floecat.purge.table_purge import PurgeTarget, TablePurge
 from tests.services.s3 import S3Server
 from tests.storages import storage_at

@@ -29,7 +29,8 @@ _numbers = count()
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Settings of a catalog in a folder of its own, with a store that is up to date."""
     folder = tmp_path_factory.mktemp("catalog")
-    settings = Settings(data_dir=str(folder), storage=StorageSettings(fsync=False))
+    storage = StorageSettings(fsync=False, addable_locations=((folder / "lakes").as_uri(),))
+    settings = Settings(data_dir=str(folder), storage=storage)
     store = Store.open(settings.store_url)
     store.upgrade()
     store.close()

@@ -550,8 +550,11 @@ def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:
     future, orders, counts = scanned.stdout.splitlines()
     assert orders == f"registered raw.eu.orders at {lake.as_uri()}/orders"
     assert future.startswith(f"registered raw.eu.future at {lake.as_uri()}/future, cannot be read: ")
-    assert counts == "2 registered (1 cannot be read), 0 known before, 0 failed"
-    assert run("connector", "scan", "lake").stdout == "0 registered, 2 known before, 0 failed\n"
+    assert counts == "2 registered (1 cannot be read), 0 known before, 0 failed; 3 folders searched"
+    assert (
+        run("connector", "scan", "lake").stdout
+        == "0 registered, 2 known before, 0 failed; 3 folders searched\n"
+    )
     (row,) = run("connector", "list").stdout.splitlines()[1:]
     assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw.eu", "yes"]
     assert run("connector", "delete", "lake").stdout == "Deleted connector lake\n"
@@ -588,7 +591,7 @@ def test_a_connector_of_a_place_that_is_not_there(lake: Path) -> None:
     assert scanned.returncode == 1
     assert scanned.stdout.splitlines() == [
         f"failed     {place}: {problem}",
-        "0 registered, 0 known before, 1 failed",
+        "0 registered, 0 known before, 1 failed; 1 folder searched",
     ]
     assert problem in run("connector", "list").stdout
 
@@ -625,7 +628,7 @@ def test_a_scan_with_failures_says_so(lake: Path) -> None:
     assert failed.returncode == 1
     assert failed.stdout.splitlines() == [
         f"failed     lake.orders at {lake.as_uri()}/eu/orders: Table already exists: lake.orders",
-        "0 registered, 0 known before, 1 failed",
+        "0 registered, 0 known before, 1 failed; 2 folders searched",
     ]
 
 

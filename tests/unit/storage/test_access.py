@@ -4,13 +4,13 @@ import pickle
 
 import pytest
 
-from floecat.fileio.buckets import ObjectStoreOptions
-from floecat.storage.access import StorageAccess, s3_client_config, s3_store
+from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
+from floecat.storage.access import StorageAccess, stores
 
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "GOOGLE_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -30,35 +30,38 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_endpoint_identifies_the_service(first: str | None, second: str, same: bool) -> None:
-    stores = [
-        s3_store(ObjectStoreOptions(endpoint=endpoint, path_style_access=True))
-        for endpoint in (first, second)
+    found = [
+        stores(ObjectStoreOptions(endpoint=endpoint, path_style_access=True)) for endpoint in (first, second)
     ]
-    assert (stores[0] == stores[1]) is same
+    assert (found[0] == found[1]) is same
 
 
 def test_keys_and_regions_do_not_tell_services_apart() -> None:
     one = ObjectStoreOptions(region="a", access_key_id="x", secret_access_key="y")
-    assert s3_store(one) == s3_store(ObjectStoreOptions(region="b"))
+    assert stores(one) == stores(ObjectStoreOptions(region="b"))
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
 def test_the_environment_names_the_endpoint_too(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "http://minio:9000")
-    assert s3_store(ObjectStoreOptions()) == s3_store(ObjectStoreOptions(endpoint="http://minio:9000"))
+    assert stores(ObjectStoreOptions()) == stores(ObjectStoreOptions(endpoint="http://minio:9000"))
 
 
-def test_clients_are_told_where_storage_is_and_never_the_keys() -> None:
-    options = ObjectStoreOptions(
-        region="r", endpoint="http://e", access_key_id="k", secret_access_key="s", session_token="t"
-    )
-    assert s3_client_config(options) == {
-        "s3.endpoint": "http://e",
-        "s3.region": "r",
-        "client.region": "r",
-        "s3.path-style-access": "false",
-    }
-    assert s3_client_config(ObjectStoreOptions(path_style_access=True)) == {"s3.path-style-access": "true"}
+def test_each_cloud_has_an_endpoint_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = "http://emulator:10000"
+    google = stores(ObjectStoreOptions(gcs=GcsOptions(endpoint=endpoint)))
+    azure = stores(ObjectStoreOptions(adls=AdlsOptions(endpoint=endpoint)))
+    assert [google.of(scheme) != "" for scheme in ("s3", "gs", "abfss", "file")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert [azure.of(scheme) != "" for scheme in ("s3", "gs", "abfss", "file")] == [False, False, True, False]
+    at_google = GcsOptions(endpoint="https://storage.googleapis.com", token="t")
+    assert stores(ObjectStoreOptions(gcs=at_google)) == stores(ObjectStoreOptions())
+    monkeypatch.setenv("GOOGLE_BASE_URL", endpoint)
+    assert stores(ObjectStoreOptions()) == google
 
 
 def test_the_opener_can_be_pickled() -> None:

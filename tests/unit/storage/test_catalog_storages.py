@@ -9,8 +9,8 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.errors import SettingsError
-from floecat.fileio.buckets import ObjectStoreOptions
 from floecat.fileio.opening import open_fileio
+from floecat.fileio.options import ObjectStoreOptions
 from floecat.settings import load_settings
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storages import CatalogStorages, open_storages

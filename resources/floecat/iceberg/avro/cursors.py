@@ -156,6 +156,14 @@ class Cursor:
         else:
             self._naturals()
 
+    def same_byte(self) -> int | None:
+        """Reads a byte that is the same in all records; None, unmoved, if it is not."""
+        found = self.bytes()
+        if not len(found) or (found != found[0]).any():
+            return None
+        self.positions = self.positions + 1
+        return int(found[0])
+
     def _naturals(self) -> _Uint64s:
         words = self.words()
         stops = ~words & _MORE

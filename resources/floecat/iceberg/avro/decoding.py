@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.pair_layouts import Pair, PairLayout
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
 
@@ -204,6 +205,12 @@ def _span(cursor: Cursor, lengths: Int64s) -> Spans:
 
 def _branches(cursor: Cursor, node: SchemaNode) -> Iterator[tuple[Int64s | None, SchemaNode]]:
     """Which records have each branch of a union; None for all of them."""
+    same = cursor.same_byte()
+    if same is not None and not same & 1 and same >> 1 < len(node.parts):
+        yield None, node.parts[same >> 1]
+        return
+    if same is not None:
+        raise DamagedRecordsError
     chosen = cursor.varints()
     if not len(chosen):
         return
@@ -287,55 +294,96 @@ def _overlay(first: Column, second: Column, rows: Int64s) -> Column:
 
 
 def _decode_array(cursor: Cursor, items: SchemaNode, keys: Set[int] | None) -> Items:
-    found = _Found()
-    size = len(cursor)
-    for rows in _each_item(cursor):
-        if rows is None:
-            found.add(np.arange(size), decode(cursor, items), keys)
+    found = _Found(keys)
+    for rows, count in _runs(cursor):
+        inner = cursor if rows is None else cursor.at(rows)
+        places = np.arange(len(cursor)) if rows is None else rows
+        if items.is_pair:
+            _decode_pairs(inner, items, count, places, found)
         else:
-            inner = cursor.at(rows)
-            found.add(rows, decode(inner, items), keys)
+            for _ in range(count):
+                found.add(places, decode(inner, items))
+        if rows is not None:
             cursor.positions[rows] = inner.positions
-    return Items(size, tuple(found.rows), tuple(found.items))
+    return Items(len(cursor), tuple(found.rows), tuple(found.items))
+
+
+def _decode_pairs(cursor: Cursor, node: SchemaNode, count: int, rows: Int64s, found: _Found) -> None:
+    """Reads some pairs of each record."""
+    steps = 1
+    while count:
+        layout = PairLayout(cursor, count, has_bytes=node.parts[1].encoding is Encoding.BYTES)
+        matching = layout.pairs[: layout.matching(cursor)]
+        for pair in matching:
+            if found.is_wanted(pair.key):
+                found.add(rows, _column(cursor, node, pair))
+        if matching:
+            cursor.advance(matching[-1].end)
+        count -= len(matching)
+        # where records differ in one pair after the other, layouts are only tried from time to time
+        steps = 1 if len(matching) > 1 else 2 * steps
+        for _ in range(min(steps, count)):
+            _decode_pair(cursor, node, rows, found)
+            count -= 1
+
+
+def _decode_pair(cursor: Cursor, node: SchemaNode, rows: Int64s, found: _Found) -> None:
+    keys = cursor.varints()
+    if found.is_wanted(int(keys[0])) or (keys != keys[0]).any():
+        found.add(rows, Struct((Numbers(keys), decode(cursor, node.parts[1]))))
+    else:
+        skip(cursor, node.parts[1])
+
+
+def _column(cursor: Cursor, node: SchemaNode, pair: Pair) -> Struct:
+    """A pair of all records that have it in the same places."""
+    starts = cursor.positions + pair.start
+    keys = Numbers(np.full(len(cursor), pair.key))
+    if node.parts[1].encoding is Encoding.BYTES:
+        lengths = np.full(len(cursor), pair.end - pair.start)
+        return Struct((keys, Spans(cursor.chunk, starts, lengths)))
+    return Struct((keys, Numbers(Cursor(cursor.chunk, starts, cursor.limits).varints())))
 
 
 @dataclass
 class _Found:
+    keys: Set[int] | None
     rows: list[Int64s] = field(default_factory=list)
     items: list[Column] = field(default_factory=list)
 
-    def add(self, rows: Int64s, items: Column, keys: Set[int] | None) -> None:
-        if keys is not None and isinstance(items, Struct) and isinstance(items.columns[0], Numbers):
-            found = items.columns[0].values
-            # most records have the same columns in the same order
-            key = int(found[0])
-            if key not in keys and ((found == key).all() or not np.isin(found, list(keys)).any()):
-                return
+    def is_wanted(self, key: int) -> bool:
+        return self.keys is None or key in self.keys
+
+    def add(self, rows: Int64s, items: Column) -> None:
         self.rows.append(rows)
         self.items.append(items)
 
 
 def _skip_array(cursor: Cursor, items: SchemaNode) -> None:
     if items.varints:
-        _skip_varint_array(cursor, items.varints)
+        _skip_varint_array(cursor, items, items.varints)
         return
-    for rows in _each_item(cursor):
-        if rows is None:
-            skip(cursor, items)
+    nothing = _Found(frozenset())
+    for rows, count in _runs(cursor):
+        inner = cursor if rows is None else cursor.at(rows)
+        if items.is_pair:
+            _decode_pairs(inner, items, count, inner.positions, nothing)
         else:
-            inner = cursor.at(rows)
-            skip(inner, items)
+            for _ in range(count):
+                skip(inner, items)
+        if rows is not None:
             cursor.positions[rows] = inner.positions
 
 
-def _skip_varint_array(cursor: Cursor, varints: int) -> None:
+def _skip_varint_array(cursor: Cursor, items: SchemaNode, varints: int) -> None:
     rows: Int64s | None = None
     while True:
         inner = cursor if rows is None else cursor.at(rows)
         counts = _counts(inner)
         some = counts > 0
         if some.all():
-            inner.positions = cursor.chunk.skip_varints(inner.positions, counts * varints)
+            if not (items.is_pair and _skip_pairs(inner, counts)):
+                inner.positions = cursor.chunk.skip_varints(inner.positions, counts * varints)
         elif some.any():
             moved = cursor.chunk.skip_varints(inner.positions[some], counts[some] * varints)
             inner.positions[some] = moved
@@ -345,6 +393,18 @@ def _skip_varint_array(cursor: Cursor, varints: int) -> None:
         if not len(more):
             return
         rows = more if rows is None else rows[more]
+
+
+def _skip_pairs(cursor: Cursor, counts: Int64s) -> bool:
+    """Skips pairs of integers if those of all records are in the same places."""
+    count = int(counts[0])
+    if (counts != count).any():
+        return False
+    layout = PairLayout(cursor, count, has_bytes=False)
+    if layout.matching(cursor) < count:
+        return False
+    cursor.advance(layout.pairs[-1].end)
+    return True
 
 
 def _counts(cursor: Cursor) -> Int64s:
@@ -363,24 +423,25 @@ def _counts(cursor: Cursor) -> Int64s:
     return counts
 
 
-def _each_item(cursor: Cursor) -> Iterator[Int64s | None]:
-    """Yields the records whose arrays have another item, None for all, once for each item."""
+def _runs(cursor: Cursor) -> Iterator[tuple[Int64s | None, int]]:
+    """Yields records whose arrays have further items, None for all, and how many all of these have."""
     size = len(cursor)
-    left = np.zeros(size, np.int64)
-    rows = np.arange(size)
-    while True:
-        starting = rows[left[rows] == 0]
-        if len(starting) == size:
-            left = _counts(cursor)
-        elif len(starting):
-            inner = cursor.at(starting)
-            left[starting] = _counts(inner)
-            cursor.positions[starting] = inner.positions
-        rows = rows[left[rows] > 0]
-        if not len(rows):
+    left = _counts(cursor)
+    # most records have as many columns as the others
+    while size and (left == left[0]).all():
+        if not left[0]:
             return
+        cursor.chunk.take_items(int(left[0]))
+        yield None, int(left[0])
+        left = _counts(cursor)
+    rows = np.flatnonzero(left)
+    while len(rows):
         common = int(left[rows].min())
         cursor.chunk.take_items(common)
-        for _ in range(common):
-            yield None if len(rows) == size else rows
+        yield (None if len(rows) == size else rows), common
         left[rows] -= common
+        ended = rows[left[rows] == 0]
+        inner = cursor.at(ended)
+        left[ended] = _counts(inner)
+        cursor.positions[ended] = inner.positions
+        rows = rows[left[rows] > 0]

@@ -25,8 +25,9 @@ _PREFIX = 16
 
 _WORD = 8
 
+_SAMPLE_BYTES = 4096
 _MOST_MATCHES = 64
-"""Matches of a prefix for each record, by paths in its bounds among others, beyond which it says nothing."""
+"""Places of a byte for each record beyond which a search costs more than walking the records."""
 
 
 class BlockPlace(NamedTuple):
@@ -65,11 +66,9 @@ class RecordMarks:
             return None
         if not prefix:
             return None
-        most = _MOST_MATCHES * sum(block.rows for block in blocks)
-        pieces = np.fromiter(map(len, chunk.padded.split(prefix, most)), np.int64)[:-1]
-        if not 0 < len(pieces) < most:
+        texts = _places(chunk, prefix, _MOST_MATCHES * sum(block.rows for block in blocks))
+        if texts is None or not len(texts):
             return None
-        texts = np.cumsum(pieces + len(prefix)) - len(prefix)
         # the length of the string is before it, a varint of up to three bytes
         marks = texts - 1
         for _ in range(2):
@@ -109,6 +108,23 @@ class RecordMarks:
         mask = np.uint64((1 << 8 * len(following)) - 1)
         wanted = np.uint64(int.from_bytes(following, "little"))
         return (chunk.words[np.minimum(ends, chunk.size)] & mask) == wanted
+
+
+def _places(chunk: Chunk, text: bytes, most: int) -> Int64s | None:
+    """Where a text of at most 16 bytes begins; None if one of its bytes is in too many places."""
+    # one comparison of all bytes finds the rarest one, and few places are left to look at
+    sample = chunk.padded[:_SAMPLE_BYTES]
+    rarest = min(range(len(text)), key=lambda place: sample.count(text[place]))
+    found = chunk.data[rarest : rarest + chunk.size] == text[rarest]
+    if np.count_nonzero(found) > most:
+        return None
+    places = np.flatnonzero(found)
+    for begin in range(0, len(text), _WORD):
+        part = text[begin : begin + _WORD]
+        unused = np.uint64(8 * (_WORD - len(part)))
+        wanted = np.uint64(int.from_bytes(part, "little")) << unused
+        places = places[chunk.words[places + begin] << unused == wanted]
+    return places
 
 
 def walk_records(schema: SchemaNode, data: bytes, rows: int) -> tuple[list[int], bool]:

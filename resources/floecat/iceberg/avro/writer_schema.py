@@ -76,6 +76,12 @@ class SchemaNode:
     varints: int | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is a pair of a map from integers to integers or bytes."""
+        encodings = [part.encoding for part in self.parts] if self.encoding is Encoding.RECORD else []
+        return encodings in ([Encoding.VARINT, Encoding.VARINT], [Encoding.VARINT, Encoding.BYTES])
+
 
 class Parent(NamedTuple):
     """A field that is a record.

@@ -267,6 +267,8 @@ class _Layout:
 
 
 def _to_arrow(column: Column, type: pa.DataType) -> pa.Array:
+    if column.valid is not None and not column.valid.any():
+        return pa.nulls(len(column.valid), type)
     match column:
         case Numbers() | Spans():
             return column.to_arrow().cast(type)

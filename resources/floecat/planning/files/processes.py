@@ -6,6 +6,7 @@ the process, and a table's plans go to the process that planned it last if that 
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 import subprocess
@@ -29,6 +30,9 @@ T = TypeVar("T")
 
 _PROGRAM: Final = "from floecat.planning.files.worker import main; main()"
 _NICENESS: Final = 10
+_KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+"""Decoding a manifest takes and frees megabytes, which glibc would return to the system each time."""
+
 _CHECK_S: Final = 0.05
 _STOP_S: Final = 5.0
 
@@ -43,6 +47,7 @@ class _Process:
                 [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
+                env={**_KEEPS_MEMORY, **os.environ},
                 start_new_session=True,  # an interrupt of the service is not for it
             )
             self.connection: Connection[Any, Any] = Connection(own.detach())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from floecat.entries.calls import Call
+from floecat.errors import PlanStoppedError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.explanations import Explanation
 from floecat.planning.plans.plan_requests import PlannedScan, PlanTableScan
@@ -15,9 +19,10 @@ __all__ = ["ExplainService"]
 class ExplainService:
     """Plans scans for people to look at."""
 
-    def __init__(self, tables: CurrentTables, planner: ChunkedPlanner) -> None:
+    def __init__(self, tables: CurrentTables, planner: ChunkedPlanner, *, budget_ms: int) -> None:
         self._tables = tables
         self._planner = planner
+        self._budget_ms = budget_ms
 
     def explain(
         self,
@@ -25,6 +30,8 @@ class ExplainService:
         identifier: TableIdentifier,
         filter: str | None = None,
         snapshot_id: int | None = None,
+        *,
+        progress: Callable[[int], None] = lambda _: None,
     ) -> Explanation:
         """Explains the plan of a scan.
 
@@ -33,13 +40,16 @@ class ExplainService:
             identifier: the table.
             filter: which rows, as in SQL: `day = '2026-11-01' and amount > 10`; None for all.
             snapshot_id: the snapshot; None for the current one.
+            progress: called now and then with how many files were looked at.
 
         Raises:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
             BadRequestError: the filter cannot be read, or there is no such snapshot.
+            UnavailableError: it takes longer than `floecat.planning.explain-budget-ms`.
             FloecatError: the table, or one of its manifests, cannot be read.
         """
+        ends_at = time.monotonic() + self._budget_ms / 1000
         metadata = self._tables.load(call, identifier).document.parsed()
         planner = self._planner.planner()
         from floecat.planning.plans.plan_summaries import explain_plan, parse_filter_text
@@ -47,4 +57,12 @@ class ExplainService:
         sent = PlanTableScan(
             snapshot_id=snapshot_id, filter=None if filter is None else parse_filter_text(filter)
         )
-        return explain_plan(planner, call.catalog.storage, PlannedScan.of(metadata, sent))
+        scan = PlannedScan.of(metadata, sent)
+        try:
+            return explain_plan(
+                planner, call.catalog.storage, scan, progress, lambda: time.monotonic() >= ends_at
+            )
+        except PlanStoppedError:
+            raise UnavailableError(
+                f"The plan takes longer than floecat.planning.explain-budget-ms: {self._budget_ms}"
+            ) from None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -22,6 +23,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 __all__ = ["MOST_RESIDUALS", "explain_plan", "filter_text", "parse_filter_text"]
 
 MOST_RESIDUALS: Final = 10
+_PROGRESS_S: Final = 0.2
 _LONGEST_FILTER: Final = 10_000
 _LONGEST_LIST: Final = 10
 
@@ -38,26 +40,48 @@ _TESTS: Final = {
 }
 
 
-def explain_plan(planner: Planner, storage: CatalogStorage, scan: PlannedScan) -> Explanation:
+def explain_plan(
+    planner: Planner,
+    storage: CatalogStorage,
+    scan: PlannedScan,
+    progress: Callable[[int], None],
+    stop: Callable[[], bool],
+) -> Explanation:
     """Plans a scan and summarises it.
+
+    Args:
+        planner: makes the plan.
+        storage: of the catalog.
+        scan: what is read.
+        progress: called now and then with how many files were looked at.
+        stop: see `Planner.run`.
 
     Raises:
         FloecatError: as `Planner.run`.
     """
-    [made] = planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), _summarise)
-    return made
+    results = planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), _summarise, stop=stop)
+    for made in results:
+        if isinstance(made, int):
+            progress(made)
+        else:
+            explanation = made
+    return explanation
 
 
-def _summarise(plan: ScanPlan) -> Iterator[Explanation]:
+def _summarise(plan: ScanPlan) -> Iterator[int | Explanation]:
     residuals: Counter[int] = Counter()
     deletes: set[int] = set()
     with_deletes = 0
+    told_at = time.monotonic()
     for batch in plan:
         numbers, counts = np.unique(batch.residuals.to_numpy(), return_counts=True)
         residuals.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
         if batch.deletes is not None:
             deletes.update(pc.unique(batch.deletes.flatten()).to_pylist())
             with_deletes += int(np.count_nonzero(batch.deletes.value_lengths().to_numpy()))
+        if time.monotonic() - told_at >= _PROGRESS_S:
+            told_at = time.monotonic()
+            yield plan.counters.files
     counters = plan.counters
     yield Explanation(
         snapshot_id=plan.snapshot_id,

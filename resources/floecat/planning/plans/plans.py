@@ -22,6 +22,7 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.lookup import Entry
 from floecat.errors import (
     CommitStateUnknownError,
+    NoSuchPlanIdError,
     PlanStoppedError,
     StoreUnavailableError,
     UnavailableError,
@@ -127,7 +128,13 @@ class PlanService:
             return made.plan_id
 
         plan_id = self._keys.run(call, JsonAnswer(UUID), work)
-        return made or self.result(call, identifier, plan_id)
+        if made is not None:
+            return made
+        try:
+            return self.result(call, identifier, plan_id)
+        except NoSuchPlanIdError:
+            # its tasks have expired, or were all fetched: their names would be of no use
+            return self._made(call, identifier, sent, client, lambda *_: None)
 
     def result(self, call: Call, identifier: TableIdentifier, plan_id: UUID) -> PlanAnswer:
         """A plan as it is now.
@@ -225,7 +232,8 @@ class PlanService:
         if is_whole:
             answer = chunks[0].answer if chunks else None
             tasks = []
-            query = plan.query(plan_id, "ended_commit", now_ms, REPLAY_MS, ended_at_ms=now_ms)
+            kept_ms = REPLAY_MS if plan.call.request is None else max(REPLAY_MS, self._keys.lifetime_ms)
+            query = plan.query(plan_id, "ended_commit", now_ms, kept_ms, ended_at_ms=now_ms)
         else:
             answer = task_list(plan_id, range(len(chunks)))
             tasks = [TaskRow(plan_id, number, chunk.answer) for number, chunk in enumerate(chunks)]

@@ -249,6 +249,11 @@ def _spellings(location: str) -> list[str]:
     scheme, _, rest = location.partition("://")
     if scheme == "s3":
         return [f"{alias}://{rest}" for alias in ("s3", "s3a", "s3n")]
+    if scheme == "abfss":
+        blob = rest.replace(".dfs.", ".blob.", 1)
+        return [
+            f"{alias}://{where}" for alias in ("abfss", "abfs", "wasbs", "wasb") for where in (rest, blob)
+        ]
     if scheme == "file":
         return [location, f"file:{rest}", rest]
     return [location]

@@ -14,18 +14,23 @@ class PlanningSettings(Group, frozen=True, kw_only=True):
     """Where scan plans are made: in processes of their own, and by workers where they take long."""
 
     processes: Annotated[int | None, integer(maximum=256)] = None
-    """Processes, at lower priority, in which scans with many bytes of manifests are planned. 0 plans all in
-    the service itself. Default: one less than the machine has cores, at least one."""
+    """Processes, at lower priority, in which scans with many bytes of manifests are planned. Each process of
+    the service has its own. 0 plans all in the service itself. Default: one less than the machine has cores,
+    at least one."""
 
     memory: Annotated[int | None, size()] = None
-    """Decoded manifests that the processes keep in memory, together. Default: half of the default of
-    `floecat.cache.memory`."""
+    """Decoded manifests that the planning processes of one process of the service keep in memory, together.
+    Default: half of the default of `floecat.cache.memory`."""
 
     in_process_bytes: Annotated[int, size()] = 256 << 10
     """Scans whose manifests have no more bytes are planned in the service itself."""
 
     most_waiting: Annotated[int, integer(minimum=1)] = 100
     """Plans that may wait for a process. More are answered 503."""
+
+    explain_budget_ms: Annotated[int, integer(minimum=1)] = 60_000
+    """How long a plan may take that is explained (`floecat table plan`, and the management API). One that
+    takes longer is answered 503."""
 
     workers: Annotated[int, integer(maximum=64)] = 2
     """Plans that took longer than `floecat.gateway.plan-sync-budget` and that one process of the service goes

@@ -29,6 +29,10 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     worker_threads: Annotated[int, integer(minimum=1, maximum=64)] = 4
     """Jobs that one process works on at a time."""
 
+    process_per_job: Annotated[bool, boolean()] = True
+    """The service purges each table in a process of its own, at lower priority. Off takes less memory, and
+    requests wait longer while files are deleted."""
+
     delete_threads_per_job: Annotated[int, integer(minimum=1, maximum=64)] = 8
     """Bulk deletes of one job that run at a time."""
 

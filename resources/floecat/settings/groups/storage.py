@@ -8,7 +8,14 @@ from typing import Annotated
 from floecat.settings.fields import Group, named_groups
 from floecat.settings.kinds import boolean, integer, text, text_list
 
-__all__ = ["AwsSettings", "S3Settings", "StorageSettings"]
+__all__ = [
+    "AdlsSettings",
+    "AwsSettings",
+    "CatalogAccessSettings",
+    "GcsSettings",
+    "S3Settings",
+    "StorageSettings",
+]
 
 
 class S3Settings(Group, frozen=True, kw_only=True):
@@ -40,6 +47,60 @@ class AwsSettings(Group, frozen=True, kw_only=True):
     """The S3 service."""
 
 
+class GcsSettings(Group, frozen=True, kw_only=True):
+    """Access to Google Cloud Storage."""
+
+    project_id: Annotated[str | None, text()] = None
+    """Project, which clients are told."""
+
+    endpoint: Annotated[str | None, text()] = None
+    """URL of a compatible service. Default: `GOOGLE_BASE_URL`, else Google."""
+
+    service_account_file: Annotated[str | None, text()] = None
+    """JSON file with the key of a service account. Default: the standard Google sources (environment, default
+    credentials, metadata server)."""
+
+    service_account_key: Annotated[str | None, text(secret=True)] = None
+    """The content of such a file, in its place."""
+
+    token: Annotated[str | None, text(secret=True)] = None
+    """OAuth 2 token, in their place. It is not renewed."""
+
+
+class AdlsSettings(Group, frozen=True, kw_only=True):
+    """Access to Azure Data Lake Storage."""
+
+    endpoint: Annotated[str | None, text()] = None
+    """URL of a compatible service that has the account in the path, as Azurite. Default: Azure, in the domain
+    that the location names."""
+
+    account_key: Annotated[str | None, text(secret=True)] = None
+    """Key of the account, which the location names. Default: the standard Azure sources (environment,
+    workload identity, managed identity)."""
+
+    sas_token: Annotated[str | None, text(secret=True)] = None
+    """Shared access signature, in place of a key."""
+
+    tenant_id: Annotated[str | None, text()] = None
+    """Tenant of a service principal, in place of a key."""
+
+    client_id: Annotated[str | None, text()] = None
+    """Application id of the service principal."""
+
+    client_secret: Annotated[str | None, text(secret=True)] = None
+    """Secret of the service principal."""
+
+
+class CatalogAccessSettings(AwsSettings, frozen=True, kw_only=True):
+    """Access of one catalog."""
+
+    gcs: GcsSettings = GcsSettings()
+    """Google Cloud Storage."""
+
+    adls: AdlsSettings = AdlsSettings()
+    """Azure Data Lake Storage."""
+
+
 class StorageSettings(Group, frozen=True, kw_only=True):
     """Object storage and the local disk."""
 
@@ -52,9 +113,15 @@ class StorageSettings(Group, frozen=True, kw_only=True):
     aws: AwsSettings = AwsSettings()
     """S3."""
 
-    catalogs: Annotated[Mapping[str, AwsSettings], named_groups(AwsSettings)] = {}
-    """S3 of single catalogs in place of `floecat.storage.aws`, by the name of the catalog, or by
-    `<account id>/<name>` outside the default account: nothing of `floecat.storage.aws` is added to it.
+    gcs: GcsSettings = GcsSettings()
+    """Google Cloud Storage."""
+
+    adls: AdlsSettings = AdlsSettings()
+    """Azure Data Lake Storage."""
+
+    catalogs: Annotated[Mapping[str, CatalogAccessSettings], named_groups(CatalogAccessSettings)] = {}
+    """Access of single catalogs in place of `floecat.storage.aws`, `gcs` and `adls`, by the name of the
+    catalog, or by `<account id>/<name>` outside the default account: nothing of those is added to it.
     Catalogs share files only where the endpoint is the same, so give one service one endpoint."""
 
     connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000

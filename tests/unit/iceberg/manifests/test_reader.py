@@ -166,6 +166,47 @@ def test_reads_only_what_is_asked_for(many: list[dict[str, Any]]) -> None:
     assert chosen == [{name: row[name] for name in fields[:1] + fields[:0:-1]} for row in expected]
 
 
+PAIRS: dict[str, list[tuple[int, Any]]] = {
+    "as in the others": [],
+    "no pair": [],
+    "no map": [],
+    "other values": [(1, -3), (2, 50), (3, 1001), (70, 7)],
+    "longer first": [(1, 2**40), (2, 50), (3, 1000), (70, 7)],
+    "longer last": [(1, 2), (2, 50), (3, 1000), (70, 700)],
+    "another key": [(1, 2), (2, 50), (4, 1000), (70, 7)],
+    "a longer key": [(1, 2), (2, 50), (300, 1000), (70, 7)],
+    "another order": [(3, 1000), (2, 50), (1, 2), (70, 7)],
+    "fewer": [(1, 2), (2, 50), (70, 7)],
+    "more": [(1, 2), (2, 50), (3, 1000), (70, 7), (71, 7)],
+}
+
+
+@pytest.mark.parametrize("place", [0, 5, 19])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_reads_maps_of_which_one_differs(kind: str, place: int) -> None:
+    def made(columns: list[tuple[int, Any]], path: str) -> dict[str, Any]:
+        counts = [{"key": key, "value": value} for key, value in columns]
+        bounds = [
+            {"key": key, "value": str(value).encode() if key == 3 else value.to_bytes(8, signed=True)}
+            for key, value in columns
+        ]
+        none = kind == "no map" and not columns
+        maps = {name: bounds if type == "bytes" else counts for name, (_, type, _) in METRIC_MAPS.items()}
+        return entry(path, **dict.fromkeys(maps) if none else maps)
+
+    usual = [(1, 2), (2, 50), (3, 1000), (70, 7)]
+    entries = [made(usual, f"s3://b/{number}") for number in range(20)]
+    if kind != "as in the others":
+        entries[place] = made(PAIRS[kind], "s3://b/other")
+    data = manifest_bytes(entries, fields=all_fields())
+    expected = rows_by_fastavro(data)
+    assert rows_by_columns(data) == expected
+    for wanted in (2, 3, 70):
+        for row, full in zip(rows_by_columns(data, column_ids={wanted}), expected, strict=True):
+            for name in METRIC_MAPS:
+                assert row[name] == {key: value for key, value in full[name].items() if key == wanted}
+
+
 def test_reads_chunk_after_chunk() -> None:
     data = manifest_bytes(entry(f"s3://b/{number:06}{'x' * 300}") for number in range(12_000))
     assert [path[7:13] for path in read_file_paths(data, location=LOCATION)] == [

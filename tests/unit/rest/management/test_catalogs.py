@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-PATH = "/management/v1/catalogs/floecat"
+PATHS = "/management/v1/catalogs"
+PATH = f"{PATHS}/floecat"
 
 
 def test_a_catalog_is_shown_and_changed(client, opened_kernel):
@@ -22,6 +23,24 @@ def test_a_catalog_is_shown_and_changed(client, opened_kernel):
         answer = client.post(PATH, json=body)
         assert answer.status_code == status
         assert text in answer.json()["error"]["message"]
+
+
+def test_catalogs_are_created_where_the_operator_allows_it_and_listed(client, opened_kernel):
+    place = opened_kernel.settings.warehouse_location
+    body = {"name": "made", "storage-location": f"{place}/made"}
+    refused = client.post(PATHS, json=body)
+    assert refused.status_code == 403
+    assert "not within the allowed locations" in refused.json()["error"]["message"]
+    account = opened_kernel.settings.gateway.default_account_id
+    lakes = opened_kernel.settings.storage.addable_locations[0]
+    made = client.post(PATHS, json=body | {"storage-location": f"{lakes}/made"})
+    assert (made.status_code, made.json()["storage-location"]) == (201, f"{lakes}/made")
+    assert made.json() == client.get(f"{PATHS}/made").json()
+    assert client.post(PATHS, json=body | {"storage-location": f"{lakes}/made"}).status_code == 409
+    listed = [catalog["name"] for catalog in client.get(PATHS).json()["catalogs"]]
+    assert listed == [catalog.name for catalog in opened_kernel.catalogs.list(account)]
+    assert "made" in listed
+    assert client.post(PATHS, json={"name": "made"}).status_code == 400
 
 
 def test_an_empty_catalog_is_deleted(client, opened_kernel):

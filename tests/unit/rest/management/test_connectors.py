@@ -39,6 +39,7 @@ def test_made_listed_loaded_and_removed(client, name, delta_table):
         "enabled": True,
         "interval": "PT1H",
         "last-error": None,
+        "running-scan": None,
     }
     assert made["last-scan-at-ms"] is None
     assert made in client.get(PATH).json()["connectors"]

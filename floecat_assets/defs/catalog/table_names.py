@@ -1,0 +1,187 @@
+"""Keeps what Dagster calls tables in step with the names that they have in their catalogs."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import dagster as dg
+import msgspec
+
+from floecat.errors import UnavailableError
+from floecat.events.live_entries import LiveEntry
+from floecat_assets.defs.catalog.asset_events import ended_before
+from floecat_assets.defs.catalog.assets import tables
+from floecat_assets.defs.partitions import DELTA_TABLES, TABLES
+from floecat_assets.defs.resources import KernelResource
+from floecat_assets.table_keys import partition_key, table_asset_key, table_id
+from floecat_assets.tables.specs import defined_as
+
+__all__ = ["WIPES_PER_TICK", "table_names_sensor"]
+
+WIPES_PER_TICK = 200
+"""Most assets of tables that are gone which a tick looks at, at 5 ms each, or deletes, at 50 ms each."""
+
+_HOUR_MS = 3_600_000
+_LOCATION = "tables"
+_RELOAD_TIMEOUT_S = 40
+_RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
+  __typename ... on WorkspaceLocationEntry { locationOrLoadError { ... on PythonError { message } } }
+  ... on PythonError { message } } }"""
+
+
+class _Cursor(msgspec.Struct, omit_defaults=True):
+    defined: str = ""
+    """Digest of what assets were last defined from."""
+    defined_at_ms: int = 0
+    wiped_at_ms: int = 0
+    """When all assets of tables that are gone were last looked at."""
+    wiped_to: str = ""
+    """The last one looked at, if not all were."""
+
+
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Keeps what Dagster calls tables in step with the catalogs: makes and deletes partitions, has the"
+        " code location `tables` loaded again when names changed, and deletes the events of tables that were"
+        " dropped or renamed a while ago. It starts no runs."
+    ),
+)
+def table_names_sensor(
+    context: dg.SensorEvaluationContext, kernel: KernelResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Compares partitions, assets and definitions with the tables that the store has."""
+    instance = context.instance
+    # before the store is read: a partition that was added meanwhile is not taken for that of a dropped table
+    existing = {each: instance.get_dynamic_partitions(each.name or "") for each in (TABLES, DELTA_TABLES)}
+    try:
+        opened = kernel.open()
+        entries = list(opened.live_entries)
+        now_ms = kernel.now_ms()
+    except UnavailableError as error:
+        return dg.SkipReason(f"Nothing was checked: {error.message}")
+    settings = opened.settings.pipeline
+    cursor = _parse(context.cursor)
+    of_tables = [entry for entry in entries if entry.kind == "table"]
+    of_delta = [entry for entry in of_tables if entry.format == "delta"]
+    requests = [
+        *_partition_changes(TABLES, existing[TABLES], of_tables),
+        *_partition_changes(DELTA_TABLES, existing[DELTA_TABLES], of_delta),
+    ]
+    notes = [f"{len(of_tables)} tables, {len(entries) - len(of_tables)} views"]
+    events = []
+    defined = _digest(islice(entries, settings.table_assets))
+    if defined != cursor.defined and now_ms - cursor.defined_at_ms >= settings.reload_interval.ms:
+        problem = _reload(settings.webserver_url)
+        cursor.defined_at_ms = now_ms
+        if problem is None:
+            cursor.defined = defined
+            events.append(_counts(entries))
+        notes.append(problem or f"loaded the code location {_LOCATION}")
+    if now_ms - cursor.wiped_at_ms >= _HOUR_MS:
+        wiped = _wipe(instance, entries, cursor, now_ms, settings.dropped_table_grace.ms)
+        notes.append(f"deleted the events of {wiped} tables that are gone")
+    return dg.SensorResult(
+        asset_events=events,
+        dynamic_partitions_requests=requests,
+        cursor=msgspec.json.encode(cursor).decode(),
+        skip_reason="; ".join(notes),
+    )
+
+
+def _partition_changes(
+    partitions: dg.DynamicPartitionsDefinition,
+    existing: Sequence[str],
+    entries: Sequence[LiveEntry],
+) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    wanted = {partition_key(entry.catalog_name, entry.identifier, entry.entry_id) for entry in entries}
+    missing = wanted.difference(existing)
+    if missing:
+        yield partitions.build_add_request(sorted(missing))
+    stale = [key for key in existing if key not in wanted and _is_ours(key)]
+    if stale:
+        yield partitions.build_delete_request(stale)
+
+
+def _is_ours(key: str) -> bool:
+    """Whether a partition is of a table: `table_id` does not know the ids alone of earlier releases."""
+    try:
+        return table_id(key) is not None or str(UUID(key)) == key
+    except ValueError:
+        return False
+
+
+def _digest(entries: Iterator[LiveEntry]) -> str:
+    digest = blake2b(digest_size=16)
+    for entry in entries:
+        digest.update(json.dumps(defined_as(entry)).encode())
+    return digest.hexdigest()
+
+
+def _counts(entries: Sequence[LiveEntry]) -> dg.AssetObservation:
+    """Numbers of the catalogs as a whole, over time."""
+    return dg.AssetObservation(
+        tables.key,
+        description="The tables of all catalogs",
+        metadata={
+            "floecat/tables": sum(entry.kind == "table" for entry in entries),
+            "floecat/delta_tables": sum(entry.format == "delta" for entry in entries),
+            "floecat/views": sum(entry.kind == "view" for entry in entries),
+        },
+    )
+
+
+def _reload(webserver_url: str | None) -> str | None:
+    """Has the web server load the code location again; returns what went wrong."""
+    if webserver_url is None:
+        return f"names changed: reload the code location {_LOCATION}, or set floecat.pipeline.webserver-url"
+    body = json.dumps({"query": _RELOAD, "variables": {"name": _LOCATION}}).encode()
+    request = urllib.request.Request(  # noqa: S310 - the setting of an operator
+        f"{webserver_url.rstrip('/')}/graphql", data=body, headers={"Content-Type": "application/json"}
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=_RELOAD_TIMEOUT_S) as answer:
+            found: dict[str, Any] = json.load(answer)["data"]["reloadRepositoryLocation"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return f"names changed, and the web server at {webserver_url} did not answer: {type(error).__name__}"
+    if found["__typename"] != "WorkspaceLocationEntry":
+        return f"names changed, and the code location {_LOCATION} was not loaded: {found['__typename']}"
+    problem = (found["locationOrLoadError"] or {}).get("message")
+    return f"the code location {_LOCATION} does not load: {problem}" if problem else None
+
+
+def _wipe(
+    instance: dg.DagsterInstance, entries: Sequence[LiveEntry], cursor: _Cursor, now_ms: int, grace_ms: int
+) -> int:
+    """Deletes the assets of some tables that have been gone for the grace period; returns how many."""
+    live = {table_asset_key(entry.catalog_name, entry.identifier) for entry in entries}
+    gone = sorted(
+        (text, key)
+        for key in instance.get_asset_keys()
+        if len(key.path) > 2 and key not in live and (text := key.to_string()) > cursor.wiped_to
+    )
+    wiped = 0
+    for _, key in gone[:WIPES_PER_TICK]:
+        if ended_before(instance, key, before_ms=now_ms - grace_ms):
+            instance.wipe_assets([key])
+            wiped += 1
+    if len(gone) > WIPES_PER_TICK:
+        cursor.wiped_to = gone[WIPES_PER_TICK - 1][0]
+    else:
+        cursor.wiped_to, cursor.wiped_at_ms = "", now_ms
+    return wiped
+
+
+def _parse(cursor: str | None) -> _Cursor:
+    try:
+        return msgspec.json.decode(cursor or "{}", type=_Cursor)
+    except msgspec.MsgspecError:
+        return _Cursor()  # all that is lost is when things were last done

@@ -1,0 +1,84 @@
+"""The catalogs of an account, as its principals see them and create some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+
+import msgspec
+
+from floecat.auth.authorizer import Authorizer, Privilege, Securable, check_allowed
+from floecat.auth.principals import Principal
+from floecat.catalog.catalogs import CatalogService
+from floecat.entries.calls import Catalog
+from floecat.errors import BadRequestError
+from floecat.fileio.locations import AllowedLocations
+
+__all__ = ["CatalogDirectory", "NewCatalog"]
+
+
+class NewCatalog(msgspec.Struct, frozen=True):
+    """What a catalog is created from."""
+
+    name: str
+    storage_location: str
+    allowed_locations: Sequence[str] = ()
+    properties: Mapping[str, str] = {}
+
+
+class CatalogDirectory:
+    """Lists and creates catalogs. Operators use `CatalogService`, which asks nobody."""
+
+    def __init__(
+        self,
+        catalogs: CatalogService,
+        authorizer: Authorizer,
+        *,
+        addable_locations: Sequence[str],
+        most_locations: int,
+    ) -> None:
+        """Puts the service together.
+
+        Args:
+            catalogs: makes and finds catalogs.
+            authorizer: decides who may create and see which.
+            addable_locations: those below which the locations of a new catalog must lie.
+            most_locations: allowed locations of a catalog.
+        """
+        self._catalogs = catalogs
+        self._authorizer = authorizer
+        self._addable = AllowedLocations(addable_locations)
+        self._most = most_locations
+
+    def list(self, principal: Principal) -> list[Catalog]:
+        """The catalogs that a principal may use, by name."""
+        found = self._catalogs.list(principal.account_id)
+        checks = [(Privilege.USE_CATALOG, Securable("catalog", catalog.name)) for catalog in found]
+        return list(compress(found, self._authorizer.allowed(principal, checks)))
+
+    def create(self, principal: Principal, wanted: NewCatalog) -> Catalog:
+        """Creates a catalog, once a small file could be written at its location and deleted again.
+
+        Raises:
+            BadRequestError: the name or a location is malformed, there are too many, or files cannot be
+                written there.
+            ForbiddenError: the principal may not create the catalog.
+            LocationNotAllowedError: a location is not below those that may be added.
+            AlreadyExistsError: the account has a catalog of this name.
+        """
+        check = (Privilege.CREATE_CATALOG, Securable("catalog", wanted.name))
+        check_allowed(self._authorizer, principal, [check])
+        if len(wanted.allowed_locations) > self._most:
+            raise BadRequestError(
+                f"A catalog may have {self._most} allowed locations (floecat.limits.catalog-locations)"
+            )
+        for location in (wanted.storage_location, *wanted.allowed_locations):
+            self._addable.check(location)
+        return self._catalogs.create(
+            principal.account_id,
+            wanted.name,
+            wanted.storage_location,
+            allowed_locations=wanted.allowed_locations,
+            properties=wanted.properties,
+            try_writing=True,
+        )

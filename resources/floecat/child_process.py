@@ -1,0 +1,96 @@
+"""Processes of our own programs, which work for the process that started them and end with it.
+
+Messages are pickled: both ends are of one version and trust each other. A message that the other end sends
+as the first one is the setup of the process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final, Protocol
+
+__all__ = ["ChildProcess", "ProcessSetup", "serve_parent"]
+
+_LIFE: Final = 0
+"""File descriptor that a process holds open for as long as it lives, and its children read: stdin."""
+
+
+class ProcessSetup(Protocol):
+    """What the first message to a process says beside what its program needs."""
+
+    @property
+    def path(self) -> list[str]:
+        """Where Python finds modules."""
+        ...
+
+    @property
+    def niceness(self) -> int:
+        """How far its priority is below that of the process that starts it."""
+        ...
+
+
+class ChildProcess:
+    """One process. Used by one thread at a time."""
+
+    def __init__(self, module: str, setup: ProcessSetup) -> None:
+        """Starts it.
+
+        Args:
+            module: whose `main` calls `serve_parent`.
+            setup: the first message.
+
+        Raises:
+            OSError: the system starts no process.
+        """
+        own, other = socket.socketpair()
+        with own, other:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", "-c", f"from {module} import main; main()", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.PIPE,
+                start_new_session=True,  # an interrupt of the service is not for it
+            )
+            self.connection: Connection[Any, Any] = Connection(own.detach())
+        self.connection.send(setup)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Ends it, whatever it does."""
+        self.connection.close()
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def serve_parent(serve: Callable[[Connection[Any, Any], Any], None]) -> None:
+    """Runs the program of a `ChildProcess`; the process ends at once when its parent does.
+
+    Args:
+        serve: gets the connection to the parent and the setup.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    with suppress(EOFError, ConnectionError):
+        setup = connection.recv()
+        sys.path[:] = setup.path
+        os.nice(setup.niceness)
+        serve(connection, setup)
+
+
+def _end_with_parent() -> None:
+    # nothing is ever written there: it ends when the parent is gone, killed or not
+    with suppress(OSError):
+        os.read(_LIFE, 1)
+    os._exit(1)

@@ -1,0 +1,208 @@
+"""Processes in which tables are purged, so that a purge does not hold the interpreter that answers requests.
+
+A process purges one table at a time, at lower priority. It stays for the next one for a while, and ends with
+this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final
+
+import msgspec
+
+from floecat.child_process import ChildProcess
+from floecat.errors import FloecatError, UnavailableError
+from floecat.purge.live_tables import LiveTables
+from floecat.purge.process_worker import Answer, Ended, PurgeOrder, PurgeSetup, Question, RefusedError
+from floecat.purge.progress import PurgeProgress
+from floecat.purge.table_purge import PurgeTarget, Sidecars
+
+__all__ = ["PurgeProcesses"]
+
+_MODULE: Final = "floecat.purge.process_worker"
+_IDLE_S: Final = 60.0
+_LIVE: Final = frozenset(
+    {"remember", "document", "storages", "positions", "changed", "begin_batch", "end_batch"}
+)
+_PARTS: Final = {"near": 1, "sidecars": 1_000}
+"""What is iterated over, and how much of it one message holds."""
+
+
+class PurgeProcesses:
+    """The processes. Thread-safe."""
+
+    def __init__(self, setup: PurgeSetup, live: LiveTables, sidecars: Sequence[Sidecars]) -> None:
+        """Starts nothing yet: a process starts with the first table that finds no free one.
+
+        Args:
+            setup: of each process.
+            live: tables that may need files of purged ones.
+            sidecars: find further files of a table.
+        """
+        self._setup = setup
+        self._live = live
+        self._sidecars = sidecars
+        self._lock = threading.Lock()
+        self._free: list[ChildProcess] = []
+        self._idle: threading.Timer | None = None
+        self._is_on = self._closed = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether tables are purged in processes."""
+        return self._is_on
+
+    def start(self) -> None:
+        """Has tables purged in processes from now on, as it pays where requests are answered meanwhile."""
+        self._is_on = True
+
+    def purge(
+        self,
+        target: PurgeTarget,
+        before_batch: Callable[[], None],
+        progress: PurgeProgress,
+        *,
+        refuse_large: bool,
+    ) -> None:
+        """Purges an Iceberg table; see `TablePurge.purge`.
+
+        Raises:
+            UnavailableError: the process ended, or cannot be started.
+        """
+        packed = pickle.dumps(msgspec.structs.replace(target, renew=None))
+        order = PurgeOrder(packed, progress, refuse_large, target.renew is not None)
+        for is_retry in (False, True):
+            services = _Services(self._live, self._sidecars, target, before_batch, progress)
+            process = self._take()
+            try:
+                ended = services.serve(process, order)
+            except (EOFError, ConnectionError):
+                process.end()
+                services.end_batch()
+                # one that was idle may have ended before it saw the order
+                if is_retry or services.was_asked:
+                    raise UnavailableError("The purge process ended") from None
+            except BaseException:
+                process.end()
+                services.end_batch()
+                raise
+            else:
+                self._give_back(process)
+                services.finish(ended)
+                return
+
+    def close(self) -> None:
+        """Ends the processes that purge nothing; the others end when their table is done."""
+        self._closed = True
+        self._end_free()
+
+    def _take(self) -> ChildProcess:
+        with self._lock:
+            while self._free:
+                process = self._free.pop()
+                if process.is_alive:
+                    return process
+                process.end()
+        try:
+            return ChildProcess(_MODULE, self._setup)
+        except OSError as error:
+            raise UnavailableError(f"A purge process cannot be started: {error.strerror}") from None
+
+    def _give_back(self, process: ChildProcess) -> None:
+        with self._lock:
+            self._free.append(process)
+            if self._idle is not None:
+                self._idle.cancel()
+            self._idle = threading.Timer(_IDLE_S, self._end_free)
+            self._idle.daemon = True
+            self._idle.start()
+        if self._closed:
+            self._end_free()
+
+    def _end_free(self) -> None:
+        with self._lock:
+            free, self._free = self._free, []
+            if self._idle is not None:
+                self._idle.cancel()
+        for process in free:
+            process.end()
+
+
+class _Services:
+    """What a process may ask while it purges one table. Used by one thread."""
+
+    def __init__(
+        self,
+        live: LiveTables,
+        sidecars: Sequence[Sidecars],
+        target: PurgeTarget,
+        before_batch: Callable[[], None],
+        progress: PurgeProgress,
+    ) -> None:
+        self.was_asked = False
+        self._live = live
+        self._sidecars = sidecars
+        self._target = target
+        self._before_batch = before_batch
+        self._progress = progress
+        self._stopped: Exception | None = None
+        self._parts: list[tuple[Iterator[Any], int]] = []
+
+    def serve(self, process: ChildProcess, order: PurgeOrder) -> Ended:
+        """Answers what the process asks, until it has ended its work."""
+        process.connection.send(order)
+        while True:
+            message = process.connection.recv()
+            if isinstance(message, Ended):
+                return message
+            self.was_asked = True
+            process.connection.send(self._answer(message))
+
+    def finish(self, ended: Ended) -> None:
+        """Raises what the purge raised."""
+        self._take(ended.progress)
+        if isinstance(ended.error, RefusedError) and self._stopped is not None:
+            raise self._stopped
+        if ended.error is not None:
+            raise ended.error
+
+    def end_batch(self) -> None:
+        """Ends the batch under way, after the process has ended."""
+        if self._target.lease is not None:
+            self._live.end_batch(self._target.lease)
+
+    def _answer(self, question: Question) -> Answer:
+        try:
+            return Answer(self._call(question.name, *question.arguments))
+        except FloecatError as error:
+            return Answer(error=error)
+        except Exception as error:  # noqa: BLE001 - it ends the work, and is raised here then
+            self._stopped = error
+            return Answer(error=RefusedError())
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        if name in _LIVE:
+            return getattr(self._live, name)(*arguments)
+        if name == "next":
+            iterator, length = self._parts[arguments[0]]
+            return list(islice(iterator, length))
+        if name in _PARTS:
+            self._parts.append((iter(self._iterable(name, *arguments)), _PARTS[name]))
+            return len(self._parts) - 1
+        if name == "renew":
+            return None if self._target.renew is None else self._target.renew()
+        self._take(*arguments)
+        return self._before_batch()
+
+    def _iterable(self, name: str, *arguments: Any) -> Any:
+        if name == "near":
+            return self._live.near(*arguments)
+        return chain.from_iterable(find(self._target) for find in self._sidecars)
+
+    def _take(self, progress: PurgeProgress) -> None:
+        for name in progress.__struct_fields__:
+            setattr(self._progress, name, getattr(progress, name))

@@ -1,0 +1,148 @@
+"""Catalogs on Google Cloud Storage and on Azure Data Lake Storage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floecat.auth.authorizer import AllowAll
+from floecat.auth.principals import Principal
+from floecat.entries.calls import Call
+from floecat.errors import BadRequestError, FileMissingError
+from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.queue import Drained
+from floecat.runtime import Kernel, open_kernel, prepare_store
+from floecat.settings import load_settings
+from tests.behaviour.catalog.changes import create, set_property, table
+from tests.behaviour.delta.conftest import delta_table
+from tests.services.azure import ACCOUNT, AzureServer
+from tests.services.gcs import GcsServer
+from tests.unit.purge.table_files import TableFiles
+
+SECRET = "a-secret-of-the-tests"
+
+
+class Lake:
+    """A catalog whose locations are in an empty bucket or container."""
+
+    def __init__(self, kernel: Kernel, root: str, told: dict[str, str]) -> None:
+        self.kernel = kernel
+        self.root = root
+        self.told = told
+        self.account = kernel.settings.gateway.default_account_id
+        catalog = kernel.catalogs.create(self.account, "lake", f"{root}/lake", try_writing=True)
+        self.call = Call(Principal("tester", self.account), catalog, AllowAll())
+        self.files = catalog.storage.files(root)
+        kernel.namespaces.create(self.call, ("ns",), {})
+
+    def keys(self, folder: str = "") -> set[str]:
+        place = f"{self.root}/{folder}".rstrip("/")
+        return {entry.location.removeprefix(f"{self.root}/") for entry in self.files.list(place)}
+
+
+@pytest.fixture(params=["gcs", "adls"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+    server: GcsServer | AzureServer = request.getfixturevalue(
+        {"gcs": "gcs_server", "adls": "azure_server"}[request.param]
+    )
+    if isinstance(server, GcsServer):
+        root = server.create_bucket()
+        given = {"project-id": "lakes", "endpoint": server.endpoint, "token": SECRET}
+        told = {"gcs.project-id": "lakes", "gcs.service.host": server.endpoint}
+    else:
+        root = server.create_container()
+        given = {"endpoint": server.endpoint, "account-key": server.account_key}
+        address = server.endpoint.removeprefix("http://")
+        told = {
+            "adls.account-name": ACCOUNT,
+            f"adls.connection-string.{ACCOUNT}.dfs.core.windows.net": f"{server.endpoint}/{ACCOUNT}",
+            "adls.blob-storage-authority": address,
+            "adls.blob-storage-scheme": "http",
+            "adls.dfs-storage-authority": address,
+            "adls.dfs-storage-scheme": "http",
+        }
+    settings = load_settings(
+        environ={},
+        overrides={
+            "floecat.data-dir": str(tmp_path / "data"),
+            "floecat.gateway.delta-compat.refresh-after": "PT0S",
+            **{f"floecat.storage.{request.param}.{key}": value for key, value in given.items()},
+        },
+    )
+    prepare_store(settings)
+    kernel = open_kernel(settings)
+    yield Lake(kernel, root, told)
+    kernel.close()
+
+
+def test_a_table_is_created_committed_to_and_loaded(lake: Lake) -> None:
+    made = create(lake.kernel, lake.call, "t", location=f"{lake.root}/lake/t")
+    lake.kernel.commits.commit(lake.call, set_property("t", "colour", "blue"))
+    loaded = lake.kernel.tables.load(lake.call, table("t"))
+    assert {key: value for key, value in loaded.config.items() if key in lake.told} == lake.told
+    assert dict(made.config) == dict(loaded.config)
+    for secret in (SECRET, lake.kernel.settings.storage.adls.account_key):
+        assert secret is None or secret not in str(loaded.config) + repr(
+            lake.call.catalog.storage.options("")
+        )
+    assert loaded.metadata_location is not None
+    assert loaded.metadata_location.removeprefix(f"{lake.root}/") in lake.keys("lake/t/metadata")
+    storage = lake.call.catalog.storage
+    lake.kernel.metadata_files.check_exists(storage, loaded.metadata_location)
+    lake.files.delete(loaded.metadata_location)
+    with pytest.raises(FileMissingError):
+        lake.kernel.metadata_files.check_exists(storage, loaded.metadata_location)
+
+
+def test_a_purge_empties_the_folder_of_the_table_alone(lake: Lake) -> None:
+    location = f"{lake.root}/lake/t"
+    neighbours = {"lake/t2/data/1.parquet", "lake/t.parquet", "lake/s/data/1.parquet"}
+    for key in neighbours:
+        lake.files.write_new(f"{lake.root}/{key}", b"x")
+    files = TableFiles(lake.files, location)
+    files.append(count=3)
+    files.append(count=2)
+    files.commit(f"{location}/metadata/00000-a.metadata.json")
+    lake.kernel.registration.register_table(lake.call, ("ns",), "t", files.metadata_location)
+    # a file that is gone already: Google and Azure say so, and the others must go all the same
+    lake.files.delete(next(file for file in files.written if file.endswith(".parquet")))
+    lake.kernel.drops.drop(lake.call, table("t"), purge=True)
+    assert lake.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert lake.keys() == neighbours
+    assert list(lake.files.list(location)) == []
+
+
+def test_a_delta_table_is_registered_found_and_loaded(lake: Lake, tmp_path: Path) -> None:
+    writer = delta_table(tmp_path / "d")
+    writer.delete({0: [1]})
+    for path in writer.folder.rglob("*.*"):
+        if path.is_file():
+            lake.files.write_new(f"{lake.root}/lake/d/{path.relative_to(writer.folder)}", path.read_bytes())
+    assert f"{lake.root}/lake/d/_delta_log" in lake.files.list_folders(f"{lake.root}/lake/d")
+    lake.kernel.delta_registration.register(lake.call, ("ns",), "d", f"{lake.root}/lake/d")
+    loaded = lake.kernel.tables.load(lake.call, TableIdentifier(("ns",), "d"))
+    assert str(loaded.metadata_location).removeprefix(f"{lake.root}/") in lake.keys("lake/d/metadata")
+
+
+def test_a_place_that_is_missing_is_no_place_for_a_catalog(lake: Lake) -> None:
+    elsewhere = lake.root.replace("://test-", "://missing-")
+    with pytest.raises(BadRequestError, match="cannot be written"):
+        lake.kernel.catalogs.create(lake.account, "other", f"{elsewhere}/lake", try_writing=True)
+
+
+def test_other_spellings_of_a_location_name_the_same_files(lake: Lake) -> None:
+    lake.files.write_new(f"{lake.root}/lake/a", b"x")
+    scheme, _, rest = lake.root.partition("://")
+    spellings: dict[str, Any] = {
+        "gs": [lake.root],
+        "abfss": [
+            f"{alias}://{rest.replace('.dfs.', f'.{kind}.')}"
+            for alias, kind in itertools.product(("abfss", "abfs", "wasbs", "wasb"), ("dfs", "blob"))
+        ],
+    }
+    for spelling in spellings[scheme]:
+        assert lake.files.read(f"{spelling}/lake/a") == b"x"

@@ -239,7 +239,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Catalogs, connectors, tables, statistics, purges, health: what is beside Iceberg.",
+            "description": "Catalogs, connectors, tables, statistics, purges, health: all beside Iceberg.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],

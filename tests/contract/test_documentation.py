@@ -1,4 +1,4 @@
-"""`docs/contract.md` names tests that exist."""
+"""`docs/development/contract.md` names tests that exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
-PAGE = TESTS.parent / "docs" / "contract.md"
+PAGE = TESTS.parent / "docs" / "development" / "contract.md"
 KIT_TESTS = 104 + 50
 CASES = [f"O{number:02}" for number in range(1, 28)]
 

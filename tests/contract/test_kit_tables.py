@@ -1,6 +1,7 @@
 """What `CatalogTests` of Iceberg's compatibility kit asserts on tables beyond the other files of this suite.
 
-`docs/contract.md` tells for each test of the kit where it is held. Requests are those that a client sends.
+`docs/development/contract.md` tells for each test of the kit where it is held. Requests are those that a
+client sends.
 """
 
 from __future__ import annotations

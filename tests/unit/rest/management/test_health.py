@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from floecat.errors import StoreUnavailableError
 
@@ -29,3 +33,15 @@ def test_metrics_count_requests_by_route(client, path):
     route = "/v1/{prefix}/namespaces" if path.startswith("/v1") else "unmatched"
     assert f'route="{route}"' in text
     assert "/nowhere/at/all" not in text
+
+
+def test_operators_read_of_every_metric(client):
+    client.get("/v1/config")
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    served = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in families
+        if family.name.startswith("floecat_") and not family.name.endswith("_created")
+    }
+    page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert served == set(re.findall(r"^\| `(floecat_\w+)` \|", page, re.MULTILINE))

@@ -181,5 +181,5 @@ def _overlaps(
 ) -> bool:
     folders = Area(map(folder_of_text, batch.folders))
     if storage is not None and its_storage is not None:
-        folders = Area(folder for folder in folders if storage.shares(folder, its_storage))
+        folders = Area(folder for folder in folders if storage.shares_below(folder, its_storage))
     return overlaps(area, folders)

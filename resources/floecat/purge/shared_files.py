@@ -185,7 +185,7 @@ class SharedFiles:
             folder = shared_folder(table)
             if folder is None:
                 self._add_reachable(kept, storage, table, its_storage)
-            elif storage.shares(folder, its_storage):
+            elif storage.shares_below(folder, its_storage):
                 kept.add_folder(folder)
 
         dropped = self._dropped(storage, table_uuid, folder_area(folders), self._live.storages())
@@ -216,7 +216,7 @@ class SharedFiles:
         def add(
             kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
         ) -> None:
-            if storage.shares(table.location, its_storage) and (
+            if storage.shares_below(table.location, its_storage) and (
                 lies_below(table.location, folder) or self._is_foreign(table)
             ):
                 kept.add_folder(table.location)
@@ -288,7 +288,7 @@ class SharedFiles:
         its_storage = dropped.storages.get(table.catalog_id)
         if its_storage is None:
             raise SharedFilesUnknownError(f"The catalog of the live table {table.entry_id} is new: try again")
-        common = Area(folder for folder in dropped.area if dropped.storage.shares(folder, its_storage))
+        common = Area(folder for folder in dropped.area if dropped.storage.shares_below(folder, its_storage))
         if dropped.area and not common:
             return False  # on another store
         if near.problem is not None:
@@ -337,7 +337,7 @@ class SharedFiles:
     ) -> None:
         owned = self._owned_folders.get(table.format)
         for folder in () if owned is None else owned(table):
-            if storage.shares(folder, its_storage):
+            if storage.shares_below(folder, its_storage):
                 kept.add_folder(folder)
 
     def _add_reachable(

@@ -12,7 +12,13 @@ from uuid import UUID
 import msgspec
 
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.errors import FileMissingError, FloecatError, ForbiddenError, LocationNotAllowedError
+from floecat.errors import (
+    FileMissingError,
+    FloecatError,
+    ForbiddenError,
+    InvalidMetadataError,
+    LocationNotAllowedError,
+)
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
@@ -83,7 +89,10 @@ class LargeTableError(Exception):
 
 
 Sidecars: TypeAlias = Callable[[PurgeTarget], Iterable[str]]
-"""Locations of files of a table that its metadata does not name, as indexes beside data files."""
+"""Locations of files of a table that its metadata does not name: sidecars of indexes, files of statistics.
+
+They are deleted with the table, and those of a live table are no orphans. What the table metadata lists as
+`statistics` and `partition-statistics` needs none."""
 
 
 class DeferredPurge:
@@ -199,8 +208,10 @@ class TablePurge:
             progress.note = "the metadata file is gone"
             return
         if metadata.table_uuid.lower() != target.table_uuid.lower():
-            progress.note = "the metadata file belongs to another table"
-            return
+            raise InvalidMetadataError(
+                f"{target.metadata_location} was overwritten: it belongs to another table now, so nothing was"
+                " deleted"
+            )
         keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
         reachable = ReachableFiles(
             target.storage,

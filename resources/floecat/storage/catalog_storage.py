@@ -82,6 +82,17 @@ class CatalogStorage:
             return True  # no file has it
         return self._store(found) == other._store(found)
 
+    def shares_below(self, folder: str | Location, other: CatalogStorage) -> bool:
+        """Whether a location in a folder can mean the same file here and in the storage of another catalog.
+
+        A prefix below the folder may lie on another store than the folder itself.
+        """
+        if self.shares(folder, other):
+            return True
+        found = folder if isinstance(folder, Location) else normalize_location(folder)
+        prefixes = [prefix for prefix, _ in (*self._prefixes, *other._prefixes)]
+        return any(found.contains(prefix) and self.shares(prefix, other) for prefix in prefixes)
+
     @property
     def store_key(self) -> str:
         """Equal for storages in which every location means the same file, in any process."""

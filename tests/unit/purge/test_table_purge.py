@@ -273,8 +273,8 @@ def test_the_document_is_held_to_the_same_rules(
     before = table.remaining()
     document = compress(table.document())
     table_uuid = "00000000-0000-0000-0000-000000000000"
-    report = purger.purge(PurgeTarget(table_uuid, table.metadata_location, storage_at(allowed), document))
-    assert report.deleted == 0
+    with pytest.raises(InvalidMetadataError):
+        purger.purge(PurgeTarget(table_uuid, table.metadata_location, storage_at(allowed), document))
     assert table.remaining() == before
 
 
@@ -390,7 +390,8 @@ def test_metadata_of_another_table_deletes_nothing(
 ) -> None:
     before = table.remaining()
     other = PurgeTarget("00000000-0000-0000-0000-000000000000", table.metadata_location, storage_at(allowed))
-    assert purger.purge(other).note == "the metadata file belongs to another table"
+    with pytest.raises(InvalidMetadataError, match="belongs to another table now"):
+        purger.purge(other)
     assert table.remaining() == before
 
 

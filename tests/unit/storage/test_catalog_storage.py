@@ -75,6 +75,16 @@ def test_a_prefix_on_another_service_is_told_apart() -> None:
     assert split.shares("s3://c/x", CatalogStorage(roots, access("http://two")))
 
 
+def test_a_folder_shares_what_a_prefix_below_it_does() -> None:
+    roots = AllowedLocations(["s3://b"])
+    split = CatalogStorage(roots, access("http://one"), {"s3://b/a/x": access("http://two")})
+    plain = CatalogStorage(roots, access("http://two"))
+    for folder, shared in (("s3://b/a", True), ("s3://b/a/x/y", True), ("s3://b/c", False)):
+        assert split.shares_below(folder, plain) is plain.shares_below(folder, split) is shared
+    assert not split.shares("s3://b/a/f", plain)
+    assert split.shares_below("relative", plain)
+
+
 def test_artifacts_are_allowed_to_engines_alone() -> None:
     storage = CatalogStorage(
         AllowedLocations(["s3://b"]), access("http://one"), artifact_locations=["s3://artifacts"]

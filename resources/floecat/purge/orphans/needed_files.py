@@ -188,7 +188,7 @@ class NeededFilesReader:
         with self._store.read() as conn:
             its_storage = self._storages.by_id(conn, job.catalog_id)
             document = jobs.attachment(conn, job.id)
-        if its_storage is None or not storage.shares(payload.location, its_storage):
+        if its_storage is None or not storage.shares_below(payload.location, its_storage):
             return
         if not overlaps(folder_area([folder]), folder_area([payload.location])):
             return

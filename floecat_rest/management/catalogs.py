@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import Controller, delete, get, post
+from litestar import delete, get, post
 from litestar.params import RawBody
 
 from floecat_rest.management.catalog_wire import (
@@ -12,17 +12,17 @@ from floecat_rest.management.catalog_wire import (
     UpdateCatalogRequest,
     catalog_response,
 )
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.requests import CatalogRequest
 from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ManagedCatalogController", "ManagedCatalogsController"]
 
 
-class ManagedCatalogsController(Controller):
+class ManagedCatalogsController(ManagementController):
     """The catalogs of an account."""
 
     path = "/management/v1/catalogs"
-    tags = ["Management"]
 
     @get(operation_id="listCatalogs", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_catalogs(self, request: CatalogRequest) -> ListCatalogsResponse:
@@ -38,11 +38,10 @@ class ManagedCatalogsController(Controller):
         return catalog_response(made)
 
 
-class ManagedCatalogController(Controller):
+class ManagedCatalogController(ManagementController):
     """One catalog."""
 
     path = "/management/v1/catalogs/{catalog:str}"
-    tags = ["Management"]
 
     @get(operation_id="loadCatalog", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_catalog(self, request: CatalogRequest) -> CatalogResponse:

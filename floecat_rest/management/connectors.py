@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from litestar import Controller, delete, get, post
+from litestar import delete, get, post
 from litestar.params import RawBody
 
 from floecat.identifiers.encoding import decode_segment
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.wire import (
     ConnectorResponse,
     CreateConnectorRequest,
@@ -24,11 +25,10 @@ _CONNECTORS = "/management/v1/catalogs/{catalog:str}/connectors"
 _CONNECTOR = f"{_CONNECTORS}/{{connector:str}}"
 
 
-class ConnectorsController(Controller):
+class ConnectorsController(ManagementController):
     """The connectors of a catalog."""
 
     path = _CONNECTORS
-    tags = ["Management"]
 
     @get(operation_id="listConnectors", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_connectors(self, request: CatalogRequest) -> ListConnectorsResponse:
@@ -44,11 +44,10 @@ class ConnectorsController(Controller):
         return connector_response(made)
 
 
-class ConnectorController(Controller):
+class ConnectorController(ManagementController):
     """One connector."""
 
     path = _CONNECTOR
-    tags = ["Management"]
 
     @get(operation_id="loadConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_connector(self, request: CatalogRequest) -> ConnectorResponse:
@@ -61,11 +60,10 @@ class ConnectorController(Controller):
         request.kernel.connectors.drop(request.mutation(), _name(request))
 
 
-class ConnectorScanController(Controller):
+class ConnectorScanController(ManagementController):
     """Scans that do not wait for a schedule."""
 
     path = f"{_CONNECTOR}/scan"
-    tags = ["Management"]
 
     @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
     def scan_connector(self, request: CatalogRequest) -> ScanResponse:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from litestar import Controller, get, post
+from litestar import get, post
 from litestar.params import FromQuery, QueryParameter
 
 from floecat.errors import BadRequestError, NotFoundError
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.purge_wire import (
     ListPurgesResponse,
     PurgeResponse,
@@ -24,11 +25,10 @@ _PURGES = "/management/v1/catalogs/{catalog:str}/purges"
 _PURGE = f"{_PURGES}/{{purge:str}}"
 
 
-class PurgesController(Controller):
+class PurgesController(ManagementController):
     """The purges of a catalog."""
 
     path = _PURGES
-    tags = ["Management"]
 
     @get(operation_id="listPurges", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_purges(
@@ -58,11 +58,10 @@ class PurgesController(Controller):
         return list_response(found, more=page_size is not None and len(found) == page_size)
 
 
-class PurgeController(Controller):
+class PurgeController(ManagementController):
     """One purge."""
 
     path = _PURGE
-    tags = ["Management"]
 
     @get(operation_id="loadPurge", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_purge(self, request: CatalogRequest) -> PurgeResponse:
@@ -70,11 +69,10 @@ class PurgeController(Controller):
         return purge_response(request.kernel.purges.get(request.call(), _purge_id(request)))
 
 
-class RetryPurgeController(Controller):
+class RetryPurgeController(ManagementController):
     """Purges that are worked on again."""
 
     path = f"{_PURGE}/retry"
-    tags = ["Management"]
 
     @post(operation_id="retryPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def retry_purge(self, request: CatalogRequest) -> PurgeResponse:
@@ -82,11 +80,10 @@ class RetryPurgeController(Controller):
         return purge_response(request.kernel.purges.retry(request.call(), _purge_id(request)))
 
 
-class CancelPurgeController(Controller):
+class CancelPurgeController(ManagementController):
     """Purges that are not wanted after all."""
 
     path = f"{_PURGE}/cancel"
-    tags = ["Management"]
 
     @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_purge(self, request: CatalogRequest, force: FromQuery[bool] = False) -> PurgeResponse:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from litestar import Controller, post
+from litestar import post
 from litestar.params import RawBody
 
 from floecat.planning.plans.explanations import Explanation
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.wire import ExplainRequest, RegisteredTable, RegisterRequest, registered_table
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest
@@ -15,11 +16,10 @@ __all__ = ["ExplainController", "ManagedTablesController"]
 _TABLES = "/management/v1/catalogs/{catalog:str}/namespaces/{namespace:str}/tables"
 
 
-class ManagedTablesController(Controller):
+class ManagedTablesController(ManagementController):
     """The tables of a namespace."""
 
     path = _TABLES
-    tags = ["Management"]
 
     @post(operation_id="registerByLocation", status_code=201, sync_to_thread=True)
     def register(self, request: CatalogRequest, body: RawBody) -> RegisteredTable:
@@ -37,11 +37,10 @@ class ManagedTablesController(Controller):
         return registered_table(registration, request_id_of(request.scope))
 
 
-class ExplainController(Controller):
+class ExplainController(ManagementController):
     """Plans that are explained."""
 
     path = f"{_TABLES}/{{table:str}}/plan"
-    tags = ["Management"]
 
     @post(operation_id="explainPlan", status_code=200, sync_to_thread=True)
     def explain(self, request: CatalogRequest, body: RawBody) -> Explanation:

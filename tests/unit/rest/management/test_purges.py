@@ -32,6 +32,21 @@ def drop(client, namespace, name):
     return found
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [
+        ("GET", PATH, "state, table, pageToken, pageSize"),
+        ("POST", f"{PATH}/{uuid4()}/cancel", "force"),
+        ("GET", f"{PATH}/{uuid4()}", "none"),
+        ("GET", "/management/v1/catalogs/floecat/connectors", "none"),
+    ],
+)
+def test_query_parameters_that_there_are_not_are_refused(client, method, path, known):
+    answer = client.request(method, path, params={"stat": "PENDING"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == f"Unknown query parameter 'stat' of {method}: it has {known}"
+
+
 def test_a_purge_is_listed_and_shown(client, namespace, purge):
     assert purge["table"] == {"namespace": [namespace], "name": "t"}
     assert (purge["state"], purge["attempts"], purge["worker"]) == ("PENDING", 0, None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from litestar import Controller, get, post
+from litestar import get, post
 from litestar.params import QueryParameter, RawBody
 
 from floecat.errors import BadRequestError, NotFoundError
 from floecat.statistics.capture.control import CaptureInfo
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
     CapturedSnapshotsResponse,
@@ -25,11 +26,10 @@ _CAPTURES = "/management/v1/catalogs/{catalog:str}/captures"
 _CAPTURE = f"{_CAPTURES}/{{capture:str}}"
 
 
-class TableCapturesController(Controller):
+class TableCapturesController(ManagementController):
     """The captures of a table."""
 
     path = f"{TABLE}/captures"
-    tags = ["Management"]
 
     @get(operation_id="listCapturedSnapshots", sync_to_thread=True)
     def list_snapshots(self, request: CatalogRequest) -> CapturedSnapshotsResponse:
@@ -54,11 +54,10 @@ class TableCapturesController(Controller):
         return ListCapturesResponse([made])
 
 
-class CapturesController(Controller):
+class CapturesController(ManagementController):
     """The captures of a catalog."""
 
     path = _CAPTURES
-    tags = ["Management"]
 
     @get(operation_id="listCaptures", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_captures(
@@ -85,11 +84,10 @@ class CapturesController(Controller):
         return ListCapturesResponse(found, str(found[-1].id) if more else None)
 
 
-class CaptureController(Controller):
+class CaptureController(ManagementController):
     """One capture."""
 
     path = _CAPTURE
-    tags = ["Management"]
 
     @get(operation_id="loadCapture", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_capture(self, request: CatalogRequest) -> CaptureInfo:
@@ -97,11 +95,10 @@ class CaptureController(Controller):
         return request.kernel.captures.get(request.call(), _capture_id(request))
 
 
-class CancelCaptureController(Controller):
+class CancelCaptureController(ManagementController):
     """Captures that are not wanted after all."""
 
     path = f"{_CAPTURE}/cancel"
-    tags = ["Management"]
 
     @post(operation_id="cancelCapture", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_capture(self, request: CatalogRequest) -> CaptureInfo:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Controller, delete, get, post, put
+from litestar import delete, get, post, put
 from litestar.params import QueryParameter, RawBody
 
 from floecat.entries.calls import PageRequest
 from floecat.errors import BadRequestError
 from floecat.statistics.constraints import ConstraintBundle, SnapshotConstraints
 from floecat.statistics.records import TargetKind
+from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.statistics_wire import (
     ConstraintsRequest,
     IndexArtifactsResponse,
@@ -38,11 +39,10 @@ Snapshot = Annotated[
 ]
 
 
-class StatisticsController(Controller):
+class StatisticsController(ManagementController):
     """Statistics of targets."""
 
     path = f"{TABLE}/statistics"
-    tags = ["Management"]
 
     @get(operation_id="listStatistics", sync_to_thread=True)
     def list_statistics(
@@ -86,11 +86,10 @@ class StatisticsController(Controller):
         )
 
 
-class IndexArtifactsController(Controller):
+class IndexArtifactsController(ManagementController):
     """Index artifacts."""
 
     path = f"{TABLE}/index-artifacts"
-    tags = ["Management"]
 
     @get(operation_id="listIndexArtifacts", sync_to_thread=True)
     def list_artifacts(
@@ -116,11 +115,10 @@ class IndexArtifactsController(Controller):
         )
 
 
-class ConstraintsController(Controller):
+class ConstraintsController(ManagementController):
     """Constraints."""
 
     path = f"{TABLE}/constraints"
-    tags = ["Management"]
 
     @get(operation_id="loadConstraints", sync_to_thread=True)
     def load_constraints(self, request: CatalogRequest, snapshot: Snapshot = None) -> SnapshotConstraints:
@@ -169,11 +167,10 @@ class ConstraintsController(Controller):
         return request.kernel.constraints.delete(call, request.entry(call), snapshot, name)
 
 
-class ConstraintBundlesController(Controller):
+class ConstraintBundlesController(ManagementController):
     """The constraints of all snapshots."""
 
     path = f"{TABLE}/constraint-bundles"
-    tags = ["Management"]
 
     @get(operation_id="listConstraints", sync_to_thread=True)
     def list_constraints(

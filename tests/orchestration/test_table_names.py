@@ -93,12 +93,15 @@ def test_keys_of_earlier_releases_are_replaced(lakehouse: Lakehouse, sensor: Sen
     assert sensor.partitions("delta_tables") == []
 
 
-def test_definitions_are_loaded_again_when_names_changed_and_not_too_often(
+def test_definitions_are_loaded_again_when_names_changed_and_rest(
     lakehouse: Lakehouse, sensor: Sensor, reloads: list[Any]
 ) -> None:
+    sensor.tick()
+    assert reloads == []  # no tables are defined, and there are none
     orders = lakehouse.create("orders")
+    assert "loaded" not in sensor.tick()[0]
     message, (counts,) = sensor.tick()
-    assert message.startswith("1 tables, 0 views; loaded the code location tables")
+    assert "; the code location tables was loaded again" in message
     assert {key: item.value for key, item in counts.metadata.items()} == {
         "floecat/tables": 1,
         "floecat/delta_tables": 0,
@@ -106,18 +109,28 @@ def test_definitions_are_loaded_again_when_names_changed_and_not_too_often(
     }
     assert (counts.asset_key.path, counts.partition) == (["catalog", "tables"], None)
     assert reloads == [{"name": "tables"}]
-
     lakehouse.append(orders, "1")
     sensor.later_ms = DAY_MS
     sensor.tick()
+    sensor.tick()
     assert len(reloads) == 1  # a commit changes no name
 
-    for step, name in enumerate(("a", "b", "c")):
-        lakehouse.create(name)
-        sensor.later_ms = 2 * DAY_MS + step * 100_000
+
+def test_definitions_are_not_loaded_too_often_nor_put_off_for_ever(
+    lakehouse: Lakehouse, sensor: Sensor, reloads: list[Any]
+) -> None:
+    lakehouse.create("orders")
+    sensor.tick()
+    sensor.tick()
+    loaded_at_s = []
+    for step in range(30):  # each tick sees another new table
+        lakehouse.create(f"t{step}")
+        sensor.later_ms += 30_000
         sensor.tick()
-    assert len(reloads) == 2
-    sensor.later_ms += 200_000
+        if len(reloads) > 1 + len(loaded_at_s):
+            loaded_at_s.append((step + 1) * 30)
+    assert loaded_at_s == [600]
+    sensor.later_ms += 300_000
     sensor.tick()
     assert len(reloads) == 3
 
@@ -126,12 +139,18 @@ def test_without_a_web_server_it_says_what_to_do(
     lakehouse: Lakehouse, sensor: Sensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakehouse.create("orders")
+    sensor.tick()
     message, events = sensor.tick()
     assert "reload the code location tables, or set floecat.pipeline.webserver-url" in message
     assert events == []
+    assert "names changed" not in sensor.tick()[0]
     monkeypatch.setenv("FLOECAT_PIPELINE_WEBSERVER_URL", "http://127.0.0.1:9")
-    sensor.later_ms = DAY_MS
-    assert "the web server at http://127.0.0.1:9 did not answer" in sensor.tick()[0]
+    lakehouse.create("more")
+    sensor.tick()
+    assert "the web server at http://127.0.0.1:9 is not up" in sensor.tick()[0]
+    with serving(QuietHandler) as url:
+        monkeypatch.setenv("FLOECAT_PIPELINE_WEBSERVER_URL", url)
+        assert "the code location tables was not loaded again: HTTP Error 501" in sensor.tick()[0]
 
 
 def test_the_dead_are_wiped_after_a_while(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 
 from floecat.errors import UnavailableError
 from floecat.events.live_entries import LiveEntry
+from floecat.settings import PipelineSettings
 from floecat_assets.defs.catalog.asset_events import ended_before
 from floecat_assets.defs.catalog.assets import tables
 from floecat_assets.defs.partitions import DELTA_TABLES, TABLES
@@ -29,6 +31,7 @@ WIPES_PER_TICK = 200
 
 _HOUR_MS = 3_600_000
 _LOCATION = "tables"
+_LOADED = "WorkspaceLocationEntry"
 _RELOAD_TIMEOUT_S = 40
 _RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
   __typename ... on WorkspaceLocationEntry { locationOrLoadError { ... on PythonError { message } } }
@@ -39,6 +42,8 @@ class _Cursor(msgspec.Struct, omit_defaults=True):
     defined: str = ""
     """Digest of what assets were last defined from."""
     defined_at_ms: int = 0
+    seen: str = ""
+    """Digest of what the last tick saw: definitions wait until names rest, as a client may create many."""
     wiped_at_ms: int = 0
     """When all assets of tables that are gone were last looked at."""
     wiped_to: str = ""
@@ -77,14 +82,11 @@ def table_names_sensor(
     ]
     notes = [f"{len(of_tables)} tables, {len(entries) - len(of_tables)} views"]
     events = []
-    defined = _digest(islice(entries, settings.table_assets))
-    if defined != cursor.defined and now_ms - cursor.defined_at_ms >= settings.reload_interval.ms:
-        problem = _reload(settings.webserver_url)
-        cursor.defined_at_ms = now_ms
-        if problem is None:
-            cursor.defined = defined
-            events.append(_counts(entries))
-        notes.append(problem or f"loaded the code location {_LOCATION}")
+    note = _define_again(cursor, _digest(islice(entries, settings.table_assets)), now_ms, settings)
+    if note is not None:
+        notes.append(note)
+    if cursor.defined_at_ms == now_ms:
+        events.append(_counts(entries))
     if now_ms - cursor.wiped_at_ms >= _HOUR_MS:
         wiped = _wipe(instance, entries, cursor, now_ms, settings.dropped_table_grace.ms)
         notes.append(f"deleted the events of {wiped} tables that are gone")
@@ -118,11 +120,33 @@ def _is_ours(key: str) -> bool:
         return False
 
 
-def _digest(entries: Iterator[LiveEntry]) -> str:
-    digest = blake2b(digest_size=16)
-    for entry in entries:
-        digest.update(json.dumps(defined_as(entry)).encode())
-    return digest.hexdigest()
+def _digest(entries: Iterable[LiveEntry]) -> str:
+    defined = [defined_as(entry) for entry in entries]
+    return blake2b(json.dumps(defined).encode(), digest_size=16).hexdigest() if defined else ""
+
+
+def _define_again(cursor: _Cursor, now: str, now_ms: int, settings: PipelineSettings) -> str | None:
+    """Has assets defined again when names changed and rest, and the interval is over; returns what it did."""
+    rested, cursor.seen = now == cursor.seen, now
+    interval_ms = settings.reload_interval.ms
+    if not cursor.defined_at_ms:
+        cursor.defined_at_ms = now_ms - interval_ms
+    waited_ms = now_ms - cursor.defined_at_ms
+    if now == cursor.defined or waited_ms < interval_ms or not (rested or waited_ms >= 2 * interval_ms):
+        return None
+    if settings.webserver_url is None:
+        cursor.defined = now
+        return f"names changed: reload the code location {_LOCATION}, or set floecat.pipeline.webserver-url"
+    try:
+        problem = _reload(settings.webserver_url)
+    except ConnectionError:
+        # the next tick tries again
+        return f"names changed; the web server at {settings.webserver_url} is not up"
+    cursor.defined_at_ms = now_ms
+    if problem is not None:
+        return f"names changed; the code location {_LOCATION} was not loaded again: {problem}"
+    cursor.defined = now
+    return f"the code location {_LOCATION} was loaded again"
 
 
 def _counts(entries: Sequence[LiveEntry]) -> dg.AssetObservation:
@@ -138,10 +162,12 @@ def _counts(entries: Sequence[LiveEntry]) -> dg.AssetObservation:
     )
 
 
-def _reload(webserver_url: str | None) -> str | None:
-    """Has the web server load the code location again; returns what went wrong."""
-    if webserver_url is None:
-        return f"names changed: reload the code location {_LOCATION}, or set floecat.pipeline.webserver-url"
+def _reload(webserver_url: str) -> str | None:
+    """Has the web server load the code location again; returns what went wrong.
+
+    Raises:
+        ConnectionError: there is no web server.
+    """
     body = json.dumps({"query": _RELOAD, "variables": {"name": _LOCATION}}).encode()
     request = urllib.request.Request(  # noqa: S310 - the setting of an operator
         f"{webserver_url.rstrip('/')}/graphql", data=body, headers={"Content-Type": "application/json"}
@@ -150,12 +176,14 @@ def _reload(webserver_url: str | None) -> str | None:
     try:
         with direct.open(request, timeout=_RELOAD_TIMEOUT_S) as answer:
             found: dict[str, Any] = json.load(answer)["data"]["reloadRepositoryLocation"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        return f"names changed, and the web server at {webserver_url} did not answer: {type(error).__name__}"
-    if found["__typename"] != "WorkspaceLocationEntry":
-        return f"names changed, and the code location {_LOCATION} was not loaded: {found['__typename']}"
-    problem = (found["locationOrLoadError"] or {}).get("message")
-    return f"the code location {_LOCATION} does not load: {problem}" if problem else None
+            problem = found.get("message") or (found.get("locationOrLoadError") or {}).get("message")
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ConnectionError):
+            raise error.reason from error
+        return str(error)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return problem or (None if found["__typename"] == _LOADED else found["__typename"])
 
 
 def _wipe(

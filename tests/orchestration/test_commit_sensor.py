@@ -87,11 +87,11 @@ def test_a_commit_is_told_with_what_the_table_looks_like(lakehouse, follower):
         "floecat/commit_version": "2",
         "floecat/created_by": "ada",
         "floecat/committed_at": pytest.approx(location.stat().st_mtime, abs=60),
-        "floecat/format_version": 2,
+        "floecat/format_version": "2",
         "floecat/metadata_location": location.as_uri(),
         "floecat/operation": "commit",
         "floecat/principal": "ada",
-        "floecat/sequence_number": 1,
+        "floecat/sequence_number": "1",
         "floecat/snapshot_id": str(snapshot_id),
         "floecat/snapshot_operation": "append",
     }
@@ -107,7 +107,7 @@ def test_commits_of_one_table_in_one_tick_are_all_told_in_order(lakehouse, follo
         lakehouse.append(table, str(total))
     events = follower.own_ticks(1)
     assert [value(event, "dagster/row_count") for event in events] == [1, 2, 3, 4, 5]
-    assert [value(event, "floecat/sequence_number") for event in events] == [1, 2, 3, 4, 5]
+    assert [value(event, "floecat/sequence_number") for event in events] == ["1", "2", "3", "4", "5"]
     assert follower.tick() == []
 
 
@@ -174,7 +174,7 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
         (type(event).__name__, event.asset_key.path[-1], event.description) for event in result.asset_events
     ] == [
         ("AssetObservation", "orders", "renamed to floecat.sales.bookings"),
-        ("AssetObservation", "bookings", "rename: floecat.sales.bookings, before floecat.sales.orders"),
+        ("AssetMaterialization", "bookings", "rename: floecat.sales.bookings, before floecat.sales.orders"),
         ("AssetObservation", "tables", "rename: floecat.sales.bookings, before floecat.sales.orders"),
         ("AssetMaterialization", "bookings", "commit: floecat.sales.bookings"),
         ("AssetMaterialization", "tables", "commit: floecat.sales.bookings"),
@@ -182,6 +182,7 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
     last, first = result.asset_events[:2]
     assert value(last, "floecat/renamed_to") == dg.AssetKey(["floecat", "sales", "bookings"])
     assert value(first, "floecat/former_name") == "floecat.sales.orders"
+    assert "dagster/column_schema" in first.metadata
     assert value(first, "floecat/table_id") == value(last, "floecat/table_id") == lakehouse.entry_id(bookings)
     follower.tick()
     assert follower.instance.get_dynamic_partitions("tables") == [lakehouse.partition(bookings)]

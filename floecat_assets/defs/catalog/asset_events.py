@@ -32,8 +32,9 @@ def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> lis
     """The events of a commit, in the order in which they must be stored.
 
     A commit that wrote metadata is a materialization. A rename or a drop is an observation: no data changed,
-    so nothing downstream must start. The event of `catalog/tables` is last: that a commit was reported is
-    found by it. Numbers and the schema are on the table's own asset, where all events are of one table.
+    so nothing downstream must start. Only the asset of the new name is materialized by a rename, as for a new
+    table. The event of `catalog/tables` is last: that a commit was reported is found by it. Numbers and the
+    schema are on the table's own asset, where all events are of one table.
 
     Args:
         event: the commit.
@@ -44,6 +45,7 @@ def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> lis
     events: list[AssetEvent] = []
     if former is not None and (former_key := table_asset_key(event.catalog_name, former)) != own_key:
         events.append(_moved(event, former_key, own_key))
+    own_kind = dg.AssetMaterialization if event.left_metadata else dg.AssetObservation
     kind = dg.AssetMaterialization if event.wrote_metadata else dg.AssetObservation
     description = f"{event.operation}: {event.qualified_name}"
     if former is not None:
@@ -53,7 +55,7 @@ def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> lis
     if load_table_url is not None and not event.removed:
         own["floecat/load_table"] = dg.MetadataValue.url(load_table_url)
     own |= _table_metadata(event)
-    events.append(kind(own_key, description=description, metadata=own, tags=_data_version(event)))
+    events.append(own_kind(own_key, description=description, metadata=own, tags=_data_version(event)))
     if event.kind == "table":
         shared = {"floecat/table": dg.MetadataValue.asset(own_key), **commit}
         key = partition_key(event.catalog_name, event.identifier, event.entry_id)
@@ -138,8 +140,9 @@ def _table_metadata(event: CatalogEvent) -> _Metadata:
     metadata |= {
         "dagster/column_schema": dg.MetadataValue.table_schema(_table_schema(table)),
         "dagster/uri": dg.MetadataValue.text(table.location),
-        "floecat/format_version": dg.MetadataValue.int(table.format_version),
-        "floecat/sequence_number": dg.MetadataValue.int(table.sequence_number),
+        # text: as plots they would say nothing
+        "floecat/format_version": dg.MetadataValue.text(str(table.format_version)),
+        "floecat/sequence_number": dg.MetadataValue.text(str(table.sequence_number)),
     }
     counts = {
         "dagster/row_count": table.row_count,

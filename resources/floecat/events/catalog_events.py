@@ -55,12 +55,17 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """Of a rename: the name before."""
     table: TableDescription | None = None
     undescribed: str | None = None
-    """Why `table` is missing although the commit wrote table metadata."""
+    """Why `table` is missing although the commit left table metadata."""
 
     @property
     def qualified_name(self) -> str:
         """Catalog, namespace levels and name, joined by dots."""
         return f"{self.catalog_name}.{self.identifier}"
+
+    @property
+    def left_metadata(self) -> bool:
+        """The commit says what the entry looks like under its name: it wrote metadata, or gave the name."""
+        return self.wrote_metadata or self.operation == "rename"
 
     @property
     def removed(self) -> bool:
@@ -136,7 +141,7 @@ class CatalogEvents:
         questions = {
             index: CommittedTable(event.entry_id, event.metadata_location, storages[event.catalog_id])
             for index, event in enumerate(events)
-            if event.kind == "table" and event.wrote_metadata and event.metadata_location is not None
+            if event.kind == "table" and event.left_metadata and event.metadata_location is not None
         }
         answers = dict(zip(questions, self._tables.describe(list(questions.values())), strict=True))
         for index, event in enumerate(events):

@@ -21,6 +21,7 @@ __all__ = ["ColumnCounts"]
 
 _MOST_CHARACTERS: Final = 64
 _HELD_EXTREMES: Final = 64
+_FIRST_VALUES: Final = 1 << 14
 _BYTES: Final = frozenset({"binary", "fixed"})
 
 
@@ -50,11 +51,9 @@ class ColumnCounts:
         if self._is_float:
             self._add_floats(values)
             return
-        if self._sketch.is_exact:
-            values = pc.unique(values)
         if len(values):
             self._add_extremes(values)
-            self._sketch.add(hash_values(values, self._type))
+            self._add_distinct(values)
 
     def add_constant(self, value: bytes | None, count: int) -> None:
         """Adds the same value several times.
@@ -84,10 +83,19 @@ class ColumnCounts:
         if nans < len(numbers):
             bounds = np.array([np.fmin.reduce(numbers), np.fmax.reduce(numbers)])
             self._add_extremes(pa.array(bounds))
-        if self._sketch.is_exact:
-            # Bits are compared: zeros of both signs are two values, as in Java.
-            bits = pa.array(numbers.view("i4" if numbers.itemsize == 4 else "i8"))
-            values = pc.unique(bits).view(values.type)
+        # Bits are compared: zeros of both signs are two values, as in Java.
+        self._add_distinct(values.view(pa.int32() if numbers.itemsize == 4 else pa.int64()))
+
+    def _add_distinct(self, values: pa.Array) -> None:
+        """Adds values without nulls to the sketch.
+
+        While there are few distinct ones, they are found first, which costs less than to hash all. As soon as
+        the sketch is full, it passes over nearly all hashes, repeated ones too.
+        """
+        while self._sketch.is_exact and len(values):
+            distinct = pc.unique(values[:_FIRST_VALUES])
+            self._sketch.add(hash_values(distinct, self._type))
+            values = values[_FIRST_VALUES:]
         self._sketch.add(hash_values(values, self._type))
 
     def _add_extremes(self, values: pa.Array) -> None:

@@ -15,6 +15,7 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.statistics.files.column_counts import ColumnCounts
 from floecat.statistics.files.deleted_rows import DeletedRows, Rows
 from floecat.statistics.files.leaf_values import leaf_values
+from floecat.statistics.files.page_index import PageIndex, write_page_index
 from floecat.statistics.files.parquet_source import ParquetSource
 from floecat.statistics.files.projection import Projection
 from floecat.statistics.files.row_sources import AvroSource, OrcSource
@@ -93,6 +94,13 @@ class FileSummaries:
                 columns.append(counts.summary(None, 0))
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)
+
+    def page_index(self, file: DataFile) -> PageIndex:
+        """Makes the page-index sidecar of a data file, all columns; errors as of `summarize`."""
+        source = self._open(file)
+        if not isinstance(source, ParquetSource):
+            raise UnreadableFileError(file.location, "only Parquet files have pages")
+        return write_page_index(source, self._deletes.live_rows(file, source)[0])
 
     def _open(self, file: DataFile | DeleteFile) -> Source:
         match file.format.lower():

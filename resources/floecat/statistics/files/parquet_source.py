@@ -22,11 +22,18 @@ _GUESSED_FOOTER: Final = 64 << 10
 _MOST_ROWS: Final = 1 << 17
 _FEWEST_ROWS: Final = 1 << 10
 _LARGEST_WINDOW: Final = 8 << 20
-_SMALL_DICTIONARY: Final = 256 << 10
+_DICTIONARY_WIDTH: Final = 3
+"""Bytes of a value below which strings are places in a dictionary; some may be in it more than once."""
 
 
 class ParquetSource:
-    """A Parquet file. Columns are found by field id, else by name mapping, else by position."""
+    """A Parquet file. Columns are found by field id, else by name mapping, else by position.
+
+    Attributes:
+        location: where it is.
+        metadata: its footer.
+        row_count: number of rows.
+    """
 
     reads_single_columns = True
 
@@ -53,36 +60,36 @@ class ParquetSource:
             UnreadableFileError: the footer is damaged.
         """
         self._files = files
-        self._location = location
+        self.location = location
         self._size = size_bytes
         self._memory_bytes = memory_bytes
         root = self._read_schema()
         self._leaves = _leaves_by_id(root, names)
         with reading(location):
-            self._metadata = pq.read_metadata(self._open())
-        self.row_count: int = self._metadata.num_rows
+            self.metadata = pq.read_metadata(self._open())
+        self.row_count: int = self.metadata.num_rows
 
     def _read_schema(self) -> SchemaNode:
         try:
             tail = self._tail(_GUESSED_FOOTER)
-            length = footer_length(tail, self._location)
+            length = footer_length(tail, self.location)
             if length > len(tail):
                 tail = self._tail(length)
-            metadata, root = footer_schema(tail, self._location)
+            metadata, root = footer_schema(tail, self.location)
             # Arrow can crash on a footer whose structure is damaged.
             read_struct(metadata, {})
         except InvalidDeltaTableError as error:
-            raise UnreadableFileError(self._location, error.message.rpartition(": ")[2]) from None
+            raise UnreadableFileError(self.location, error.message.rpartition(": ")[2]) from None
         except ThriftError:
-            raise UnreadableFileError(self._location, "its footer is damaged") from None
+            raise UnreadableFileError(self.location, "its footer is damaged") from None
         return root
 
     def _tail(self, length: int) -> bytes:
         start = max(self._size - max(length, TAIL_LENGTH), 0)
-        return self._files.read_range(self._location, start, self._size - start)
+        return self._files.read_range(self.location, start, self._size - start)
 
     def _open(self) -> pa.PythonFile:
-        return pa.PythonFile(InputFile(self._files, self._location, self._size), "r")
+        return pa.PythonFile(InputFile(self._files, self.location, self._size), "r")
 
     def has(self, field_id: int) -> bool:
         """Whether the file has a column of a primitive type."""
@@ -100,8 +107,8 @@ class ParquetSource:
         )
 
     def _chunks(self, leaf: int) -> Iterator[pq.ColumnChunkMetaData]:
-        for group in range(self._metadata.num_row_groups):
-            yield self._metadata.row_group(group).column(leaf)
+        for group in range(self.metadata.num_row_groups):
+            yield self.metadata.row_group(group).column(leaf)
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
         """As of `Source`; strings may be in a dictionary. Several columns must not share a struct."""
@@ -110,31 +117,47 @@ class ParquetSource:
         sizes = [self.stored(id) for id in ids]
         width = sum(max(size // max(count, 1), 8) for size, count in sizes)
         rows = min(max(self._memory_bytes // (4 * width), _FEWEST_ROWS), _MOST_ROWS)
-        with reading(self._location):
+        with reading(self.location):
             file = pq.ParquetFile(
                 self._open(),
-                metadata=self._metadata,
-                read_dictionary=[path for leaf in leaves for path in self._dictionary(leaf)],
+                metadata=self.metadata,
+                read_dictionary=[path for id in ids for path in self._dictionary(id)],
                 buffer_size=min(max(self._memory_bytes // 4, 1 << 20), _LARGEST_WINDOW),
                 coerce_int96_timestamp_unit="us",
             )
-            groups = list(range(self._metadata.num_row_groups))
+            groups = list(range(self.metadata.num_row_groups))
             batches = file.reader.iter_batches(rows, groups, leaves, use_threads=False)
         while True:
-            with reading(self._location):
+            with reading(self.location):
                 batch = next(batches, None)
             if batch is None:
                 return
             yield dict(zip(ids, batch.columns, strict=True))
 
-    def _dictionary(self, leaf: int) -> list[str]:
-        """The path of the column, if it is read faster as the dictionary that it is stored with."""
-        column = self._metadata.schema.column(leaf)
+    def read_chunk(self, group: int, leaf: int) -> pa.ChunkedArray:
+        """The values of a column chunk outside lists and maps, by position of the column.
+
+        Raises:
+            UnreadableFileError: it is damaged.
+        """
+        with reading(self.location):
+            file = pq.ParquetFile(self._open(), metadata=self.metadata, coerce_int96_timestamp_unit="us")
+            values = file.reader.read_row_group(group, column_indices=[leaf], use_threads=False).column(0)
+        while pa.types.is_struct(values.type):
+            [values] = values.flatten()
+        return values
+
+    def read_bytes(self, offset: int, length: int) -> bytes:
+        """Bytes of the file, fewer at its end."""
+        return self._files.read_range(self.location, offset, length)
+
+    def _dictionary(self, field_id: int) -> list[str]:
+        """The path of a column of strings, if it is read faster as the dictionary that it is stored with."""
+        column = self.metadata.schema.column(self._leaves[field_id])
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
             return []
-        starts = [(chunk.dictionary_page_offset, chunk.data_page_offset) for chunk in self._chunks(leaf)]
-        small = all(first is not None and 0 < data - first < _SMALL_DICTIONARY for first, data in starts)
-        return [column.path] if small else []
+        size, count = self.stored(field_id)
+        return [column.path] if size < _DICTIONARY_WIDTH * count else []
 
 
 def _leaves_by_id(root: SchemaNode, names: NameMapping | None) -> dict[int, int]:

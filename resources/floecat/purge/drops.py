@@ -21,6 +21,7 @@ from floecat.purge.purgers import SQL_ASYNC
 from floecat.store import jobs, tables
 from floecat.store.database.engine import Connection
 from floecat.store.jobs import JobRow
+from floecat.store.statistics import artifact_files
 from floecat.store.tables import EntryRow
 
 __all__ = ["DropService"]
@@ -105,6 +106,7 @@ class DropService:
         if self.purges_at_once:
             job = self._queue.claimed(job)
         jobs.insert(conn, job, tables.document(conn, row.id))
+        artifact_files.keep_for_purge(conn, job.id, row.id)
         return job
 
     def _purge(self, job: JobRow) -> None:

@@ -10,6 +10,7 @@ from floecat.clock import Clock
 from floecat.entries.areas import Area, overlapping_ranges
 from floecat.iceberg.metadata.properties import table_type
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.purge.artifact_locations import ArtifactLocations
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import catalogs, commit_log, entry_areas, purge_batches, tables
@@ -82,6 +83,10 @@ class LiveTables(Protocol):
         """The current metadata of a table, JSON; `None` if it is gone meanwhile."""
         ...
 
+    def sidecars(self, table: LiveTable) -> Iterator[str]:
+        """Files of a table that its metadata does not name, as those of its index artifacts."""
+        ...
+
     def storages(self) -> Mapping[UUID, CatalogStorage]:
         """The storage of each catalog as of now, with locations of the others that mean the same files."""
         ...
@@ -117,6 +122,7 @@ class StoredTables:
         self._store = store
         self._storages = storages
         self._clock = clock
+        self._artifacts = ArtifactLocations(store)
 
     def near(self, area: Area, table_uuid: str, scopes: Collection[str]) -> Iterator[Sequence[NearTable]]:
         """See `LiveTables.near`; an entry that is changed meanwhile comes as it was before or after."""
@@ -139,6 +145,10 @@ class StoredTables:
         with self._store.read() as conn:
             stored = tables.document(conn, table.entry_id)
         return None if stored is None else decompress(stored)
+
+    def sidecars(self, table: LiveTable) -> Iterator[str]:
+        """See `LiveTables.sidecars`."""
+        return self._artifacts.of_entry(table.entry_id)
 
     def storages(self) -> Mapping[UUID, CatalogStorage]:
         """See `LiveTables.storages`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -15,6 +15,7 @@ from floecat.entries.open_entries import EntryParts
 from floecat.errors import LocationNotAllowedError
 from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
+from floecat.purge.artifact_locations import ArtifactLocations
 from floecat.purge.drops import DropService
 from floecat.purge.earlier_metadata import EarlierMetadata
 from floecat.purge.large_jobs import LargeJobs
@@ -28,7 +29,7 @@ from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
-from floecat.purge.table_purge import FormatPurge, Sidecars, TablePurge
+from floecat.purge.table_purge import FormatPurge, PurgeTarget, Sidecars, TablePurge
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
 
@@ -77,7 +78,12 @@ def open_purge(
     Raises:
         SettingsError: the purger that is set cannot be imported.
     """
-    sidecars: Sequence[Sidecars] = ()  # nothing makes files yet that no metadata names
+    artifacts = ArtifactLocations(parts.store)
+
+    def artifacts_of(target: PurgeTarget) -> Iterator[str]:
+        return iter(()) if target.lease is None else artifacts.of_purge(target.lease.job_id)
+
+    sidecars: Sequence[Sidecars] = (artifacts_of,)
     live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
         live,

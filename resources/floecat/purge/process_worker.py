@@ -176,6 +176,9 @@ class _LiveTables:
         found: bytes | None = self._parent.ask("document", table)
         return found
 
+    def sidecars(self, table: LiveTable) -> Iterator[str]:
+        return self._parent.each("sidecars of", table)
+
     def storages(self) -> Mapping[UUID, CatalogStorage]:
         found: Mapping[UUID, CatalogStorage] = self._parent.ask("storages")
         return found

@@ -28,7 +28,7 @@ _IDLE_S: Final = 60.0
 _LIVE: Final = frozenset(
     {"remember", "document", "storages", "positions", "changed", "begin_batch", "end_batch"}
 )
-_PARTS: Final = {"near": 1, "sidecars": 1_000}
+_PARTS: Final = {"near": 1, "sidecars": 1_000, "sidecars of": 1_000}
 """What is iterated over, and how much of it one message holds."""
 
 
@@ -201,6 +201,8 @@ class _Services:
     def _iterable(self, name: str, *arguments: Any) -> Any:
         if name == "near":
             return self._live.near(*arguments)
+        if name == "sidecars of":
+            return self._live.sidecars(*arguments)
         return chain.from_iterable(find(self._target) for find in self._sidecars)
 
     def _take(self, progress: PurgeProgress) -> None:

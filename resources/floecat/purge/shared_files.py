@@ -22,6 +22,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
@@ -356,9 +357,9 @@ class SharedFiles:
         try:
             metadata = TableMetadata.parse(document)
             reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
-            for file in reachable:
-                if storage.shares(file.location, its_storage):
-                    kept.add(file.location)
+            for location in chain((file.location for file in reachable), self._live.sidecars(table)):
+                if storage.shares(location, its_storage):
+                    kept.add(location)
         except InvalidMetadataError as error:
             raise _unknown(table, error.message) from error
         # a missing manifest leads to no file, so a neighbour that lost one does not stop a purge

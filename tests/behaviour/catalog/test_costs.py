@@ -59,7 +59,7 @@ EXPECTED = {
     "stage a table": Cost(3, 1, 2),
     "register": Cost(7, 1, 1),
     "look for a purge, none due": Cost(1, 0, 0),
-    "drop with purge": Cost(6, 1, 0),
+    "drop with purge": Cost(7, 1, 0),
     "load of a Delta table, warm": Cost(1, 0, 0),
     "load of a Delta table, with a look at its log": Cost(4, 0, 2),
     "create a view": Cost(5, 1, 1),

@@ -168,6 +168,7 @@ class FakeLiveTables:
         self.files = files
         self.rows: dict[LiveTable, bytes] = {}
         self.views: list[str] = []
+        self.sidecar_files: dict[LiveTable, list[str]] = {}
         self.remembered: list[StoredArea] = []
         self.roots = list(roots)
 
@@ -193,6 +194,9 @@ class FakeLiveTables:
 
     def document(self, table: LiveTable) -> bytes | None:
         return self.rows.get(table)
+
+    def sidecars(self, table: LiveTable) -> Iterator[str]:
+        return iter(self.sidecar_files.get(table, ()))
 
     def positions(self) -> Mapping[uuid.UUID, int]:
         return {}

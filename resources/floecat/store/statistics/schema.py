@@ -12,6 +12,7 @@ __all__ = [
     "capture_positions",
     "file_statistics",
     "index_artifacts",
+    "purged_artifacts",
     "snapshot_captures",
     "statistics_sidecars",
     "table_constraints",
@@ -47,6 +48,16 @@ def _records(name: str) -> sa.Table:
 target_statistics: Final = _records("target_statistics")
 index_artifacts: Final = _records("index_artifacts")
 table_constraints: Final = _records("table_constraints")
+
+purged_artifacts: Final = sa.Table(
+    "purged_artifacts",
+    metadata,
+    sa.Column("job_id", sa.Uuid(), sa.ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    _snapshot_id(),
+    sa.Column("storage_id", _Name, primary_key=True),
+    sa.Column("body", sa.LargeBinary(), nullable=False),
+)
+"""Index artifacts of tables that were dropped with purge, as their own rows go with the entry."""
 
 snapshot_captures: Final = sa.Table(
     "snapshot_captures",

@@ -28,6 +28,7 @@ from pyiceberg.types import (
 )
 
 from floecat.errors import UnavailableError
+from floecat_rest.demo_delta import make_delta_table
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -72,6 +73,7 @@ def steps() -> list[Step]:
             lambda catalog: _make_table(catalog, "trips", _TRIPS_SCHEMA, _fill_trips, spec=_BY_DAY),
         ),
         Step("demo.archive.months", _make_archive),
+        Step("demo.stations (Delta)", lambda catalog: make_delta_table(catalog, _NAMESPACE, "cities")),
         Step("demo.trips_by_city", _make_view),
         Step("done", lambda catalog: _mark_namespace(catalog, _COMPLETE)),
     ]

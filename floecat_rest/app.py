@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -170,9 +171,14 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
     named = EmptyNames(AnswerCompression(app), services, authenticator)
-    loads = FastLoadAnswers(named, services, authenticator, path_template=TableController.path)
+    loads = FastLoadAnswers(named, services, authenticator, path_template=_template(TableController.path))
     paths = RawPaths(loads, default_prefix=settings.gateway.default_prefix)
     return RequestLog(guard_browsers(paths, settings.gateway))
+
+
+def _template(path: str) -> str:
+    """A path as the framework labels it, without the types of its parameters."""
+    return re.sub(r":\w+}", "}", path)
 
 
 def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:

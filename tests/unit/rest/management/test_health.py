@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from floecat.errors import StoreUnavailableError
+from tests.unit.rest.conftest import SCHEMA
 
 
 def test_live_and_ready(client):
@@ -33,6 +34,16 @@ def test_metrics_count_requests_by_route(client, path):
     route = "/v1/{prefix}/namespaces" if path.startswith("/v1") else "unmatched"
     assert f'route="{route}"' in text
     assert "/nowhere/at/all" not in text
+
+
+def test_loads_have_one_label(client):
+    client.post("/v1/floecat/namespaces", json={"namespace": ["counted"]})
+    tables = "/v1/floecat/namespaces/counted/tables"
+    client.post(tables, json={"name": "t", "schema": SCHEMA})
+    for name in ("t", "missing"):
+        client.get(f"{tables}/{name}")
+    routes = set(re.findall(r'route="(\S*{table\S*?)",status', client.get("/metrics").text))
+    assert routes == {"/v1/{prefix}/namespaces/{namespace}/tables/{table}"}
 
 
 def test_operators_read_of_every_metric(client):

@@ -143,6 +143,18 @@ class ManifestCache:
         found = self._cache.get(_key(storage, table_uuid, listed, spec))
         return found if found is not None and column_ids <= found.metric_ids else None
 
+    def keep(
+        self,
+        storage: CatalogStorage,
+        table_uuid: str,
+        listed: ManifestFile,
+        spec: SpecTypes,
+        files: ManifestFiles,
+    ) -> None:
+        """Keeps what another planner decoded."""
+        if self.held(storage, table_uuid, listed, spec, files.metric_ids) is None:
+            self._cache.put(_key(storage, table_uuid, listed, spec), files, files.size_bytes)
+
     def load(
         self,
         storage: CatalogStorage,

@@ -1,7 +1,8 @@
 """Processes that make plans, so that heavy ones do not hold the interpreter that answers loads.
 
 A process makes one plan at a time; other plans wait for a free one. Decoded manifests stay in the memory of
-the process, and a table's plans go to the process that planned it last if that one is free.
+the process, and a table's plans go to the process that planned it last if that one is free. Processes that no
+plan waits for decode manifests for one that finds few in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
 from typing import Any, Final, TypeVar
 
 from floecat.errors import PlanStoppedError, UnavailableError
 from floecat.iceberg.values.bounds import Bounds
 from floecat.planning.files.scans import ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
-from floecat.planning.files.worker import Failed, Job, Setup
+from floecat.planning.files.worker import Failed, Job, NeedsHelp, Setup, Share
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["PlanProcesses"]
@@ -42,23 +45,35 @@ class _Process:
 
     def __init__(self, setup: Setup) -> None:
         own, other = socket.socketpair()
-        with own, other:
+        own_help, other_help = socket.socketpair()
+        with own, other, own_help, other_help:
+            descriptors = (other.fileno(), other_help.fileno())
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())],
-                pass_fds=[other.fileno()],
+                [sys.executable, "-P", "-c", _PROGRAM, *map(str, descriptors)],
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 env={**_KEEPS_MEMORY, **os.environ},
                 start_new_session=True,  # an interrupt of the service is not for it
             )
             self.connection: Connection[Any, Any] = Connection(own.detach())
+            self._help: Connection[Any, Any] = Connection(own_help.detach())
         self.connection.send(setup)
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def help(self, other: _Process, share: Share) -> None:
+        """Begins to decode manifests for a plan of another process."""
+        own_end, other_end = socket.socketpair()
+        with own_end, other_end:
+            self.connection.send(share)
+            send_handle(self.connection, own_end.fileno(), None)
+            send_handle(other._help, other_end.fileno(), None)
+
     def end(self) -> None:
         self.connection.close()
+        self._help.close()
         self._process.kill()
         self._process.wait()
 
@@ -100,9 +115,15 @@ class PlanProcesses:
         folder = (table or "").rpartition("/")[0]
         for is_retry in (False, True):
             process = self._take(folder, stop)
+            helpers: list[_Process] = []
             yielded = False
             try:
                 for result in _results(process.connection, job, stop):
+                    if isinstance(result, NeedsHelp):
+                        helpers = self._helpers(process, job, result.column_ids)
+                        continue
+                    if helpers and self._waiting:
+                        self._dismiss(helpers)
                     yielded = True
                     yield result
             except (EOFError, ConnectionError):
@@ -112,7 +133,8 @@ class PlanProcesses:
             else:
                 return
             finally:
-                self._give_back(folder, process)
+                self._dismiss(helpers)
+                self._give_back(process, folder)
 
     def close(self) -> None:
         """Ends all processes; plans that are being made fail."""
@@ -143,6 +165,27 @@ class PlanProcesses:
             finally:
                 self._waiting -= 1
 
+    def _helpers(self, process: _Process, job: Job, column_ids: frozenset[int]) -> list[_Process]:
+        """Processes that nobody waits for, each decoding a part of the manifests of a plan."""
+        helpers: list[_Process] = []
+        with self._changed:
+            while not self._waiting and not self._closed and (self._free or self._started < self._count):
+                try:
+                    helpers.append(self._chosen(""))
+                except UnavailableError:
+                    break
+        for part, helper in enumerate(helpers, 1):
+            # one that has ended says so when it is dismissed
+            with suppress(OSError):
+                helper.help(process, Share(job.storage, job.target, column_ids, part, len(helpers)))
+        return helpers
+
+    def _dismiss(self, helpers: list[_Process]) -> None:
+        while helpers:
+            helper = helpers.pop()
+            _stop(helper.connection)
+            self._give_back(helper)
+
     def _chosen(self, folder: str) -> _Process:
         while self._free:
             last = self._last.get(folder)
@@ -159,14 +202,15 @@ class PlanProcesses:
         self._started += 1
         return started
 
-    def _give_back(self, folder: str, process: _Process) -> None:
+    def _give_back(self, process: _Process, folder: str | None = None) -> None:
         with self._changed:
             if self._closed or not process.is_alive or process.connection.closed:
                 self._started -= 1
                 process.end()
             else:
                 self._free.append(process)
-                self._last[folder] = process
+                if folder is not None:
+                    self._last[folder] = process
                 if len(self._last) > 1000:
                     self._last.clear()
             self._changed.notify()
@@ -181,12 +225,12 @@ def _results(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> I
                 if stop is not None and stop():
                     raise PlanStoppedError("The plan was stopped")
             message = connection.recv()
-            done = not isinstance(message, tuple)
+            done = not isinstance(message, tuple | NeedsHelp)
             if isinstance(message, Failed):
                 raise message.error
             if done:
                 return
-            yield message[0]
+            yield message[0] if isinstance(message, tuple) else message
             if stop is not None and stop():
                 raise PlanStoppedError("The plan was stopped")
     finally:
@@ -200,7 +244,7 @@ def _stop(connection: Connection[Any, Any]) -> None:
         connection.send(None)
         until = time.monotonic() + _STOP_S
         while connection.poll(max(until - time.monotonic(), 0)):
-            if not isinstance(connection.recv(), tuple):
+            if not isinstance(connection.recv(), tuple | NeedsHelp):
                 return
     except (EOFError, OSError):
         pass

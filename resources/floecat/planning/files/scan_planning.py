@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -38,6 +38,9 @@ _LIST_PART: Final = 8
 _CHECK_S: Final = 0.02
 _AHEAD: Final = 4
 """Manifests that are decoded before they are needed, by thread."""
+
+_MANY: Final = 16
+"""Manifests from which on others may help to decode them."""
 
 _AHEAD_BYTES: Final = 64 << 20
 """The same, of all threads, as stored."""
@@ -78,14 +81,49 @@ class ScanPlanner:
             total += sum(manifest.manifest_length for manifest in listed)
         return total
 
-    def plan(self, storage: CatalogStorage, target: ScanTarget, stop: Stop | None = None) -> ScanPlan:
+    def plan(
+        self,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        stop: Stop | None = None,
+        on_cold: Callable[[frozenset[int]], None] | None = None,
+    ) -> ScanPlan:
         """Begins a plan: reads the manifest list and delete manifests.
+
+        Args:
+            storage: of the catalog.
+            target: what is read.
+            stop: asked from time to time; ends the plan.
+            on_cold: called if many data manifests have to be decoded, with the columns whose metrics are
+                needed: `decode` of other planners may help.
 
         Raises:
             FileMissingError, InvalidMetadataError, UnavailableError: as reading files does.
             PlanStoppedError: `stop` returned True.
         """
-        return _Scan(self, self._pool, self._threads * _AHEAD, storage, target, stop).plan()
+        return _Scan(self, self._pool, self._threads * _AHEAD, storage, target, stop, on_cold).plan()
+
+    def decode(
+        self,
+        storage: CatalogStorage,
+        target: ScanTarget,
+        column_ids: frozenset[int],
+        part: tuple[int, int],
+        stop: Stop | None = None,
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+        """Yields data manifests of a plan, the last ones first, as the plan goes the other way.
+
+        Args:
+            storage: of the catalog.
+            target: what the plan reads.
+            column_ids: columns whose metrics it needs.
+            part: which part of the manifests, from 1, and of how many.
+            stop: as of `plan`.
+
+        Raises:
+            FloecatError: as `plan`.
+        """
+        return _Scan(self, self._pool, 1, storage, target, stop).decode(column_ids, *part)
 
     def close(self) -> None:
         """Ends the threads."""
@@ -118,8 +156,10 @@ class _Scan:
         storage: CatalogStorage,
         target: ScanTarget,
         stop: Stop | None,
+        on_cold: Callable[[frozenset[int]], None] | None = None,
     ) -> None:
         self._planner = planner
+        self._on_cold = on_cold
         self._pool = pool
         self._ahead = ahead
         self._storage = storage
@@ -144,16 +184,27 @@ class _Scan:
         found = self._find_deletes(deletes)
         self._deletes = DeleteIndex(found, self._types)
         target = self._target
-        chosen = data if target.manifests is None else data[slice(*target.manifests)]
         return ScanPlan(
             snapshot_id=target.snapshot_id,
             schema=target.schema,
-            batches=self._batches(chosen),
+            batches=self._batches(self._chosen(data)),
             deletes=[each.files.content_files(each.rows, target.stats_ids) for each in found],
             residuals=self._residuals.found,
             counters=self._counters,
             files_by_manifest=[_live_files(manifest) for manifest in data],
         )
+
+    def decode(
+        self, column_ids: frozenset[int], part: int, parts: int
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+        data = self._chosen(self._manifests()[0])
+        begin, end = (len(data) * each // parts for each in (part - 1, part))
+        for manifest in reversed(data[begin:end]):
+            spec = self._spec(manifest.partition_spec_id, manifest)
+            yield manifest, spec, self._load(manifest, column_ids | self._metric_ids(spec))
+
+    def _chosen(self, data: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        return data if self._target.manifests is None else data[slice(*self._target.manifests)]
 
     # -- manifests ------------------------------------------------------------------------------------------
 
@@ -304,7 +355,12 @@ class _Scan:
         counters = self._counters
         sure_rows = 0
         ids = self._target.stats_ids | self._equality_ids
-        for _, spec, files in self._loaded(manifests, ids):
+        decoded = counters.manifests_decoded
+        for number, (_, spec, files) in enumerate(self._loaded(manifests, ids)):
+            is_cold = len(manifests) - number > _MANY and counters.manifests_decoded - decoded > self._ahead
+            if is_cold and self._on_cold is not None:
+                self._on_cold(ids)
+                self._on_cold = None
             counters.files += len(files)
             tasks = self._tasks(spec, files)
             if tasks is None:

@@ -1,6 +1,7 @@
 """A planning process: makes one plan after the other for the process that started it.
 
-Messages are pickled; see `processes`. It ends when the other end of the connection does.
+While it is free it decodes manifests for another one, whose plan finds few in memory. Messages are pickled;
+see `processes`. It ends when the other end of the connection does.
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from typing import Any, Final
 
 import msgspec
 
 from floecat.errors import FloecatError, PlanStoppedError, UnavailableError
 
-__all__ = ["Failed", "Job", "Setup", "main"]
+__all__ = ["Failed", "Job", "NeedsHelp", "Setup", "Share", "main"]
 
 _STORAGES: Final = 64
 
@@ -49,6 +51,33 @@ class Job(msgspec.Struct, frozen=True):
     work: bytes
 
 
+class Share(msgspec.Struct, frozen=True):
+    """Manifests to decode for a process that makes a plan. A socket to that process follows.
+
+    Attributes:
+        storage: of the plan, pickled.
+        target: of the plan, pickled.
+        column_ids: columns whose metrics are needed.
+        part: which part of the manifests, counted from 1; that process goes on from the first one.
+        parts: into how many they are divided.
+    """
+
+    storage: bytes
+    target: bytes
+    column_ids: frozenset[int]
+    part: int
+    parts: int
+
+
+class NeedsHelp(msgspec.Struct, frozen=True):
+    """Tells that many manifests of a plan have to be decoded.
+
+    Sockets of processes that decode some of them may come then, on the connection for help.
+    """
+
+    column_ids: frozenset[int]
+
+
 class Failed(msgspec.Struct, frozen=True):
     """The last message of a job that failed, in place of None."""
 
@@ -56,44 +85,86 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Serves the file descriptor of the command line until its other end is closed."""
-    connection = Connection(int(sys.argv[1]))
+    """Serves the file descriptors of the command line until their other end is closed."""
+    connection, help = (Connection(int(descriptor)) for descriptor in sys.argv[1:])
     with suppress(EOFError, ConnectionError):
         setup = connection.recv()
         sys.path[:] = setup.path
         os.nice(setup.niceness)
-        _serve(connection, setup)
+        _Worker(connection, setup).serve(help)
 
 
-def _serve(connection: Connection, setup: Setup) -> None:
-    from floecat.planning.files.scan_planning import local_planner
+class _Worker:
+    def __init__(self, connection: Connection[Any, Any], setup: Setup) -> None:
+        from floecat.planning.files.scan_planning import local_planner
 
-    planner = local_planner(setup.memory_bytes, setup.threads, pickle.loads(setup.bounds))  # noqa: S301
-    storages: OrderedDict[bytes, Any] = OrderedDict()
-    while True:
-        message = connection.recv()
-        if not isinstance(message, Job):
-            continue  # a stop that came after the end
-        try:
-            storage = storages.pop(message.storage, None) or pickle.loads(message.storage)  # noqa: S301
-            storages[message.storage] = storage
-            if len(storages) > _STORAGES:
-                storages.popitem(last=False)
-            target, work = pickle.loads(message.target), pickle.loads(message.work)  # noqa: S301
-            _make(connection, lambda: work(planner.plan(storage, target, connection.poll)))  # noqa: B023
-            last = None
-        except FloecatError as error:
-            last = Failed(error)
-        except (EOFError, ConnectionError):
-            raise
-        except Exception as error:  # noqa: BLE001 - it goes on with other plans
-            last = Failed(UnavailableError(f"Planning failed: {type(error).__name__}"))
-            sys.excepthook(*sys.exc_info())
-        connection.send(last)
+        self._connection = connection
+        bounds = pickle.loads(setup.bounds)  # noqa: S301
+        self._planner = local_planner(setup.memory_bytes, setup.threads, bounds)
+        self._storages: OrderedDict[bytes, Any] = OrderedDict()
 
+    def serve(self, help: Connection[Any, Any]) -> None:
+        threading.Thread(target=self._take_help, args=(help,), daemon=True).start()
+        while True:
+            message = self._connection.recv()
+            if not isinstance(message, Job | Share):
+                continue  # a stop that came after the end
+            try:
+                if isinstance(message, Job):
+                    self._make(message)
+                else:
+                    self._decode(message)
+                last = None
+            except FloecatError as error:
+                last = Failed(error)
+            except (EOFError, ConnectionError):
+                raise
+            except Exception as error:  # noqa: BLE001 - it goes on with other plans
+                last = Failed(UnavailableError(f"Planning failed: {type(error).__name__}"))
+                sys.excepthook(*sys.exc_info())
+            self._connection.send(last)
 
-def _make(connection: Connection, results: Callable[[], Iterator[Any]]) -> None:
-    for result in results():
-        connection.send((result,))
-        if connection.poll():
-            raise PlanStoppedError("The plan was stopped")
+    def _storage(self, pickled: bytes) -> Any:
+        storage = self._storages.get(pickled) or pickle.loads(pickled)  # noqa: S301
+        self._storages[pickled] = storage
+        self._storages.move_to_end(pickled)
+        if len(self._storages) > _STORAGES:
+            self._storages.popitem(last=False)
+        return storage
+
+    def _make(self, job: Job) -> None:
+        connection = self._connection
+        target, work = pickle.loads(job.target), pickle.loads(job.work)  # noqa: S301
+        plan = self._planner.plan(
+            self._storage(job.storage), target, connection.poll, lambda ids: connection.send(NeedsHelp(ids))
+        )
+        for result in work(plan):
+            connection.send((result,))
+            if connection.poll():
+                raise PlanStoppedError("The plan was stopped")
+
+    def _decode(self, share: Share) -> None:
+        """Decodes manifests until all are done, or the other process or the plan has ended."""
+        with Connection(recv_handle(self._connection)) as other:
+            storage, target = self._storage(share.storage), pickle.loads(share.target)  # noqa: S301
+            decoded = self._planner.decode(
+                storage, target, share.column_ids, (share.part, share.parts), self._connection.poll
+            )
+            with suppress(ConnectionError):
+                other.send((share.storage, target.table_uuid))
+                for each in decoded:
+                    other.send(each)
+
+    def _take_help(self, help: Connection[Any, Any]) -> None:
+        """Keeps what other processes decode."""
+        with suppress(EOFError, OSError):
+            while True:
+                other = Connection(recv_handle(help))
+                threading.Thread(target=self._keep, args=(other,), daemon=True).start()
+
+    def _keep(self, other: Connection[Any, Any]) -> None:
+        with other, suppress(EOFError, OSError):
+            pickled, table_uuid = other.recv()
+            storage = self._storages.get(pickled)
+            while storage is not None:
+                self._planner.manifests.keep(storage, table_uuid, *other.recv())

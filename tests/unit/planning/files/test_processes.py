@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from tests.storages import storage_at
 from tests.unit.planning.planned_files import PlannedFile, new_planner, plan_table, planned_files
 from tests.unit.planning.random_filters import random_filter
 from tests.unit.planning.random_tables import RandomTable, random_table
+from tests.unit.planning.small_tables import SmallTable, data_file
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,51 @@ def test_plans_wait_for_a_process(planner: Planner, table: RandomTable) -> None:
     holding.close()
     waiting.join(30)
     assert found == plan_table(new_planner(), table.metadata)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Planner]:
+    opened = open_planner(local_bytes=1 << 20, processes=2, memory_bytes=64 << 20, in_process_bytes=0)
+    yield opened
+    opened.close()
+
+
+def many_manifests(folder: Path) -> SmallTable:
+    table = SmallTable(folder, [{1: ("a", "long")}])
+    for number in range(60):
+        table.add(*(data_file(f"file:///{number}-{file}", lower_bounds={1: b"\0" * 8}) for file in range(50)))
+    return table
+
+
+def paths_and_decoded(plan: ScanPlan) -> Iterator[object]:
+    yield [path for batch in plan for path in batch.files.table["file_path"].to_pylist()]
+    yield plan.counters.manifests_decoded
+
+
+def test_a_free_process_helps_to_decode(two: Planner, tmp_path: Path) -> None:
+    table = many_manifests(tmp_path)
+    expected = [f"file:///{number}-{file}" for number in range(60) for file in range(50)]
+    json = {"type": "lt", "term": "a", "value": 5}
+    for _ in range(100):  # how far the other process gets is up to the machine
+        document = table.metadata().replace(b"c9b1f1c3", uuid.uuid4().hex[:8].encode())
+        request = ScanRequest(filter=parse_filter(json))
+        paths, decoded = two.run(
+            storage_at(["file:///"]), TableMetadata.parse(document), request, paths_and_decoded
+        )
+        assert paths == expected
+        if decoded < 60:
+            return
+    pytest.fail("no process helped")
+
+
+def test_a_process_that_helps_is_there_for_other_plans(two: Planner, tmp_path: Path) -> None:
+    table = many_manifests(tmp_path)
+    plans = [
+        two.run(storage_at(["file:///"]), TableMetadata.parse(table.metadata()), ScanRequest(), process_of)
+        for _ in range(2)
+    ]
+    assert next(plans[0]) != next(plans[1])
+    assert all(list(plan) for plan in plans)
 
 
 def test_too_many_plans_are_refused(table: RandomTable) -> None:

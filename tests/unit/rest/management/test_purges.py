@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -36,8 +36,8 @@ def drop(client, namespace, name):
     ("method", "path", "known"),
     [
         ("GET", PATH, "state, table, pageToken, pageSize"),
-        ("POST", f"{PATH}/{uuid4()}/cancel", "force"),
-        ("GET", f"{PATH}/{uuid4()}", "none"),
+        ("POST", f"{PATH}/{UUID(int=1)}/cancel", "force"),
+        ("GET", f"{PATH}/{UUID(int=1)}", "none"),
         ("GET", "/management/v1/catalogs/floecat/connectors", "none"),
     ],
 )

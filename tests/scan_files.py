@@ -34,7 +34,7 @@ class Appends:
     def __init__(self, location: str) -> None:
         """Begins with an empty table at a `file://` location."""
         self._folder = Path(location.removeprefix("file://")) / "metadata"
-        self._location = location
+        self.location = location
         self._manifests: list[ManifestFile] = []
         self._snapshots = self._files = 0
 
@@ -42,12 +42,12 @@ class Appends:
         """Writes a snapshot with manifests of so many files each; returns the updates that commit it."""
         number = self._snapshots = self._snapshots + 1
         for count in manifests:
-            path = f"{self._location}/metadata/{number}-m{len(self._manifests)}.avro"
+            path = f"{self.location}/metadata/{number}-m{len(self._manifests)}.avro"
             made = self._manifest(count, number)
             self._write(path, made.data)
             self._manifests.append(made.manifest_file(path, snapshot_id=number, sequence_number=number))
         parent = number - 1 or None
-        path = f"{self._location}/metadata/snap-{number}.avro"
+        path = f"{self.location}/metadata/snap-{number}.avro"
         data = write_manifest_list(
             self._manifests,
             snapshot_id=number,
@@ -80,7 +80,7 @@ class Appends:
         return [Path(each.manifest_path.removeprefix("file://")) for each in self._manifests]
 
     def _path(self, number: int) -> str:
-        return f"{self._location}/data/{number * ROWS_PER_FILE}.parquet"
+        return f"{self.location}/data/{number * ROWS_PER_FILE}.parquet"
 
     def _manifest(self, count: int, snapshot_id: int) -> Any:
         numbers = np.arange(self._files, self._files + count, dtype=np.int64)

@@ -11,7 +11,7 @@ from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import TableIdentifier
 
-__all__ = ["check_locations", "chosen_location", "default_location"]
+__all__ = ["check_locations", "chosen_location", "default_location", "statistics_folder"]
 
 _PATH_PROPERTIES = (
     "write.metadata.path",
@@ -33,6 +33,11 @@ def default_location(
         folders = "/".join(safe_path_segment(level) for level in identifier.namespace)
         parent = f"{catalog.storage_location}/{folders}"
     return f"{parent}/{safe_path_segment(identifier.name)}-{object_uuid.hex[-12:]}"
+
+
+def statistics_folder(metadata_location: str, entry_id: UUID) -> str:
+    """The folder of what the catalog writes beside the metadata of a table; no other table uses it."""
+    return f"{metadata_location.rpartition('/')[0]}/statistics-{entry_id}"
 
 
 def chosen_location(

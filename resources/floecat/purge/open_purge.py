@@ -29,6 +29,7 @@ from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
+from floecat.purge.statistics_files import StatisticsFiles
 from floecat.purge.table_purge import FormatPurge, PurgeTarget, Sidecars, TablePurge
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
@@ -83,7 +84,7 @@ def open_purge(
     def artifacts_of(target: PurgeTarget) -> Iterator[str]:
         return iter(()) if target.lease is None else artifacts.of_purge(target.lease.job_id)
 
-    sidecars: Sequence[Sidecars] = (artifacts_of,)
+    sidecars: Sequence[Sidecars] = (artifacts_of, StatisticsFiles(EarlierMetadata(parts.store)))
     live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
         live,

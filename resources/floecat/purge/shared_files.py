@@ -36,6 +36,7 @@ from floecat.entries.areas import (
     folder_text,
     overlaps,
 )
+from floecat.entries.entry_locations import statistics_folder
 from floecat.errors import BoundExceededError, FloecatError, ForbiddenError, InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
@@ -223,6 +224,7 @@ class SharedFiles:
                 kept.add_folder(table.location)
             self._add_owned(kept, storage, table, its_storage)
             if has_metadata(table.metadata_location):
+                kept.add_folder(statistics_folder(table.metadata_location, table.entry_id))
                 self._add_reachable(kept, storage, table, its_storage, complete=True)
 
         area = folder_area([folder])

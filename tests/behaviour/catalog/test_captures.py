@@ -11,8 +11,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
 from floecat.auth.principals import Principal
+from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, NotFoundError, UnavailableError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -22,7 +24,8 @@ from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
-from tests.behaviour.catalog.changes import change, create, set_property, table
+from floecat.store.statistics import schema
+from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
 from tests.scan_files import WrittenAppends
 
@@ -78,6 +81,10 @@ class Bench:
     def captured_rows(self) -> int | None:
         found = self.kernel.captures.snapshots(self.call, T)
         return found[-1].coverage.rows if found and found[-1].coverage else None
+
+    def sidecars(self) -> list[Path]:
+        folder = Path(self.appends.location.removeprefix("file://"))
+        return sorted(folder.glob("**/statistics-*/*"))
 
     def file(self, number: int) -> Path:
         return Path(self.appends.paths[number].removeprefix("file://"))
@@ -362,3 +369,64 @@ def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) 
         time.sleep(0.02)
     assert bench.captured_rows() == 80
     assert len(bench.metadata.snapshots) == 8
+
+
+def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    bench.capture()
+    bench.kernel.commits.create_table(
+        bench.call,
+        ("ns",),
+        CreateTable(name="inner", schema=SCHEMA, location=f"{bench.appends.location}/inner"),
+    )
+    inner = WrittenAppends(f"{bench.appends.location}/inner")
+    bench.kernel.commits.commit(bench.call, change("inner", inner.append(1)))
+    assert bench.kernel.captures.capture(bench.call, table("inner")).state == "succeeded"
+    sidecars = bench.sidecars()
+    assert len(sidecars) == 2
+    clock.ms += 7 * 86_400_000
+    report = bench.kernel.orphans.find(bench.call, T, delete=True)
+    assert (report.orphans, bench.sidecars()) == (0, sidecars)
+    for name in ("inner", "t"):
+        bench.kernel.drops.drop(bench.call, table(name), purge=True)
+        bench.kernel.purge_queue.drain_once()
+    assert bench.sidecars() == []
+    with bench.kernel.store.read() as conn:
+        assert not conn.all(sa.select(schema.snapshot_captures.c.snapshot_id))
+        assert not conn.all(sa.select(schema.statistics_sidecars.c.path))
+
+
+def test_a_sidecar_that_is_lost_is_made_again(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    bench.capture()
+    bench.append(1)
+    for sidecar in bench.sidecars():
+        sidecar.unlink()
+    assert bench.capture()[-1].is_open
+    clock.ms += 1_000
+    assert bench.capture()[-1].state == "succeeded"
+    assert bench.rows() == 20
+
+
+def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    bench.capture()
+    (old,) = bench.sidecars()
+    clock.ms += 8 * 86_400_000
+    assert bench.kernel.captures.capture(bench.call, T, full=True).state == "succeeded"
+    assert old not in bench.sidecars()
+    assert bench.rows() == 10
+
+
+def test_captures_of_expired_snapshots_go(bench: Bench) -> None:
+    bench.append(1)
+    bench.capture()
+    bench.append(1)
+    bench.capture()
+    bench.kernel.commits.commit(
+        bench.call, change("t", [{"action": "remove-snapshots", "snapshot-ids": [1]}])
+    )
+    bench.append(1)
+    bench.capture()
+    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2, 3]
+    assert bench.rows() == 30

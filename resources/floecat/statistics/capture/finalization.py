@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FloecatError
+from floecat.errors import FileMissingError, FloecatError, InvalidMetadataError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
@@ -34,7 +35,7 @@ from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
 from floecat.store.statistics.files import SidecarRow
-from floecat.store.statistics.snapshot_records import CONSTRAINTS, INDEX_ARTIFACTS, TARGETS
+from floecat.store.statistics.snapshot_records import CONSTRAINTS, TARGETS
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
@@ -247,10 +248,15 @@ class Finalization:
         for path, of_sidecar in by_path.items():
             row = known[of_sidecar[0]]
             sidecar = Sidecar(path, row.size_bytes)
-            if len(of_sidecar) == row.files:
-                yield read_summary(table.storage, sidecar)
-            else:
-                yield counting.of_files(read_files(table.storage, sidecar, of_sidecar), sizes, schema)
+            try:
+                if len(of_sidecar) == row.files:
+                    yield read_summary(table.storage, sidecar)
+                else:
+                    yield counting.of_files(read_files(table.storage, sidecar, of_sidecar), sizes, schema)
+            except (FileMissingError, InvalidMetadataError) as error:
+                # the next attempt reads its data files again
+                self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=[path]))
+                raise UnavailableError(f"Statistics of data files are lost: {error.message}") from None
 
     def _before(
         self, table: CapturedTable, snapshot_id: int, columns: Mapping[int, str], keys: Collection[str]
@@ -277,7 +283,8 @@ class Finalization:
 
 def _delete_expired(conn: Connection, entry_id: UUID) -> None:
     for snapshot_id in captures.delete_expired(conn, entry_id):
-        for records in (TARGETS, INDEX_ARTIFACTS, CONSTRAINTS):
+        # the rows of index artifacts stay: the purge of the table finds their files by them
+        for records in (TARGETS, CONSTRAINTS):
             records.delete_kind(conn, entry_id, snapshot_id, "")
 
 

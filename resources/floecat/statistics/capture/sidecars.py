@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
-from uuid import UUID
 
 import msgspec
 
@@ -17,7 +16,7 @@ from floecat.errors import AlreadyExistsError, InvalidMetadataError
 from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["FilesSummary", "Sidecar", "read_files", "read_summary", "statistics_folder", "write_sidecar"]
+__all__ = ["FilesSummary", "Sidecar", "read_files", "read_summary", "write_sidecar"]
 
 T = TypeVar("T")
 
@@ -47,11 +46,6 @@ class FilesSummary(msgspec.Struct, frozen=True):
 class _Index(msgspec.Struct, frozen=True, array_like=True):
     summary: tuple[int, int]
     files: dict[str, tuple[int, int]]
-
-
-def statistics_folder(metadata_location: str, entry_id: UUID) -> str:
-    """The folder of what the catalog writes beside the metadata of a table; no other table uses it."""
-    return f"{metadata_location.rpartition('/')[0]}/statistics-{entry_id}"
 
 
 def write_sidecar(

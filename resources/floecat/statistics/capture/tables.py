@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from floecat.entries.entry_locations import statistics_folder
 from floecat.entries.open_entries import EntryParts
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
-from floecat.statistics.capture.sidecars import statistics_folder
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import catalogs, tables
 from floecat.store.documents import decompress

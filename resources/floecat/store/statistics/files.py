@@ -14,7 +14,7 @@ from floecat.store.database.statements import insert_if_absent, upsert
 from floecat.store.statistics.schema import file_statistics as _files
 from floecat.store.statistics.schema import statistics_sidecars as _sidecars
 
-__all__ = ["SidecarRow", "by_result", "list_sidecars", "put", "retire", "sidecars_of", "touch"]
+__all__ = ["SidecarRow", "by_result", "forget", "list_sidecars", "put", "retire", "sidecars_of", "touch"]
 
 
 class SidecarRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,10 +72,16 @@ def touch(conn: Connection, entry_id: UUID, paths: Sequence[str], now_ms: int) -
 
 def retire(conn: Connection, entry_id: UUID, before_ms: int) -> list[str]:
     """Deletes the rows of sidecars that were last needed before a time; returns their paths."""
-    paths = [row[0] for row in conn.all(_RETIRE, {"of_entry": entry_id, "before_ms": before_ms})]
+    paths = [row[0] for row in conn.all(_STALE, {"of_entry": entry_id, "before_ms": before_ms})]
     if paths:
-        conn.change(_FORGET, {"of_entry": entry_id, "paths": paths})
+        forget(conn, entry_id, paths)
     return paths
+
+
+def forget(conn: Connection, entry_id: UUID, paths: Sequence[str]) -> None:
+    """Deletes the rows of sidecars, and of the files in them."""
+    for statement in (_FORGET_FILES, _FORGET):
+        conn.change(statement, {"of_entry": entry_id, "paths": list(paths)})
 
 
 _NAMES: Final = SidecarRow.__struct_fields__
@@ -88,17 +94,16 @@ _FILES: Final = sa.select(_files.c.file_key, _files.c.sidecar).where(
     _files.c.entry_id == sa.bindparam("of_entry")
 )
 _LIST: Final = sa.select(*_COLUMNS).where(_OF_ENTRY)
+_PATHS: Final[sa.BindParameter[str]] = sa.bindparam("paths", expanding=True)
 _TOUCH: Final = (
     sa.update(_sidecars)
-    .where(_OF_ENTRY, _sidecars.c.path.in_(sa.bindparam("paths", expanding=True)))
+    .where(_OF_ENTRY, _sidecars.c.path.in_(_PATHS))
     .values(used_at_ms=sa.bindparam("now_ms"))
 )
-_RETIRE: Final = (
-    sa.delete(_sidecars)
-    .where(_OF_ENTRY, _sidecars.c.used_at_ms < sa.bindparam("before_ms"))
-    .returning(_sidecars.c.path)
+_STALE: Final = sa.select(_sidecars.c.path).where(
+    _OF_ENTRY, _sidecars.c.used_at_ms < sa.bindparam("before_ms")
 )
-_FORGET: Final = sa.delete(_files).where(
-    _files.c.entry_id == sa.bindparam("of_entry"),
-    _files.c.sidecar.in_(sa.bindparam("paths", expanding=True)),
+_FORGET: Final = sa.delete(_sidecars).where(_OF_ENTRY, _sidecars.c.path.in_(_PATHS))
+_FORGET_FILES: Final = sa.delete(_files).where(
+    _files.c.entry_id == sa.bindparam("of_entry"), _files.c.sidecar.in_(_PATHS)
 )

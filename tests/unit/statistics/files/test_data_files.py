@@ -13,13 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from floecat.errors import FileMissingError, IllegalArgumentError
+from floecat.errors import FileMissingError, IllegalArgumentError, StorageUnavailableError
 from floecat.iceberg.schemas.single_values import encode_one
 from floecat.iceberg.schemas.types import parse_primitive
 from floecat.logical_types import canonical_text
+from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import UnreadableFileError
 from floecat.statistics.files.summaries import DataFile
 from tests.unit.statistics.files.table_files import (
+    FILES,
     column,
     data_file,
     distinct,
@@ -322,6 +324,53 @@ def test_a_missing_file_is_missing(tmp_path: Path) -> None:
     for format in ("parquet", "orc", "avro"):
         with pytest.raises(FileMissingError):
             read(schema_of((1, "l", "string")), DataFile(file.location, format, 1, file.size_bytes))
+
+
+class _FailingFiles:
+    """Files whose storage fails after some reads."""
+
+    def __init__(self, reads: int) -> None:
+        self._left = reads
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        self._left -= 1
+        if self._left < 0:
+            raise StorageUnavailableError("Storage does not answer")
+        return FILES.read_range(location, offset, length)
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_failures_of_storage_are_no_faults_of_the_file(format: str, tmp_path: Path) -> None:
+    table = with_ids({1: ("l", pa.array(range(100_000)))})
+    file = write_parquet(tmp_path, "f.parquet", table, row_group_size=50_000, use_dictionary=False)
+    if format == "orc":
+        orc.write_table(table, tmp_path / "f.orc")
+        file = data_file(tmp_path / "f.orc", 100_000, format="orc")
+    mapping = '[{"field-id": 1, "names": ["l"]}]'
+    failed = 0
+    for reads in range(40):
+        source = DataFile(file.location, format, 100_000, file.size_bytes)
+        files: Any = _FailingFiles(reads)
+        with FileSummaries(files, schema_of((1, "l", "long")), [1], name_mapping=mapping) as summaries:
+            try:
+                assert summaries.summarize(source).row_count == 100_000
+                break
+            except StorageUnavailableError:
+                failed += 1
+            except UnreadableFileError:
+                assert format == "avro"  # which this file is not
+                break
+    assert failed == reads >= 1
+
+
+def test_timestamps_of_96_bits(tmp_path: Path) -> None:
+    moments = [dt.datetime(1969, 12, 31, 23), dt.datetime(2020, 1, 1, 0, 0, 0, 1), None]
+    table = with_ids({1: ("t", pa.array(moments, pa.timestamp("us")))})
+    schema = schema_of((1, "t", "timestamp"))
+    file = write_parquet(tmp_path, "f.parquet", table, use_deprecated_int96_timestamps=True)
+    wanted = column(read(schema, write_parquet(tmp_path, "plain.parquet", table)), 1)
+    found = column(read(schema, file), 1)
+    assert (found.lower, found.upper, found.sketch) == (wanted.lower, wanted.upper, wanted.sketch)
 
 
 def test_a_damaged_footer_is_found_before_arrow_reads_it(tmp_path: Path) -> None:

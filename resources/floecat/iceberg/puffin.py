@@ -1,7 +1,7 @@
-"""Puffin files of deletion vectors (Puffin specification, blob type `deletion-vector-v1`).
+"""Puffin files: blobs of any kind, uncompressed, and deletion vectors (Puffin specification).
 
-A blob is a vector framed by its length and a checksum, as in Delta's own files of vectors: writing one copies
-the bytes of the bitmap without decoding it.
+A blob of the type `deletion-vector-v1` is a vector framed by its length and a checksum, as in Delta's own
+files of vectors: writing one copies the bytes of the bitmap without decoding it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-__all__ = ["CREATED_BY", "DeletionVectorBlob", "PuffinFile", "write_puffin"]
+__all__ = ["CREATED_BY", "DeletionVectorBlob", "PuffinBlob", "PuffinFile", "write_blobs", "write_puffin"]
 
 CREATED_BY = "Floecat"
-"""Writer named in the file, without a version: the same vectors must always give the same bytes."""
+"""Writer named in the file, without a version: the same blobs must always give the same bytes."""
 
 _MAGIC = b"PFA1"
 _BITMAP_MAGIC = b"\xd1\xd3\x39\x64"
@@ -26,6 +26,26 @@ _MAX_BLOB_SIZE = (1 << 31) - 1
 _POSITION_ID = 2147483645
 # snapshot id and sequence number are inherited from the snapshot that adds the file
 _INHERITED = -1
+
+
+class PuffinBlob(msgspec.Struct, frozen=True):
+    """A blob to write.
+
+    Attributes:
+        type: of the blob, as the specification names it.
+        parts: its bytes, in pieces.
+        fields: ids of the columns that it is about.
+        snapshot_id: of which snapshot; -1 is inherited from the snapshot that adds the file.
+        sequence_number: of the snapshot; -1 as above.
+        properties: of the blob.
+    """
+
+    type: str
+    parts: tuple[bytes, ...]
+    fields: tuple[int, ...]
+    snapshot_id: int = _INHERITED
+    sequence_number: int = _INHERITED
+    properties: dict[str, str] = {}
 
 
 class DeletionVectorBlob(msgspec.Struct, frozen=True):
@@ -49,11 +69,13 @@ class PuffinFile:
     Attributes:
         data: the whole file.
         blobs: offset and size of each blob in bytes, in the order given: `content_offset` and
-            `content_size_in_bytes` of the vector's manifest entry.
+            `content_size_in_bytes` of a vector's manifest entry.
+        footer_size: bytes of the footer, its first magic number included.
     """
 
     data: bytes
     blobs: tuple[tuple[int, int], ...]
+    footer_size: int
 
 
 class _BlobMetadata(msgspec.Struct, frozen=True, rename="kebab"):
@@ -80,18 +102,49 @@ def write_puffin(vectors: Sequence[DeletionVectorBlob]) -> PuffinFile:
     Raises:
         ValueError: a payload does not start with the magic number of vectors, or is larger than 2 GB.
     """
+    return write_blobs(
+        [
+            PuffinBlob(
+                type="deletion-vector-v1",
+                parts=_frame(vector.payload),
+                fields=(_POSITION_ID,),
+                properties={
+                    "referenced-data-file": vector.referenced_data_file,
+                    "cardinality": str(vector.cardinality),
+                },
+            )
+            for vector in vectors
+        ]
+    )
+
+
+def write_blobs(blobs: Sequence[PuffinBlob]) -> PuffinFile:
+    """Writes blobs into one file, uncompressed. The same blobs always give the same bytes."""
     parts = [_MAGIC]
-    ranges: list[tuple[int, int]] = []
+    described: list[_BlobMetadata] = []
     offset = len(_MAGIC)
-    for vector in vectors:
-        blob = _frame(vector.payload)
-        size = sum(map(len, blob))
-        parts += blob
-        ranges.append((offset, size))
+    for blob in blobs:
+        size = sum(map(len, blob.parts))
+        parts += blob.parts
+        described.append(
+            _BlobMetadata(
+                type=blob.type,
+                fields=blob.fields,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                offset=offset,
+                length=size,
+                properties=blob.properties,
+            )
+        )
         offset += size
-    footer = _footer(vectors, ranges)
-    parts += [_MAGIC, footer, len(footer).to_bytes(_WORD_SIZE, "little", signed=True), _NO_FLAGS, _MAGIC]
-    return PuffinFile(b"".join(parts), tuple(ranges))
+    payload = msgspec.json.encode(_FileMetadata(described, {"created-by": CREATED_BY}))
+    footer = [_MAGIC, payload, len(payload).to_bytes(_WORD_SIZE, "little", signed=True), _NO_FLAGS, _MAGIC]
+    return PuffinFile(
+        b"".join(parts + footer),
+        tuple((each.offset, each.length) for each in described),
+        sum(map(len, footer)),
+    )
 
 
 def _frame(payload: bytes) -> tuple[bytes, bytes, bytes]:
@@ -101,22 +154,3 @@ def _frame(payload: bytes) -> tuple[bytes, bytes, bytes]:
         raise ValueError("The deletion vector is too large for a Puffin file")
     length, checksum = len(payload), zlib.crc32(payload)
     return length.to_bytes(_WORD_SIZE, "big"), payload, checksum.to_bytes(_WORD_SIZE, "big")
-
-
-def _footer(vectors: Sequence[DeletionVectorBlob], ranges: Sequence[tuple[int, int]]) -> bytes:
-    blobs = [
-        _BlobMetadata(
-            type="deletion-vector-v1",
-            fields=(_POSITION_ID,),
-            snapshot_id=_INHERITED,
-            sequence_number=_INHERITED,
-            offset=offset,
-            length=size,
-            properties={
-                "referenced-data-file": vector.referenced_data_file,
-                "cardinality": str(vector.cardinality),
-            },
-        )
-        for vector, (offset, size) in zip(vectors, ranges, strict=True)
-    ]
-    return msgspec.json.encode(_FileMetadata(blobs, {"created-by": CREATED_BY}))

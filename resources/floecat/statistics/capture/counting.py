@@ -1,4 +1,4 @@
-"""What is counted of files, put together: groups, snapshots, records, and the Iceberg statistics file."""
+"""What is counted of files, put together: groups, snapshots, and records."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final, Self
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from floecat.fileio.base import FileIO
-from floecat.iceberg.metadata.statistics_files import StatisticsFile
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.types import PrimitiveType, Type
+from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.logical_types import canonical_text, logical_type
 from floecat.statistics.capture.sidecars import FilesSummary
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.data_files import FileSummaries
-from floecat.statistics.files.leaf_values import one_value
+from floecat.statistics.files.merging import merge_columns
 from floecat.statistics.files.summaries import ColumnSummary, DataFile, FileSummary
-from floecat.statistics.files.theta import ThetaSketch, union
+from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import (
     THETA_SKETCH,
     ApproximateNdv,
@@ -51,7 +46,6 @@ __all__ = [
 
 NAME_MAPPING: Final = "schema.name-mapping.default"
 
-_PUFFIN: Final = b"PFA1"
 _CONFIDENCE: Final = 0.954
 """Of two standard deviations."""
 
@@ -225,12 +219,14 @@ def scalar_statistics(column: ColumnSummary, schema: Schema, properties: dict[st
 
 def _ndv(column: ColumnSummary) -> Ndv:
     sketch = ThetaSketch.from_bytes(column.sketch or b"")
+    # An empty value is in no sketch, and the least of all.
+    empty = int(column.lower == b"")
     if sketch.is_exact:
-        return Ndv(exact=len(sketch.hashes))
-    lower, upper = sketch.bounds()
+        return Ndv(exact=len(sketch.hashes) + empty)
+    lower, upper = (bound + empty for bound in sketch.bounds())
     return Ndv(
         approx=ApproximateNdv(
-            estimate=sketch.estimate,
+            estimate=sketch.estimate + empty,
             relative_standard_error=sketch.relative_standard_error,
             confidence_lower=lower,
             confidence_upper=upper,
@@ -249,77 +245,7 @@ def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[C
         for column in part:
             by_id.setdefault(column.field_id, []).append(column)
     return tuple(
-        found[0] if len(found) == 1 else _together(found, schema)
-        for _, found in sorted(by_id.items())
-        if len(found) == len(parts)
+        merge_columns(found, type)
+        for id, found in sorted(by_id.items())
+        if len(found) == len(parts) and isinstance(type := schema.find_type(id), PrimitiveType)
     )
-
-
-def _together(columns: Sequence[ColumnSummary], schema: Schema) -> ColumnSummary:
-    type = schema.fields_by_id[columns[0].field_id].type
-    sizes = [column.size_bytes for column in columns if column.stored_count]
-    sketches = [column.sketch for column in columns if column.sketch is not None]
-    return ColumnSummary(
-        field_id=columns[0].field_id,
-        value_count=sum(column.value_count for column in columns),
-        null_count=sum(column.null_count for column in columns),
-        nan_count=sum(column.nan_count for column in columns),
-        lower=_bound([column.lower for column in columns if _has_values(column)], type, "min"),
-        upper=_bound([column.upper for column in columns if _has_values(column)], type, "max"),
-        size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
-        stored_count=sum(column.stored_count for column in columns),
-        sketch=union(map(ThetaSketch.from_bytes, sketches)).to_bytes() if sketches else None,
-    )
-
-
-def _has_values(column: ColumnSummary) -> bool:
-    return column.value_count > column.null_count + column.nan_count
-
-
-def _bound(values: Sequence[bytes | None], type: Type, which: str) -> bytes | None:
-    found = [value for value in values if value is not None]
-    if not found or len(found) < len(values) or not isinstance(type, PrimitiveType):
-        return None
-    arrays = pa.concat_arrays([one_value(value, type) for value in found])
-    place: int = pc.index(arrays, pc.min_max(arrays)[which]).as_py()
-    return found[place]
-
-
-def statistics_file(
-    summary: FilesSummary, path: str, snapshot_id: int, sequence_number: int
-) -> tuple[bytes, StatisticsFile]:
-    """The Puffin file with a sketch for each column, and what table metadata says of it.
-
-    Args:
-        summary: all files of the snapshot.
-        path: where the file will be.
-        snapshot_id: the snapshot.
-        sequence_number: of the snapshot.
-    """
-    blobs, places = [], []
-    offset = len(_PUFFIN)
-    for column in summary.columns:
-        if column.sketch is None:
-            continue
-        estimate = round(ThetaSketch.from_bytes(column.sketch).estimate)
-        described = {
-            "type": THETA_SKETCH,
-            "snapshot-id": snapshot_id,
-            "sequence-number": sequence_number,
-            "fields": [column.field_id],
-            "properties": {"ndv": str(estimate)},
-        }
-        blobs.append(described)
-        places.append(described | {"offset": offset, "length": len(column.sketch)})
-        offset += len(column.sketch)
-    payload = msgspec.json.encode({"blobs": places, "properties": {"created-by": "Floecat"}})
-    footer = _PUFFIN + payload + len(payload).to_bytes(4, "little") + bytes(4) + _PUFFIN
-    data = _PUFFIN + b"".join(column.sketch or b"" for column in summary.columns) + footer
-    described = {
-        "snapshot-id": snapshot_id,
-        "statistics-path": path,
-        "file-size-in-bytes": len(data),
-        "file-footer-size-in-bytes": len(footer),
-        "blob-metadata": blobs,
-    }
-    return data, msgspec.convert(described, StatisticsFile)

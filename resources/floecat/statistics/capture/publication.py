@@ -83,12 +83,12 @@ class Publication:
         return "published"
 
     def _commit(self, table: CapturedTable, snapshot_id: int, summary: FilesSummary) -> str:
-        from floecat.statistics.capture import counting
+        from floecat.statistics.files.puffin_statistics import write_statistics_file
 
         snapshot = table.metadata.snapshot(snapshot_id)
         path = f"{table.row.metadata_location.rpartition('/')[0]}/{snapshot_id}-{uuids.uuid7()}-floecat.stats"
-        data, written = counting.statistics_file(
-            summary, path, snapshot_id, 0 if snapshot is None else snapshot.sequence_number
+        data, written = write_statistics_file(
+            summary.columns, path, snapshot_id, 0 if snapshot is None else snapshot.sequence_number
         )
         files = table.storage.files(path)
         call, change = self._change(table, msgspec.json.encode(written))

@@ -1,0 +1,53 @@
+"""Numbers of several files as numbers of all of them. Parts can be merged in any order, and merged again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.statistics.files.leaf_values import one_value
+from floecat.statistics.files.summaries import ColumnSummary
+from floecat.statistics.files.theta import ThetaSketch, union
+
+__all__ = ["merge_columns"]
+
+
+def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> ColumnSummary:
+    """One column of several files, or of parts that were merged before.
+
+    Args:
+        parts: at least one; no file is in two.
+        type: of the column.
+
+    Raises:
+        InvalidMetadataError: a sketch is damaged.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [part.size_bytes for part in parts if part.stored_count]
+    sketches = [ThetaSketch.from_bytes(part.sketch) for part in parts if part.sketch is not None]
+    bounded = [part for part in parts if part.value_count > part.null_count + part.nan_count]
+    return ColumnSummary(
+        field_id=parts[0].field_id,
+        value_count=sum(part.value_count for part in parts),
+        null_count=sum(part.null_count for part in parts),
+        nan_count=sum(part.nan_count for part in parts),
+        lower=_bound([part.lower for part in bounded], type, "min"),
+        upper=_bound([part.upper for part in bounded], type, "max"),
+        size_bytes=None if None in sizes or not sizes else sum(size or 0 for size in sizes),
+        stored_count=sum(part.stored_count for part in parts),
+        sketch=union(sketches).to_bytes() if sketches else None,
+    )
+
+
+def _bound(values: Sequence[bytes | None], type: PrimitiveType, which: str) -> bytes | None:
+    """The least or greatest of bounds; None if there are none, or one is not known."""
+    found = [value for value in values if value is not None]
+    if not found or len(found) < len(values):
+        return None
+    arrays = pa.concat_arrays([one_value(value, type) for value in found])
+    place: int = pc.index(arrays, pc.min_max(arrays)[which]).as_py()
+    return found[place]

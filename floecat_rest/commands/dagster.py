@@ -39,7 +39,7 @@ def dagster(
     """Run Dagster's web server and daemon until Ctrl-C or SIGTERM, with DAGSTER_HOME prepared.
 
     DAGSTER_HOME is the folder `dagster` in the data folder, or the one that the environment names: the files
-    dagster.yaml and workspace.yaml that are in that one are used as they are.
+    dagster.yaml, workspace.yaml and tables.yaml that are in that one are used as they are.
     """
     settings = settings_from(config, data_dir=data_dir)
     if not dagster_is_installed():

@@ -14,7 +14,7 @@ from typing import Any
 
 import floecat_rest
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands.console import err, print_done, print_plain
+from floecat_rest.commands.console import print_done
 from floecat_rest.commands.log_files import LogFile
 from floecat_rest.commands.processes import DIRECT, Processes, Service
 
@@ -37,8 +37,8 @@ _READY_S = 180.0
 """On a busy machine a first start takes its time: four processes import Dagster."""
 
 _WORKSPACE = "workspace.yaml"
+_TABLES = "tables.yaml"
 _LOCATION = "floecat"
-_TABLES_MODULE = "floecat_assets.tables.definitions"
 _LOCATIONS = """{ workspaceOrError {
   ... on Workspace { locationEntries { name loadStatus
     locationOrLoadError { ... on PythonError { message causes { message } } } } }
@@ -88,7 +88,10 @@ def start_dagster(
     url = webserver_url(host, port)
     web = Service(
         "Dagster UI",
-        [sys.executable, "-m", "floecat_assets.webserver", "-h", host, "-p", str(port), *code],
+        [
+            *(sys.executable, "-m", "floecat_assets.webserver", "-h", host, "-p", str(port)),
+            *(*code, "-w", str(home / _TABLES)),
+        ],
         log("dagster-webserver"),
         f"{url}/server_info",
     )
@@ -137,13 +140,9 @@ def all_loaded(url: str) -> bool:
 
 
 def _write_files(home: Path, *, keep: bool) -> None:
-    for name in ("dagster.yaml", _WORKSPACE):
+    for name in ("dagster.yaml", _WORKSPACE, _TABLES):
         if not (keep and (home / name).exists()):
             shutil.copyfile(_packaged_file(name), home / name)
-    if _TABLES_MODULE not in (home / _WORKSPACE).read_text():
-        print_plain(
-            f"{home / _WORKSPACE} does not load {_TABLES_MODULE}: Dagster's search will find no tables.", err
-        )
 
 
 def _packaged_file(name: str) -> Path:

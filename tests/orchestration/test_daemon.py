@@ -59,12 +59,14 @@ def test_the_daemon_reports_commits_and_makes_delta_tables_readable(
     table = lakehouse.create("customers")
     lakehouse.append(table, "42")
     with dg.DagsterInstance.from_config(str(daemon)) as instance:
+        # the key of an earlier release
+        instance.add_dynamic_partitions("tables", [lakehouse.entry_id(table)])
         artifacts = _materializations(instance, ARTIFACTS, 1, within_s=150)
         assert artifacts, (daemon / "daemon.log").read_text()
         runs = instance.get_runs(dg.RunsFilter(job_name="delta_artifacts"))
         commits = _materializations(instance, TABLES, 2, partition=lakehouse.partition(table))
         own = _materializations(instance, dg.AssetKey(["floecat", "sales", "customers"]), 2)
-        partitions = set(instance.get_dynamic_partitions("tables"))
+        partitions = _partitions(instance, 2)
     assert partitions == {lakehouse.partition(table), lakehouse.partition(delta_table)}
     assert len(commits) == 2, (daemon / "daemon.log").read_text()
     assert own[0].asset_materialization.metadata["dagster/row_count"].value == 42
@@ -84,6 +86,15 @@ def _check_files(lakehouse: Lakehouse, table: TableIdentifier) -> None:
     for manifest in manifests:
         file = Path(manifest.manifest_path.removeprefix("file://"))
         assert list(read_manifest(file.read_bytes(), location=str(file)))
+
+
+def _partitions(instance: dg.DagsterInstance, count: int, within_s: float = 60) -> set[str]:
+    deadline = time.monotonic() + within_s
+    while True:
+        found = instance.get_dynamic_partitions("tables")
+        if len(found) == count or time.monotonic() > deadline:
+            return set(found)
+        time.sleep(0.5)
 
 
 def _materializations(

@@ -86,8 +86,9 @@ def test_the_run_of_a_table_leaves_the_check_of_all_tables_out():
 
 
 def test_dagster_validates_the_workspace(tmp_path):
+    workspaces = ["-w", "workspace.yaml", "-w", "floecat_assets/tables.yaml"]
     completed = subprocess.run(
-        [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
+        [sys.executable, "-m", "dagster", "definitions", "validate", *workspaces],
         check=False,
         cwd=ROOT,
         env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
@@ -166,8 +167,9 @@ def test_the_instance_settings_are_accepted_and_stay_in_their_folder(tmp_path, m
 
 
 def test_the_locations_have_one_name_everywhere():
-    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
-    assert [location["python_module"] for location in workspace["load_from"]] == [
+    files = [ROOT / "workspace.yaml", ROOT / "floecat_assets" / "tables.yaml"]
+    locations = [location for file in files for location in yaml.safe_load(file.read_text())["load_from"]]
+    assert [location["python_module"] for location in locations] == [
         {"module_name": "floecat_assets.definitions", "location_name": "floecat"},
         {"module_name": "floecat_assets.tables.definitions", "location_name": "tables"},
     ]

@@ -80,6 +80,7 @@ def test_the_wheel_holds_what_is_no_code(wheel: Path) -> None:
         "floecat_assets/dagster.yaml",
         "floecat_assets/workspace.yaml",
         "floecat_assets/dg.toml",
+        "floecat_assets/tables.yaml",
         "floecat_rest/openapi/rest-catalog-open-api.yaml",
         "floecat/store/migrations/script.py.mako",
         *(f"{package}/py.typed" for package in ("floecat", "floecat_rest", "floecat_assets")),

@@ -17,6 +17,9 @@ DEFINITIONS = """{
   instance { info }
   repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status } } } } }
 }"""
+RELOAD = """mutation { reloadRepositoryLocation(repositoryLocationName: "tables") {
+  __typename ... on PythonError { message } } }"""
+ASSETS = "{ assetNodes { assetKey { path } } }"
 EVENTS = """{ assetOrError(assetKey: {path: ["catalog", "tables"]}) {
   ... on Asset { assetMaterializations(limit: 1) { description } } } }"""
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
@@ -51,9 +54,18 @@ def assert_pipeline_works(rest: str, dagster: str) -> None:
         asset = ask(f"{dagster}/graphql", {"query": EVENTS})["data"]["assetOrError"]
         if asset.get("assetMaterializations"):
             assert "orders" in asset["assetMaterializations"][0]["description"]
+            assert_search_finds(dagster, ["floecat", "ns", "orders"])
             return
         time.sleep(0.5)
     raise AssertionError("the commit was not reported")
+
+
+def assert_search_finds(dagster: str, key: list[str]) -> None:
+    """Search knows what is defined. A sensor has it loaded again when names rest; this does at once."""
+    answer = ask(f"{dagster}/graphql", {"query": RELOAD})["data"]["reloadRepositoryLocation"]
+    assert answer["__typename"] == "WorkspaceLocationEntry", answer
+    nodes = ask(f"{dagster}/graphql", {"query": ASSETS})["data"]["assetNodes"]
+    assert key in [node["assetKey"]["path"] for node in nodes]
 
 
 def processes_of(data_dir: Path) -> list[str]:

@@ -15,13 +15,17 @@ from uuid import UUID
 
 import dagster as dg
 import msgspec
+import uuid_utils.compat as uuids
 
-from benchmarks.figures import figure, percentile, progress
+from benchmarks.figures import figure, percentile
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.events.commit_cursor import CommitCursor
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel, prepare_store
 from floecat.settings import load_settings
+from floecat.store import commit_log, entry_changes, tables
+from floecat.store.database.engine import Connection
 from floecat_assets.defs.catalog.sensors import COMMITS_PER_TICK, commit_sensor
 from floecat_assets.defs.catalog.table_names import table_names_sensor
 from floecat_assets.defs.resources import KernelResource
@@ -30,8 +34,8 @@ from floecat_assets.tables.definitions import load_specs
 T = TypeVar("T")
 
 _INSTANCE = Path(__file__).parents[1] / "dagster.yaml"
-_NAMESPACES = 10
-_TICKS = 3
+_AT_ONCE = 1_000
+_TICKS = 2
 _SCHEMA = {
     "type": "struct",
     "fields": [{"id": n, "name": f"c{n}", "type": "string", "required": False} for n in range(1, 21)],
@@ -59,21 +63,35 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def _make_tables(count: int) -> UUID:
+    """Creates a table, and writes copies of it into the store: what is measured is Dagster's work."""
     settings = load_settings()
     prepare_store(settings)
     with kernel(settings) as opened:
-        call = opened.calls.open(
-            Principal(name="bench", account_id=settings.gateway.default_account_id), "floecat"
-        )
-        for number in range(_NAMESPACES):
-            opened.namespaces.create(call, (f"n{number}",), {})
-        schema = msgspec.Raw(msgspec.json.encode(_SCHEMA))
-        for number in range(count):
-            if number % 1_000 == 0:
-                progress(f"table {number}")
-            request = CreateTable(name=f"table_{number}", schema=schema)
-            opened.commits.create_table(call, (f"n{number % _NAMESPACES}",), request)
-        return call.catalog.id
+        principal = Principal(name="bench", account_id=settings.gateway.default_account_id)
+        call = opened.calls.open(principal, "floecat")
+        opened.namespaces.create(call, ("bench",), {})
+        request = CreateTable(name="table_0", schema=msgspec.Raw(msgspec.json.encode(_SCHEMA)))
+        opened.commits.create_table(call, ("bench",), request)
+        catalog_id = call.catalog.id
+        with opened.store.read() as conn:
+            model = tables.load(conn, catalog_id, TableIdentifier(("bench",), "table_0"), None)
+        assert model is not None
+        for start in range(1, count, _AT_ONCE):
+            with opened.store.write() as conn:
+                copies = [
+                    _insert(conn, model, number) for number in range(start, min(start + _AT_ONCE, count))
+                ]
+                commit_log.append(conn, catalog_id, copies, opened.clock.now_ms())
+        return catalog_id
+
+
+def _insert(conn: Connection, model: tables.EntryRow, number: int) -> commit_log.CommitLogEntry:
+    name, location = f"table_{number}", f"{model.location}-{number}/metadata/0.metadata.json"
+    row = msgspec.structs.replace(model, id=uuids.uuid7(), name=name, metadata_location=location)
+    assert model.document is not None
+    entry_changes.insert(conn, row, model.document, model.size_bytes or 0)
+    written = (None, location, None, "bench")
+    return commit_log.CommitLogEntry(row.id, "table", "create", ("bench",), name, *written)
 
 
 def _measure_specs(count: int) -> None:

@@ -131,6 +131,13 @@ class Connections:
         made: RestCatalog = self._once("pyiceberg", warehouse, lambda: connect_pyiceberg(warehouse))
         return made
 
+    def planned(self, warehouse: Warehouse) -> RestCatalog:
+        """PyIceberg that has its scans planned by the service."""
+        made: RestCatalog = self._once(
+            "planned", warehouse, lambda: connect_pyiceberg(warehouse, **{"scan-planning-mode": "server"})
+        )
+        return made
+
     def duckdb(self, warehouse: Warehouse) -> duckdb.DuckDBPyConnection:
         """DuckDB."""
         made: duckdb.DuckDBPyConnection = self._once("duckdb", warehouse, lambda: connect_duckdb(warehouse))

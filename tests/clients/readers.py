@@ -23,6 +23,16 @@ def read_with_pyiceberg(
     return _rows(table.scan(selected_fields=tuple(columns)).to_arrow().to_pydict(), columns)
 
 
+def read_as_planned(
+    connections: Connections, warehouse: Warehouse, name: str, columns: Sequence[str]
+) -> list[samples.Row]:
+    """A scan of PyIceberg that the service has planned, and its count."""
+    scan = connections.planned(warehouse).load_table(name).scan(selected_fields=tuple(columns))
+    rows = _rows(scan.to_arrow().to_pydict(), columns)
+    assert scan.count() == len(rows)
+    return rows
+
+
 def read_with_duckdb(
     connections: Connections, warehouse: Warehouse, name: str, columns: Sequence[str]
 ) -> list[samples.Row]:
@@ -81,6 +91,7 @@ def _rows(values: dict[str, list[Any]], columns: Sequence[str]) -> list[samples.
 
 READERS: dict[str, Reader] = {
     "pyiceberg": read_with_pyiceberg,
+    "pyiceberg-planned": read_as_planned,
     "duckdb": read_with_duckdb,
     "spark": read_with_spark,
     "clickhouse": read_with_clickhouse,

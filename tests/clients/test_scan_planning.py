@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import httpx
 import pyarrow as pa
 import pytest
@@ -39,7 +39,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 
-from tests.clients.connections import Connections, connect_pyiceberg
+from tests.clients.connections import Connections, connect_duckdb, connect_pyiceberg
 from tests.clients.kit.java import Iceberg
 from tests.clients.warehouses import Warehouse, unique
 from tests.services.java_answers import JavaAnswers
@@ -139,10 +139,9 @@ def rows(first: int, last: int) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def planned(disk_warehouse: Warehouse) -> Iterator[RestCatalog]:
+def planned(connections: Connections, disk_warehouse: Warehouse) -> RestCatalog:
     """A catalog of PyIceberg that has its scans planned."""
-    with connect_pyiceberg(disk_warehouse, **{"scan-planning-mode": "server"}) as catalog:
-        yield catalog
+    return connections.planned(disk_warehouse)
 
 
 @pytest.fixture(
@@ -212,15 +211,28 @@ def test_tags_and_snapshots(both: tuple[Table, Table]) -> None:
     assert there.scan().use_ref("then").count() == here.scan().use_ref("then").count()
 
 
-def test_format_version_1(connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog) -> None:
-    here = connections.pyiceberg(disk_warehouse)
+def test_duckdb_of_this_version_plans_itself(
+    connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog
+) -> None:
+    """A failure means that it has learned the mode: then a test of its own takes the place of the replay.
+
+    It takes any configuration of a table for credentials.
+    """
     namespace = unique("planned")
-    here.create_namespace(namespace)
-    data = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
-    table = here.create_table(f"{namespace}.t", data.schema, properties={"format-version": "1"})
-    table.append(data)
-    scan = planned.load_table(f"{namespace}.t").scan(row_filter="i > 1")
-    assert scan.to_arrow().num_rows == scan.count() == 2
+    connections.pyiceberg(disk_warehouse).create_namespace(namespace)
+    properties = {"scan-planning-mode": "server"}
+    table = connections.pyiceberg(disk_warehouse).create_table(
+        f"{namespace}.t", COLUMNS, properties=properties
+    )
+    table.append(rows(1, 4))
+    count = f"SELECT count(*) FROM lake.{namespace}.t"
+    with connect_duckdb(disk_warehouse) as duck, pytest.raises(duckdb.Error, match="No region"):
+        duck.execute(count)
+    with connect_duckdb(disk_warehouse, "ACCESS_DELEGATION_MODE 'none'") as duck:
+        settings = "SELECT name FROM duckdb_settings() WHERE name LIKE '%scan_planning%'"
+        assert duck.execute(settings).fetchall() == []
+        assert duck.execute(count).fetchall() == [(4,)]
+    assert planned.load_table(f"{namespace}.t").scan().count() == 4
 
 
 def test_mistakes_reach_the_user(both: tuple[Table, Table]) -> None:

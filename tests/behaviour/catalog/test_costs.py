@@ -14,10 +14,14 @@ from msgspec import Raw
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
 from floecat.entries.calls import Call, PageRequest
+from floecat.planning.plans.plan_answers import PlanAnswer
+from floecat.planning.plans.plan_requests import PlanTableScan
+from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy
+from tests.scan_files import Appends
 from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
@@ -62,6 +66,12 @@ EXPECTED = {
     "drop with purge": Cost(7, 1, 0),
     "load of a Delta table, warm": Cost(1, 0, 0),
     "load of a Delta table, with a look at its log": Cost(4, 0, 2),
+    "scan plan of 100 files, manifests not in memory": Cost(6, 1, 2),
+    "scan plan of 100 files": Cost(6, 1, 0),
+    "scan plan of 200 files": Cost(7, 1, 0),
+    "first of 2 plan tasks": Cost(6, 1, 0),
+    "last of 2 plan tasks": Cost(7, 1, 0),
+    "look at a plan": Cost(3, 0, 0),
     "create a view": Cost(5, 1, 1),
     "load a view": Cost(1, 0, 0),
     "commit of a view": Cost(5, 1, 1),
@@ -110,6 +120,7 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     _measure_deletion(kernel, call, measure)
     _measure_registrations(kernel, call, measure)
     _measure_delta_tables(kernel, call, measure)
+    _measure_plans(kernel, call, measure)
     _measure_views(kernel, call, measure)
     _measure_namespaces(kernel, call, measure)
     return measured
@@ -147,6 +158,25 @@ def _measure_delta_tables(kernel: Kernel, call: Call, measure: Measure) -> None:
     assert kernel.compat is not None
     kernel.compat._looks.clear()  # as when the time has come
     measure("load of a Delta table, with a look at its log", lambda: kernel.tables.load(call, table("d")))
+
+
+def _measure_plans(kernel: Kernel, call: Call, measure: Measure) -> None:
+    files = Appends(json.loads(create(kernel, call, "scanned").metadata)["location"])
+    kernel.commits.commit(call, change("scanned", files.append(100)))
+
+    def plan() -> PlanAnswer:
+        return kernel.plans.plan(call, table("scanned"), PlanTableScan(), PlanClient(60_000))
+
+    measure("scan plan of 100 files, manifests not in memory", plan)
+    measure("scan plan of 100 files", plan)
+    kernel.commits.commit(call, change("scanned", files.append(100)))
+    plan()
+    measure("scan plan of 200 files", plan)
+    answer = plan()
+    first, last = json.loads(b"{%b}" % answer.fields)["plan-tasks"]
+    for name, task in (("first of 2 plan tasks", first), ("last of 2 plan tasks", last)):
+        measure(name, lambda: kernel.plan_tasks.fetch(call, table("scanned"), task))  # noqa: B023
+    measure("look at a plan", lambda: kernel.plans.result(call, table("scanned"), answer.plan_id))
 
 
 def _measure_views(kernel: Kernel, call: Call, measure: Measure) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from functools import cache
 from threading import Lock, Timer
 from typing import Final
@@ -47,6 +48,8 @@ def _trim() -> None:
         _planned = None
     # requests are in cycles of references, which the collector seldom looks for by itself
     gc.collect()
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()  # it has an allocator of its own
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from itertools import cycle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ from tests.unit.delta.log_lines import PROTOCOL, commit_bytes, metadata, schema_
 
 TEXT_BYTES = 1_000_000
 COMMIT = f"{0:020}.json"
+_ATTACKERS = 8
 
 
 def checkpoint(rows: int) -> bytes:
@@ -47,23 +50,30 @@ def test_logs_are_registered_and_loaded(
     start_attacked: Callable[..., AttackedService], seconds: float
 ) -> None:
     """They would decode to 2 GB of texts, 1 GB of nulls, and 1 GB of objects."""
-    service = start_attacked(FLOECAT_GATEWAY_DELTA_COMPAT_WAIT="PT1S")
+    service = start_attacked(
+        FLOECAT_GATEWAY_DELTA_COMPAT_WAIT="PT1S", FLOECAT_LIMITS_WORKING_MEMORY_WAIT_MS="1000"
+    )
     assert service.send("POST", "/v1/floecat/namespaces", b'{"namespace": ["delta"]}').status == 200
     logs = {
         "texts": (f"{0:020}.checkpoint.parquet", checkpoint(2000)),
         "lines": (COMMIT, commit_bytes(PROTOCOL, metadata()) + b"{}\n" * 10_000_000),
         "features": (COMMIT, features(10_000_000)),
     }
-    for name, (file, data) in logs.items():
-        log = service.warehouse / name / "_delta_log"
-        log.mkdir(parents=True)
-        (log / file).write_bytes(data)
-        (log / f"{1:020}.json").write_text(json.dumps({"commitInfo": {}}))
+    # each attacker has logs of its own: those of one table would be read by one of them, and the others wait
+    tables = [[f"{name}{number}" for name in logs] for number in range(_ATTACKERS)]
+    for (kind, (file, data)), own in zip(logs.items(), zip(*tables, strict=True), strict=True):
+        (service.warehouse / kind).write_bytes(data)
+        for name in own:
+            log = service.warehouse / name / "_delta_log"
+            log.mkdir(parents=True)
+            os.link(service.warehouse / kind, log / file)
+            (log / f"{1:020}.json").write_text(json.dumps({"commitInfo": {}}))
+    turns = cycle(tables)
 
     def send() -> None:
-        for name in logs:
+        for name in next(turns):
             assert register(service, name) in (201, 409)
             loaded = service.send("GET", f"/v1/floecat/namespaces/delta/tables/{name}")
             assert loaded.is_refusal, loaded
 
-    service.attack(send, at_once=8, least_s=seconds)
+    service.attack(send, at_once=_ATTACKERS, least_s=seconds)

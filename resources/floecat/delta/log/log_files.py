@@ -158,7 +158,7 @@ class DamagedFileError(InvalidDeltaTableError):
         locations: the unusable files: this one, and the other files of its checkpoint.
     """
 
-    def __init__(self, message: str, locations: Sequence[str]) -> None:
+    def __init__(self, message: str, locations: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.locations = tuple(locations)
 

@@ -18,6 +18,7 @@ from floecat.delta.protocol.paths import PathReader
 from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.working_memory import take_memory
 
 __all__ = ["MAX_LOG_FILE_BYTES", "LogReader", "OpenCheckpoint"]
 
@@ -27,6 +28,7 @@ MAX_LOG_FILE_BYTES: Final = 2**31 - 2**20
 T = TypeVar("T")
 
 _SIDECARS: Final = "_sidecars"
+_SMALL_FILE_BYTES: Final = 16 << 20
 _READS_AHEAD: Final = 8
 _BYTES_AHEAD: Final = 64 * 1024 * 1024
 
@@ -70,6 +72,10 @@ class LogReader:
 
     def _read_bounded(self, location: str) -> bytes:
         most = min(MAX_LOG_FILE_BYTES, self.bounds.decoded_bytes)
+        try:
+            return self._files.read(location, max_bytes=min(most, _SMALL_FILE_BYTES))
+        except PayloadTooLargeError:
+            take_memory(most)  # before it is there; small files are counted when they are decoded
         try:
             return self._files.read(location, max_bytes=most)
         except PayloadTooLargeError:

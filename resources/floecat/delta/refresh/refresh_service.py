@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from copy import copy
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Lock
 from uuid import UUID
@@ -336,7 +337,7 @@ class DeltaRefreshService:
         if isinstance(look.problem, LeftToPipelineError):
             lasts_s = _TOO_LARGE_S if look.metadata_location == table.row.metadata_location else 0
         if now - look.at < lasts_s:
-            raise look.problem.with_traceback(None)
+            raise copy(look.problem)
 
     def _noted(self, table: DeltaTableEntry, problem: FloecatError) -> FloecatError:
         """The problem as callers get it. One that lasts is noted for the table."""
@@ -345,7 +346,8 @@ class DeltaRefreshService:
             problem = InvalidDeltaTableError(f"{table.identifier} cannot be read: {problem.message}")
         if isinstance(problem, UnavailableError) and not isinstance(problem, LeftToPipelineError):
             return problem
-        self._note(table, _Look(time.monotonic(), table.row.metadata_location, problem=problem))
+        # a copy: an error that was raised keeps what the frames that it passed hold, as the bytes of the log
+        self._note(table, _Look(time.monotonic(), table.row.metadata_location, problem=copy(problem)))
         message = problem.message
         self._store.run(
             lambda conn: delta_tables.note_problem(conn, table.row.id, message, self._clock.now_ms())

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from floecat.working_memory import Reservation, WorkingMemory
 from floecat_rest.requests import Services, header_of
-from floecat_rest.threads import WITHOUT_STORAGE, name_store, use_storage_threads
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, name_store, read_at_once, use_storage_threads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
@@ -43,7 +43,10 @@ class Admission:
         Raises:
             UnavailableError: other requests held the memory all the time.
         """
-        if not scope["route_handler"].opt.get(WITHOUT_STORAGE):
+        options = scope["route_handler"].opt
+        if AT_ONCE in options:
+            read_at_once()
+        elif WITHOUT_STORAGE not in options:
             use_storage_threads()
         name_store(lambda: self._store_of(scope))
         with self._memory.work() as held:

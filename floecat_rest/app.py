@@ -187,20 +187,21 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         threads = RequestThreads(services.settings)
         asyncio.get_running_loop().set_default_executor(threads)
         readiness = services.readiness = Readiness(timeout_ms=services.settings.store.timeout_ms)
-        opened = None if services.kernel else open_kernel(services.settings)
-        services.kernel = services.kernel or opened
+        is_own = services.kernel is None
+        kernel = services.kernel = services.kernel or open_kernel(services.settings)
         # those of the routes too, which did not exist when the kernel was opened
         prepare_struct_types()
-        if opened is not None:
-            opened.listeners.add(count_purge)
-            opened.start_workers()
+        if is_own:
+            kernel.listeners.add(count_purge)
+            kernel.start_workers()
         try:
-            yield
+            with kernel.store.reading_at_once() as threads.reads_at_once:
+                yield
         finally:
             threads.shutdown(wait=True)
             readiness.close()
-            if opened is not None:
+            if is_own:
                 services.kernel = None
-                opened.close()
+                kernel.close()
 
     return lifespan

@@ -25,21 +25,27 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from litestar.concurrency import sync_to_thread
 
-from floecat.errors import UnavailableError
+from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.settings import Settings
 
 __all__ = [
+    "AT_ONCE",
     "WITHOUT_STORAGE",
     "HandlerThreads",
     "RequestThreads",
     "in_login_thread",
     "in_storage_thread",
     "name_store",
+    "read_at_once",
     "use_storage_threads",
 ]
 
 WITHOUT_STORAGE = "without_storage"
 """Option of a handler that asks the store alone, or goes on `in_storage_thread`."""
+
+AT_ONCE = "at_once"
+"""Option of a handler without storage that reads a few rows by key. A local store answers on the event loop:
+switching threads costs several times as much."""
 
 _RETRY_AFTER_S = 5
 
@@ -47,7 +53,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_Kind = Literal["store", "storage", "login"]
+_Kind = Literal["store", "storage", "login", "at once"]
 _kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
@@ -57,6 +63,11 @@ _store: ContextVar[Callable[[], str | None]] = ContextVar("store", default=lambd
 def use_storage_threads() -> None:
     """Work that is submitted in this context from now on may wait for object storage."""
     _kind.set("storage")
+
+
+def read_at_once() -> None:
+    """Work that is submitted in this context from now on reads a few rows; see `AT_ONCE`."""
+    _kind.set("at once")
 
 
 def name_store(store: Callable[[], str | None]) -> None:
@@ -269,10 +280,15 @@ class HandlerThreads(ThreadPoolExecutor):
 
 
 class RequestThreads(ThreadPoolExecutor):
-    """Executor of a service: threads for what waits for storage, for an identity provider, or for neither."""
+    """Executor of a service: threads for what waits for storage, for an identity provider, or for neither.
+
+    Attributes:
+        reads_at_once: whether the event loop may read the store; see `AT_ONCE`.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(1)  # its own thread never starts
+        self.reads_at_once = False
         limits = settings.limits
         sizes: dict[_Kind, int] = {
             "storage": settings.gateway.threads,
@@ -292,7 +308,20 @@ class RequestThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
         """Run a function in a thread, as the context of the caller has it; see `HandlerThreads.submit`."""
-        return self._pools[_kind.get()].submit(fn, *args, **kwargs)
+        kind = _kind.get()
+        if kind == "at once":
+            if self.reads_at_once:
+                done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+                try:
+                    done.set_result(fn(*args, **kwargs))
+                except StoreUnavailableError:
+                    pass  # a thread can wait for what this one cannot
+                except Exception as error:  # noqa: BLE001 - the outcome, raised where it is awaited
+                    done.set_exception(error)
+                if done.done():
+                    return done
+            kind = "store"
+        return self._pools[kind].submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads once what was submitted is done; see `HandlerThreads.shutdown`."""

@@ -12,7 +12,7 @@ from floecat.identifiers.encoding import encode_segment
 from floecat_rest.iceberg.wire import CatalogConfig
 from floecat_rest.openapi.operations import served_operations
 from floecat_rest.requests import CatalogRequest, Warehouse
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 __all__ = ["UNLISTED", "ConfigController", "served_endpoints"]
 
@@ -26,7 +26,7 @@ class ConfigController(Controller):
     path = "/v1/config"
     tags = ["Configuration"]
 
-    @get(operation_id="getConfig", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @get(operation_id="getConfig", sync_to_thread=True, opt={WITHOUT_STORAGE: True, AT_ONCE: True})
     def get_config(self, request: CatalogRequest, warehouse: Warehouse = None) -> CatalogConfig:
         """The catalog that a warehouse means, by name or by a storage location in it.
 

@@ -13,7 +13,7 @@ from floecat_rest.iceberg.wire import (
     UpdateNamespacePropertiesRequest,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 __all__ = ["NamespaceController", "NamespacePropertiesController", "NamespacesController"]
 
@@ -49,13 +49,20 @@ class NamespaceController(Controller):
     path = _NAMESPACE
     tags = ["Namespaces"]
 
-    @get(operation_id="loadNamespaceMetadata", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @get(
+        operation_id="loadNamespaceMetadata", sync_to_thread=True, opt={WITHOUT_STORAGE: True, AT_ONCE: True}
+    )
     def load_namespace(self, request: CatalogRequest) -> NamespaceInfo:
         """The namespace and its properties."""
         call = request.call()
         return request.kernel.namespaces.load(call, request.namespace(call))
 
-    @head(operation_id="namespaceExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @head(
+        operation_id="namespaceExists",
+        status_code=204,
+        sync_to_thread=True,
+        opt={WITHOUT_STORAGE: True, AT_ONCE: True},
+    )
     def namespace_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()

@@ -25,7 +25,7 @@ from floecat_rest.iceberg.wire import (
 )
 from floecat_rest.request_log import request_id_of
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
-from floecat_rest.threads import WITHOUT_STORAGE, in_storage_thread
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, in_storage_thread
 
 __all__ = [
     "RegisterTableController",
@@ -86,7 +86,12 @@ class TableController(Controller):
         answer = await sync_to_thread(_load, request, snapshots)
         return answer if isinstance(answer, DocumentResponse) else await in_storage_thread(answer)
 
-    @head(operation_id="tableExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @head(
+        operation_id="tableExists",
+        status_code=204,
+        sync_to_thread=True,
+        opt={WITHOUT_STORAGE: True, AT_ONCE: True},
+    )
     def table_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()

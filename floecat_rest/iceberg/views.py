@@ -16,7 +16,7 @@ from floecat_rest.iceberg.wire import (
     list_tables,
 )
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 __all__ = ["RegisterViewController", "RenameViewController", "ViewController", "ViewsController"]
 
@@ -58,7 +58,12 @@ class ViewController(Controller):
         call = request.call()
         return request.view_answer(request.kernel.views.load(call, request.entry(call, "view")))
 
-    @head(operation_id="viewExists", status_code=204, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @head(
+        operation_id="viewExists",
+        status_code=204,
+        sync_to_thread=True,
+        opt={WITHOUT_STORAGE: True, AT_ONCE: True},
+    )
     def view_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -115,4 +117,16 @@ def test_a_closed_one_opens_again(store: Store, at_once: AtOnceConnection) -> No
     at_once.first(FIRST)
     store.close()
     assert at_once.first(FIRST) == (1,)
+    store.close()
+
+
+def test_a_thread_that_reads_at_once_takes_nothing_from_the_pool(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/s.db", pool_size=1, timeout_s=0.1)
+    store.upgrade()
+    with store.read(), store.reading_at_once() as is_local:  # the only connection of the pool
+        assert is_local
+        store.ping()
+        with ThreadPoolExecutor(1) as other, pytest.raises(StoreUnavailableError):
+            other.submit(store.ping).result()
+    store.ping()
     store.close()

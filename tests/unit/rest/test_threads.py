@@ -10,7 +10,7 @@ import pytest
 from litestar.concurrency import sync_to_thread
 from litestar.handlers import HTTPRouteHandler
 
-from floecat.errors import UnavailableError
+from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat_rest.app import CONTROLLERS
@@ -21,6 +21,7 @@ from floecat_rest.threads import (
     in_login_thread,
     in_storage_thread,
     name_store,
+    read_at_once,
     use_storage_threads,
 )
 
@@ -302,7 +303,7 @@ class TestRequestThreads:
 
     def run(self, work):
         async def main():
-            threads = RequestThreads(self.SETTINGS)
+            threads = self.threads = RequestThreads(self.SETTINGS)
             asyncio.get_running_loop().set_default_executor(threads)
             try:
                 return await work()
@@ -328,6 +329,37 @@ class TestRequestThreads:
             await sync_to_thread(int)  # the request is back in its own threads
             hangs.set()
             await storage
+
+        self.run(work)
+
+    def test_reads_at_once_run_on_the_event_loop_of_a_local_store(self):
+        async def thread_of_read():
+            read_at_once()
+            return await sync_to_thread(threading.get_ident)
+
+        async def work():
+            own = threading.get_ident()
+            assert await asyncio.create_task(thread_of_read()) != own
+            self.threads.reads_at_once = True
+            assert await asyncio.create_task(thread_of_read()) == own
+            assert await sync_to_thread(threading.get_ident) != own
+
+        self.run(work)
+
+    def test_a_read_at_once_that_would_wait_goes_to_a_thread(self):
+        async def work():
+            self.threads.reads_at_once = True
+            read_at_once()
+            own = threading.get_ident()
+
+            def read():
+                if threading.get_ident() == own:
+                    raise StoreUnavailableError("locked")
+                return 1
+
+            assert await sync_to_thread(read) == 1
+            with pytest.raises(ZeroDivisionError):
+                await sync_to_thread(lambda: 1 / 0)
 
         self.run(work)
 
@@ -369,16 +401,28 @@ def test_operations_that_may_wait_for_storage():
     }
     in_no_thread = {"getToken", "live", "ready"}
     assert found - in_no_thread - {"None"} == {
+        "addConstraints",
+        "captureStatistics",
         "commitTransaction",
+        "createCatalog",
         "createConnector",
         "createTable",
         "createView",
+        "deleteConstraints",
         "explainPlan",
         "fetchScanTasks",
+        "listCapturedSnapshots",
+        "listConstraints",
+        "listIndexArtifacts",
+        "listStatistics",
+        "loadConstraints",
         "planTableScan",
+        "putIndexArtifacts",
+        "putStatistics",
         "registerByLocation",
         "registerTable",
         "registerView",
+        "replaceConstraints",
         "replaceView",
         "scanConnector",
         "unregisterTable",

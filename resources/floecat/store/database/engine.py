@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from threading import local
+from threading import get_ident, local
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -81,6 +81,7 @@ class Store:
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
         )
         self._statements = PreparedStatements(self._engine.dialect)
+        self._reads_at_once: int | None = None
         self._inherited: list[sa.Pool | AtOnceConnection | None] = []
         # connections that are in use go back to the pool from which they came
         self._pools: weakref.WeakSet[sa.Pool] = weakref.WeakSet()
@@ -110,6 +111,9 @@ class Store:
         Raises:
             StoreUnavailableError: no connection in time.
         """
+        if self._at_once is not None and get_ident() == self._reads_at_once:
+            yield self._at_once
+            return
         connection = ReadConnection(self._engine, self._statements)
         try:
             yield connection
@@ -123,6 +127,18 @@ class Store:
         Where it would have to wait it raises `StoreUnavailableError`.
         """
         return self._at_once
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[bool]:
+        """In the block, `read` lends `at_once` to this thread, which others wait for: an event loop's.
+
+        Yields whether the store is local. Otherwise this thread should not read.
+        """
+        self._reads_at_once = get_ident()
+        try:
+            yield self._at_once is not None
+        finally:
+            self._reads_at_once = None
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -339,6 +355,7 @@ class Store:
     def _after_fork(self) -> None:
         self._groups = GroupCommit(self._transaction, timeout_s=self._timeout_s) if self._sqlite else None
         self._thread = local()
+        self._reads_at_once = None
         self._at_once = self._open_at_once() if self._sqlite else None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from floecat.planning.files.scans import ScanPlan
 
-__all__ = ["Found", "count_tasks"]
+__all__ = ["Found", "count_tasks", "hold"]
 
 
 class Found(NamedTuple):
@@ -16,6 +18,12 @@ class Found(NamedTuple):
 
     tasks: int
     peak_mib: float
+
+
+def hold(plan: ScanPlan) -> Iterator[int]:  # noqa: ARG001
+    """Yields the id of the process, after it was busy for a second: another plan starts another process."""
+    time.sleep(1)
+    yield os.getpid()
 
 
 def count_tasks(plan: ScanPlan) -> Iterator[Found]:

@@ -27,12 +27,14 @@ from floecat.planning.files.targets import ScanTarget
 from floecat.planning.files.worker import Failed, Job, NeedsHelp, Setup, Share
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["PlanProcesses"]
+__all__ = ["NICENESS", "PlanProcesses"]
 
 T = TypeVar("T")
 
 _PROGRAM: Final = "from floecat.planning.files.worker import main; main()"
-_NICENESS: Final = 10
+NICENESS: Final = 10
+"""How far the priority of processes is below that of the one that starts them."""
+
 _KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 """Decoding a manifest takes and frees megabytes, which glibc would return to the system each time."""
 
@@ -93,7 +95,7 @@ class PlanProcesses:
             most_waiting: plans that may wait for a process.
             bounds: of manifests.
         """
-        self._setup = Setup(sys.path, memory_bytes // count, threads, _NICENESS, pickle.dumps(bounds))
+        self._setup = Setup(sys.path, memory_bytes // count, threads, NICENESS, pickle.dumps(bounds))
         self._count = count
         self._most_waiting = most_waiting
         self._free: list[_Process] = []

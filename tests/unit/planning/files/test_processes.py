@@ -7,9 +7,11 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import pytest
 
@@ -23,6 +25,8 @@ from tests.unit.planning.planned_files import PlannedFile, new_planner, plan_tab
 from tests.unit.planning.random_filters import random_filter
 from tests.unit.planning.random_tables import RandomTable, random_table
 from tests.unit.planning.small_tables import SmallTable, data_file
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -180,12 +184,27 @@ def test_a_free_process_helps_to_decode(two: Planner, tmp_path: Path) -> None:
     pytest.fail("no process helped")
 
 
-def test_a_process_that_helps_is_there_for_other_plans(two: Planner, tmp_path: Path) -> None:
+def kill_at_third(plan: ScanPlan, others: set[int]) -> Iterator[str]:
+    for number, batch in enumerate(plan):
+        if number == 2:
+            for process in others - {os.getpid()}:
+                os.kill(process, signal.SIGKILL)
+        yield from batch.files.table["file_path"].to_pylist()
+
+
+def test_a_process_that_helps_may_die_and_is_there_for_other_plans(two: Planner, tmp_path: Path) -> None:
     table = many_manifests(tmp_path)
-    plans = [
-        two.run(storage_at(["file:///"]), TableMetadata.parse(table.metadata()), ScanRequest(), process_of)
-        for _ in range(2)
-    ]
+
+    def run_all(work: Callable[[ScanPlan], Iterator[T]]) -> Iterator[T]:
+        metadata = TableMetadata.parse(table.metadata().replace(b"c9b1f1c3", uuid.uuid4().hex[:8].encode()))
+        return two.run(storage_at(["file:///"]), metadata, ScanRequest(), work)
+
+    plans = [run_all(process_of), run_all(process_of)]
+    processes = {next(plan) for plan in plans}
+    assert len(processes) == 2
+    assert all(list(plan) for plan in plans)
+    assert len(set(run_all(partial(kill_at_third, others=processes)))) == 3000
+    plans = [run_all(process_of), run_all(process_of)]
     assert next(plans[0]) != next(plans[1])
     assert all(list(plan) for plan in plans)
 

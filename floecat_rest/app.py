@@ -79,6 +79,7 @@ from floecat_rest.management.tables import ExplainController, ManagedTablesContr
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.schema_pages import SchemaController
 from floecat_rest.paths import EmptyNames, RawPaths
+from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
 from floecat_rest.request_log import RequestLog
 from floecat_rest.requests import CatalogRequest, Services
@@ -194,10 +195,13 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         if is_own:
             kernel.listeners.add(count_purge)
             kernel.start_workers()
+        services.process_metrics = ProcessMetrics(kernel, services.memory, threads)
+        updates = asyncio.create_task(services.process_metrics.run())
         try:
             with kernel.store.reading_at_once() as threads.reads_at_once:
                 yield
         finally:
+            updates.cancel()
             threads.shutdown(wait=True)
             readiness.close()
             if is_own:

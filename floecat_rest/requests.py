@@ -27,6 +27,7 @@ from floecat.settings import Settings
 from floecat.working_memory import WorkingMemory
 from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.errors import UnsupportedMediaTypeError
+from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
 
 __all__ = [
@@ -75,6 +76,9 @@ class Services:
     """Set when the application has started."""
 
     readiness: Readiness | None = None
+    """Likewise."""
+
+    process_metrics: ProcessMetrics | None = None
     """Likewise."""
 
     endpoints: list[str] = field(default_factory=list)

@@ -110,6 +110,7 @@ class Supervisor(Multiprocess):
                 worker.kill()
                 worker.join()
                 self._asked_at_s.pop(worker, None)
+                _forget_gauges(worker.pid)
                 how = describe_exit(worker.exitcode)
                 if worker.exitcode == STARTUP_FAILURE and now_s - self._begun_at_s < _STEADY_S:
                     _log.error("worker %s could not start; the service stops", worker.pid)
@@ -162,6 +163,15 @@ class _Place:
             self._early_deaths = 0
         self._early_deaths += 1
         return min((1 << (self._early_deaths - 1)) - 1, _LONGEST_PAUSE_S)
+
+
+def _forget_gauges(pid: int | None) -> None:
+    """Takes the gauges of a worker that ended out of the sums of `/metrics`."""
+    # imported once the folder of metrics is set, as the library looks for it when it is imported
+    from prometheus_client import multiprocess
+
+    if _METRICS_FOLDER in os.environ:
+        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def _end_in_time(number: int, within_s: int) -> None:

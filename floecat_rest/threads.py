@@ -216,6 +216,12 @@ class HandlerThreads(ThreadPoolExecutor):
             for thread in self._started:
                 thread.join(max(0.0, self._ends_at_s - time.monotonic()))
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a thread."""
+        with self._counting:
+            return self._unclaimed + sum(map(len, self._held_back.values()))
+
     def _put(self, work: _Work) -> None:
         work.is_queued = True
         self._unclaimed += 1
@@ -305,6 +311,11 @@ class RequestThreads(ThreadPoolExecutor):
             )
             for kind, size in sizes.items()
         }
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """Calls that wait for a thread, by what the threads are for."""
+        return {kind: pool.waiting for kind, pool in self._pools.items()}
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
         """Run a function in a thread, as the context of the caller has it; see `HandlerThreads.submit`."""

@@ -12,7 +12,8 @@ from prometheus_client import generate_latest
 
 from floecat.errors import UnavailableError
 from floecat_rest.authentication import PUBLIC
-from floecat_rest.management.purge_metrics import PurgeGauges
+from floecat_rest.management.purge_metrics import StoreGauges
+from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
 from floecat_rest.requests import CatalogRequest
 from floecat_rest.threads import WITHOUT_STORAGE
@@ -53,11 +54,13 @@ class MetricsPageController(PrometheusController):
 
     @get(operation_id="metrics")
     async def get(self, request: CatalogRequest) -> Response[bytes]:
-        """Counters of all worker processes, and gauges of purges unless the store is away."""
+        """Metrics of all worker processes, and gauges of jobs and purges unless the store is away."""
+        cast("ProcessMetrics", request.services.process_metrics).update()
         answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
         try:
             totals = await sync_to_thread(request.kernel.purges.totals)
+            jobs = await sync_to_thread(request.kernel.jobs.count)
         except UnavailableError:
             return answer
-        answer.content += generate_latest(PurgeGauges(totals))
+        answer.content += generate_latest(StoreGauges(totals, jobs))
         return answer

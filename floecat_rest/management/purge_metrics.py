@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, TableEvent
 from floecat.purge.purge_operations import PurgeTotals
 
-__all__ = ["PurgeGauges", "count_purge"]
+__all__ = ["StoreGauges", "count_purge"]
 
 _FILES = ("deleted", "shared", "outside", "gc_disabled")
 
@@ -32,11 +32,12 @@ def count_purge(event: TableEvent) -> None:
         _jobs.labels("dead_letter").inc()
 
 
-class PurgeGauges(Collector):
-    """Purges in the store, whoever works on them."""
+class StoreGauges(Collector):
+    """Jobs and purges in the store, whoever works on them."""
 
-    def __init__(self, totals: PurgeTotals) -> None:
+    def __init__(self, totals: PurgeTotals, jobs: Mapping[tuple[str, str], int]) -> None:
         self._totals = totals
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
         """Yields the gauges."""
@@ -44,6 +45,10 @@ class PurgeGauges(Collector):
         for state, count in self._totals.jobs.items():
             jobs.add_metric([state.lower()], count)
         yield jobs
+        all_jobs = GaugeMetricFamily("floecat_jobs", "Jobs in the store", labels=("kind", "state"))
+        for labels, count in self._jobs.items():
+            all_jobs.add_metric(labels, count)
+        yield all_jobs
         yield GaugeMetricFamily(
             "floecat_purge_oldest_age_seconds",
             "Time since the drop of the open purge that waits longest",

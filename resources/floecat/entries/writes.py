@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
@@ -45,6 +45,7 @@ A = TypeVar("A")
 _log = logging.getLogger(__name__)
 
 _WRITER_THREADS = 16
+_OUTCOMES = ("committed", "retried", "gave_up", "unknown")
 _FAILS_SOON_S = 2.0
 _MOST_OBSOLETE: Final = 1000
 """A commit drops one file, or some when the log is made shorter; a registered log may hold any number."""
@@ -86,8 +87,20 @@ class EntryWrites:
         self._clock = clock
         self._retries = retries
         self._locks = _EntryLocks()
+        self._outcomes = dict.fromkeys(_OUTCOMES, 0)
+        self._counting = Lock()
         # its threads start with the first transaction that writes more than one file
         self._writers = ThreadPoolExecutor(_WRITER_THREADS, thread_name_prefix="metadata-writer")
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """How many commits there were in this process, by what became of them.
+
+        `committed`; `retried` (worked out again, as another one was faster; such a commit counts again at its
+        end); `gave_up` after too many retries; `unknown` if the store did not say.
+        """
+        with self._counting:
+            return dict(self._outcomes)
 
     def apply(
         self,
@@ -125,11 +138,18 @@ class EntryWrites:
                         return answer
                     written = self._write_files(call, changed)
                     if self._commit(call, changes, written, claim, answer):
+                        self._count("committed")
                         self._after_commit(call, changed)
                         return answer
+                    self._count("retried")
                     self._retries.sleep(attempt)
+                self._count("gave_up")
                 names = ", ".join(str(identifier) for identifier in identifiers[:3])
                 raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
+
+    def _count(self, outcome: str) -> None:
+        with self._counting:
+            self._outcomes[outcome] += 1
 
     def _write_files(self, call: Call, changed: Sequence[AnyPrepared]) -> list[str]:
         """Writes the metadata files, in parallel, and returns their locations; on a failure none stays.
@@ -188,6 +208,7 @@ class EntryWrites:
         except CommitStateUnknownError:
             # if no pointer was to change, it does not matter whether the transaction was committed
             if any(change.changed for change in changes):
+                self._count("unknown")
                 raise
         except Exception:  # not an interruption, which may come after the COMMIT
             self._delete_files(call, written)

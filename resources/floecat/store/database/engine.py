@@ -104,6 +104,12 @@ class Store:
         """
         return cls(_parse_url(url), pool_size=pool_size, timeout_s=timeout_s)
 
+    @property
+    def connections_in_use(self) -> int:
+        """Connections that were taken from the pool and are not back yet."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, sa.QueuePool) else 0
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reads, each statement its own snapshot.

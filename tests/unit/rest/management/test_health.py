@@ -46,6 +46,18 @@ def test_loads_have_one_label(client):
     assert routes == {"/v1/{prefix}/namespaces/{namespace}/tables/{table}"}
 
 
+def test_commits_and_storage_are_counted(client):
+    def counted(sample):
+        return float(re.search(rf"^{re.escape(sample)} (\S+)$", client.get("/metrics").text, re.MULTILINE)[1])
+
+    samples = ('floecat_commits_total{outcome="committed"}', 'floecat_storage_requests_total{kind="writes"}')
+    before = [counted(sample) for sample in samples]
+    client.post("/v1/floecat/namespaces", json={"namespace": ["commits"]})
+    client.post("/v1/floecat/namespaces/commits/tables", json={"name": "t", "schema": SCHEMA})
+    assert [counted(sample) for sample in samples] == [count + 1 for count in before]
+    assert counted('floecat_cache_bytes{cache="documents"}') > 0
+
+
 def test_operators_read_of_every_metric(client):
     client.get("/v1/config")
     families = text_string_to_metric_families(client.get("/metrics").text)

@@ -133,4 +133,6 @@ class FileSummaries:
                 with reading(file.location):
                     kept = rows if mask is None else rows.filter(mask)
                     counts[id].add(leaf_values(kept, types[id], source.struct_path(id)))
+        if start != source.row_count:
+            raise UnreadableFileError(file.location, "its columns have other rows than its footer says")
         return [counts[id].summary(*source.stored(id)) for id in ids]

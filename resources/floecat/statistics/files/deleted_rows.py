@@ -73,10 +73,12 @@ class DeletedRows:
         """
         if not file.deletes:
             return None, True
+        if source.row_count != file.record_count:
+            raise UnreadableFileError(file.location, "it has other rows than its manifest says")
         live = np.ones(source.row_count, np.bool_)
         for delete in file.deletes:
             if not delete.equality_ids:
-                for positions in self._positions(delete, file.location):
+                for positions in self._positions(delete, file):
                     live[positions[(positions >= 0) & (positions < len(live))]] = False
         is_exact = True
         equality = sorted((each for each in file.deletes if each.equality_ids), key=_ids)
@@ -89,9 +91,10 @@ class DeletedRows:
                 is_exact = False
         return live, is_exact
 
-    def _positions(self, delete: DeleteFile, location: str) -> Iterator[_Int64s]:
+    def _positions(self, delete: DeleteFile, file: DataFile) -> Iterator[_Int64s]:
+        location = file.location
         if delete.format == "puffin":
-            yield self._vector(delete)
+            yield self._vector(delete, file.record_count)
         elif (size := delete.record_count * _BYTES_PER_POSITION) > self._memory_bytes // 4:
             for paths, positions in self._position_batches(delete):
                 yield positions[pc.equal(paths, location).to_numpy(zero_copy_only=False)]
@@ -110,8 +113,11 @@ class DeletedRows:
                 paths = leaf_values(batch[FILE_PATH_ID], _STRING)
                 yield paths, leaf_values(batch[POS_ID], _LONG).to_numpy()
 
-    def _vector(self, delete: DeleteFile) -> _Int64s:
-        """Positions of a deletion vector (Puffin specification, `deletion-vector-v1`)."""
+    def _vector(self, delete: DeleteFile, rows: int) -> _Int64s:
+        """Positions of a deletion vector (Puffin specification, `deletion-vector-v1`).
+
+        A few bytes of it can stand for any number of positions, so that there may be no more than rows.
+        """
         offset, size = delete.content_offset or 0, delete.content_size_bytes or 0
         data = self._files.read_range(delete.location, offset, size)
         payload, checksum = data[_FRAME:-_FRAME], data[-_FRAME:]
@@ -120,7 +126,10 @@ class DeletedRows:
                 raise ValueError
             if payload[:_FRAME] != _VECTOR_MAGIC or zlib.crc32(payload) != int.from_bytes(checksum, "big"):
                 raise ValueError
-            return np.array(BitMap64.deserialize(payload[_FRAME:]).to_array(), np.int64)
+            bitmap = BitMap64.deserialize(payload[_FRAME:])
+            if len(bitmap) > rows:
+                raise ValueError
+            return np.array(bitmap.to_array(), np.int64)
         except ValueError:
             raise UnreadableFileError(delete.location, "a deletion vector in it is damaged") from None
 

@@ -36,7 +36,7 @@ def leaf_values(rows: pa.Array, type: PrimitiveType, struct_path: Sequence[int] 
         struct_path: positions of the children that lead to it, in each struct; 0 where it ends.
 
     Returns:
-        An array of `arrow_type_of`, or a dictionary of such values.
+        An array of `arrow_type_of`; strings and bytes may be in a dictionary.
 
     Raises:
         pyarrow.ArrowException: the file has values of another type.
@@ -50,10 +50,11 @@ def leaf_values(rows: pa.Array, type: PrimitiveType, struct_path: Sequence[int] 
     if isinstance(rows, pa.ExtensionArray):
         rows = rows.storage
     wanted = arrow_type_of(type)
-    if pa.types.is_dictionary(rows.type):
-        values = _cast(rows.dictionary, wanted)
-        return pa.DictionaryArray.from_arrays(rows.indices, values)
-    return _cast(rows, wanted)
+    if not pa.types.is_dictionary(rows.type):
+        return _cast(rows, wanted)
+    if wanted not in (pa.string(), pa.binary()):
+        return _cast(rows.dictionary_decode(), wanted)
+    return pa.DictionaryArray.from_arrays(rows.indices, _cast(rows.dictionary, wanted))
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -143,9 +143,9 @@ class ParquetSource:
         with reading(self.location):
             file = pq.ParquetFile(self._open(), metadata=self.metadata, coerce_int96_timestamp_unit="us")
             values = file.reader.read_row_group(group, column_indices=[leaf], use_threads=False).column(0)
-        while pa.types.is_struct(values.type):
-            [values] = values.flatten()
-        return values
+            while pa.types.is_struct(values.type):
+                [values] = values.flatten()
+            return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
     def read_bytes(self, offset: int, length: int) -> bytes:
         """Bytes of the file, fewer at its end."""

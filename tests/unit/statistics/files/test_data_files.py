@@ -363,6 +363,33 @@ def test_failures_of_storage_are_no_faults_of_the_file(format: str, tmp_path: Pa
     assert failed == reads >= 1
 
 
+def test_types_that_arrow_keeps_in_a_file_do_not_show(tmp_path: Path) -> None:
+    """Writers of Arrow note dictionaries, long strings and extension types in the file."""
+    floats = [1.5, float("nan"), None, float("nan"), 1.5]
+    plain = {
+        1: ("d", pa.array(floats)),
+        2: ("l", pa.array([7, None, 7, 8, 9])),
+        3: ("s", pa.array(["a", "b", None, "a", "c"])),
+        4: ("u", pa.array([UUID(int=value).bytes for value in range(5)], pa.binary(16))),
+    }
+    noted = {
+        1: ("d", plain[1][1].dictionary_encode()),
+        2: ("l", plain[2][1].dictionary_encode()),
+        3: ("s", plain[3][1].cast(pa.large_string()).dictionary_encode()),
+        4: ("u", pa.ExtensionArray.from_storage(pa.uuid(), plain[4][1])),
+    }
+    schema = schema_of((1, "d", "double"), (2, "l", "long"), (3, "s", "string"), (4, "u", "uuid"))
+    wanted = read(schema, write_parquet(tmp_path, "plain.parquet", with_ids(plain)))
+    file = write_parquet(tmp_path, "f.parquet", with_ids(noted))
+    found = read(schema, file)
+    assert column(wanted, 1).nan_count == 2
+    for each, other in zip(found.columns, wanted.columns, strict=True):
+        assert (each.value_count, each.null_count, each.nan_count) == (5, other.null_count, other.nan_count)
+        assert (each.lower, each.upper, each.sketch) == (other.lower, other.upper, other.sketch)
+    with FileSummaries(FILES, schema, []) as summaries:
+        assert summaries.page_index(file).columns == ("d", "l", "s")
+
+
 def test_timestamps_of_96_bits(tmp_path: Path) -> None:
     moments = [dt.datetime(1969, 12, 31, 23), dt.datetime(2020, 1, 1, 0, 0, 0, 1), None]
     table = with_ids({1: ("t", pa.array(moments, pa.timestamp("us")))})

@@ -189,6 +189,11 @@ def test_damaged_deletes_are_named(file: DataFile, schema: Schema, tmp_path: Pat
     path.write_bytes(data)
     with pytest.raises(UnreadableFileError, match=r"v\.puffin: a deletion vector in it is damaged"):
         read(schema, _with(file, vector))
+    many = _vector(file, list(range(1001)), tmp_path)
+    with pytest.raises(UnreadableFileError, match=r"v\.puffin: a deletion vector in it is damaged"):
+        read(schema, _with(file, many))
+    with pytest.raises(UnreadableFileError, match=r"f\.parquet: it has other rows"):
+        read(schema, msgspec.structs.replace(_with(file, vector), record_count=10**15))
     pq.write_table(pa.table({"a": [1]}), tmp_path / "p.parquet")
     with pytest.raises(UnreadableFileError, match=r"p\.parquet: it has no paths"):
         read(schema, _with(file, delete_file(tmp_path / "p.parquet", 1)))

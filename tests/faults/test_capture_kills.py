@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from floecat.auth.principals import Principal
@@ -15,8 +16,11 @@ from floecat.fileio.local import LocalFileIO
 from floecat.runtime import Kernel, prepare_store
 from floecat.settings import Settings, StatisticsSettings, StorageSettings
 from floecat.statistics.pipeline import StatisticsPipeline
-from tests.behaviour.catalog.changes import change, create, table
+from tests.behaviour.catalog.changes import SCHEMA, change, create, table
+from tests.faults.answers import Sender
+from tests.faults.deployment import Deployment
 from tests.scan_files import ROWS_PER_FILE, WrittenAppends
+from tests.services.catalog import CatalogServer
 from tests.services.kills import KilledError, KillSwitch, killable_store
 
 T = table("t")
@@ -124,3 +128,40 @@ def test_a_worker_that_dies_at_any_call_loses_nothing(bench: KilledCaptures) -> 
     assert {each.state for each in captures} == {"succeeded"}
     snapshots = bench.kernel.captures.snapshots(bench.call, T)
     assert [each.status for each in snapshots] == ["finalized"] * at
+
+
+def test_killed_services_capture_everything(
+    tmp_path: Path, start_catalog: Callable[..., CatalogServer]
+) -> None:
+    """Two services on one store capture beside commits, and one of them is killed now and then."""
+    deployment = Deployment(
+        tmp_path / "data",
+        start_catalog,
+        FLOECAT_STATISTICS_WORKERS="1",
+        FLOECAT_STATISTICS_POLL_INTERVAL_MS="20",
+        FLOECAT_STATISTICS_LEASE_MS="1000",
+        FLOECAT_STATISTICS_FILES_PER_GROUP="2",
+    )
+    killed, other = deployment.start(), deployment.start()
+    sender = Sender(other.base_url)
+    assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
+    made = sender.send("POST", "/namespaces/ns/tables", {"name": "t", "schema": json.loads(bytes(SCHEMA))})
+    appends = WrittenAppends(made.body["metadata"]["location"])
+    for _ in range(4):
+        for _ in range(3):
+            updates = {"requirements": [], "updates": appends.append(3)}
+            assert sender.send("POST", "/namespaces/ns/tables/t", updates).status == 200
+        killed.kill()
+        killed.start()
+    captures = f"{other.base_url}/management/v1/catalogs/floecat/namespaces/ns/tables/t/captures"
+    deadline = time.monotonic() + 60
+    while True:
+        newest = httpx.get(captures).json()["snapshots"][-1]
+        if newest["snapshot-id"] == 12 and newest["published-at-ms"] is not None:
+            break
+        assert time.monotonic() < deadline, newest
+        time.sleep(0.02)
+    assert (newest["coverage"]["rows"], newest["problem"]) == (36 * ROWS_PER_FILE, None)
+    metadata = sender.send("GET", "/namespaces/ns/tables/t").body["metadata"]
+    assert len(metadata["snapshots"]) == 12
+    assert len({each["snapshot-id"] for each in metadata["statistics"]}) == len(metadata["statistics"])

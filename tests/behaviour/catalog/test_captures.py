@@ -27,6 +27,7 @@ from floecat.statistics.records import Completeness, StatisticsRecord, TargetKin
 from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
+from tests.delta_tables import expected_rows, writable_copy
 from tests.scan_files import WrittenAppends
 
 T = table("t")
@@ -430,3 +431,29 @@ def test_captures_of_expired_snapshots_go(bench: Bench) -> None:
     bench.capture()
     assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2, 3]
     assert bench.rows() == 30
+
+
+@pytest.mark.parametrize(
+    "name", ["golden/dv-with-columnmapping/delta", "golden/data-reader-partition-values/delta"]
+)
+def test_a_delta_table_is_captured_with_its_deletes(
+    open_bench: Callable[..., Bench], tmp_path: Path, name: str
+) -> None:
+    bench = open_bench()
+    folder = writable_copy(name, tmp_path / "data" / "warehouse" / "delta")
+    written = {path for path in folder.rglob("*") if path.is_file()}
+    found = bench.kernel.delta_registration.register(bench.call, ("ns",), "d", folder.as_uri())
+    bench.pipeline.search_commits()
+    bench.pipeline.drain(found.entry_id)
+    expected = expected_rows(name)
+    assert expected is not None
+    _, page = bench.kernel.statistics.list(bench.call, table("d"))
+    assert [each.table.row_count for each in page.items if each.table] == [expected.num_rows]
+    nulls = {each.scalar.display_name: each.scalar.null_count for each in page.items if each.scalar}
+    assert {name: nulls[name] for name in nulls if name in expected.column_names} == {
+        name: expected[name].null_count for name in expected.column_names if name in nulls
+    }
+    assert list(folder.glob("**/statistics-*/*"))
+    bench.kernel.drops.drop(bench.call, table("d"), purge=True)
+    assert bench.kernel.purge_queue.drain_once().succeeded == 1
+    assert {path for path in folder.rglob("*") if path.is_file()} == written

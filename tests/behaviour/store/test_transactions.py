@@ -148,6 +148,26 @@ def test_all_connections_in_use(url: str) -> None:
     small.close()
 
 
+def test_waits_for_a_connection_and_for_a_lock_share_one_time(
+    store: Store, url: str, namespace: NamespaceRow
+) -> None:
+    small = Store.open(url, pool_size=1, timeout_s=2)
+
+    def change(conn: Connection) -> None:
+        namespaces.set_properties(conn, namespace.id, {"a": "1"}, 1)
+
+    with ThreadPoolExecutor(1) as threads, store.write() as locking:
+        namespaces.get(locking, namespace.catalog_id, namespace.levels, for_update=True)
+        with small.read():
+            started = time.monotonic()
+            refused = threads.submit(small.run, change)
+            time.sleep(1)
+        with pytest.raises(StoreUnavailableError):
+            refused.result(timeout=30)
+        assert time.monotonic() - started < 2.8
+    small.close()
+
+
 @pytest.fixture
 def impatient(url: str) -> Iterator[Store]:
     """A second process on the same store."""

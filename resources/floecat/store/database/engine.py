@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from threading import get_ident, local
+from threading import Semaphore, get_ident, local
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -71,6 +71,7 @@ class Store:
     def __init__(self, url: sa.URL, *, pool_size: int, timeout_s: float) -> None:
         """Takes a URL with a driver; use `open`."""
         self._url = url
+        self._pool_size = pool_size
         self._timeout_s = timeout_s
         self._sqlite = url.get_backend_name() == "sqlite"
         if self._sqlite:
@@ -120,11 +121,12 @@ class Store:
         if self._at_once is not None and get_ident() == self._reads_at_once:
             yield self._at_once
             return
-        connection = ReadConnection(self._engine, self._statements)
-        try:
-            yield connection
-        finally:
-            connection.close()
+        with self._one_of_the_pool(self._ends_at()):
+            connection = ReadConnection(self._engine, self._statements)
+            try:
+                yield connection
+            finally:
+                connection.close()
 
     @property
     def at_once(self) -> Connection | None:
@@ -297,7 +299,10 @@ class Store:
             raise StoreFaultError(
                 "The process was forked while the store was in use; start it without a fork"
             )
-        with self._turns.hold(ends_at) if self._turns else nullcontext():
+        with (
+            self._turns.hold(ends_at) if self._turns else nullcontext(),
+            self._one_of_the_pool(ends_at),
+        ):
             connection = self._begin_transaction(ends_at)
             try:
                 try:
@@ -308,6 +313,17 @@ class Store:
                 self._commit(connection)
             finally:
                 connection.close()
+
+    @contextmanager
+    def _one_of_the_pool(self, ends_at: float) -> Iterator[None]:
+        """Waits for a free connection of the pool for the time that is left; the pool itself never waits."""
+        free = self._free
+        if not free.acquire(timeout=max(0.0, ends_at - time.monotonic())):
+            raise StoreUnavailableError("All connections to the store are in use")
+        try:
+            yield
+        finally:
+            free.release()
 
     def _ends_at(self) -> float:
         return time.monotonic() + self._timeout_s
@@ -323,6 +339,9 @@ class Store:
                     raise
                 connection.reconnect()
                 connection.control(self._begin)
+            left_s = ends_at - time.monotonic()
+            if not self._sqlite and left_s < self._timeout_s * _WHOLE:
+                connection.control(f"SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}")
         except DATABASE_ERRORS as error:
             connection.close()
             raise_fault(error)
@@ -361,6 +380,7 @@ class Store:
     def _after_fork(self) -> None:
         self._groups = GroupCommit(self._transaction, timeout_s=self._timeout_s) if self._sqlite else None
         self._thread = local()
+        self._free = Semaphore(self._pool_size)
         self._reads_at_once = None
         self._at_once = self._open_at_once() if self._sqlite else None
 

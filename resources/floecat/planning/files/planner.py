@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
@@ -18,6 +18,9 @@ from floecat.storage.catalog_storage import CatalogStorage
 __all__ = ["Planner", "open_planner"]
 
 T = TypeVar("T")
+
+_MOST_LISTS: Final = 16
+"""Manifest lists of an incremental scan that are read in the service to see whether it is small."""
 
 
 def open_planner(
@@ -116,7 +119,7 @@ class Planner:
             yield from self._processes.run(storage, target, work, stop)
 
     def _is_small(self, storage: CatalogStorage, target: ScanTarget) -> bool:
-        if target.is_incremental or len(target.snapshots) > 1:
+        if len(target.snapshots) > _MOST_LISTS:
             return False
         size = self._local.manifest_bytes(storage, target, at_most=self._in_process_bytes)
         return size is not None and size <= self._in_process_bytes

@@ -68,18 +68,18 @@ class ScanPlanner:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="plan")
 
     def manifest_bytes(self, storage: CatalogStorage, target: ScanTarget, *, at_most: int) -> int | None:
-        """Bytes of all manifests that a plan may read; None if their list alone has more than `at_most`.
+        """Bytes of all manifests that a plan may read; None if a list of them has more than `at_most`.
 
         Raises:
             FileMissingError, InvalidMetadataError, UnavailableError: as reading the manifest list does.
         """
-        total = 0
+        lengths: dict[str, int] = {}
         for snapshot in target.snapshots:
             listed = self.lists.load(storage, target.table_uuid, snapshot, at_most=at_most)
             if listed is None:
                 return None
-            total += sum(manifest.manifest_length for manifest in listed)
-        return total
+            lengths |= {each.manifest_path: each.manifest_length for each in listed if target.may_read(each)}
+        return sum(lengths.values())
 
     def plan(
         self,
@@ -212,12 +212,10 @@ class _Scan:
         """Data and delete manifests that may have matching files."""
         target, counters = self._target, self._counters
         listed: dict[str, ManifestFile] = {}
-        ids = set(self._snapshot_ids.tolist())
         for snapshot in target.snapshots:
             for manifest in self._planner.lists.load(self._storage, target.table_uuid, snapshot) or ():
-                if target.is_incremental and manifest.added_snapshot_id not in (None, *ids):
-                    continue
-                listed.setdefault(manifest.manifest_path, manifest)
+                if target.may_read(manifest):
+                    listed.setdefault(manifest.manifest_path, manifest)
         data = [each for each in listed.values() if each.content != DELETE_MANIFEST]
         deletes = [each for each in listed.values() if each.content == DELETE_MANIFEST]
         if target.is_incremental:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from floecat.errors import BadRequestError, InvalidMetadataError
+from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import PartitionField
@@ -66,6 +68,15 @@ class ScanTarget:
     min_rows: int | None = None
     manifests: tuple[int, int] | None = None
     snapshot_id: int | None = None
+
+    @cached_property
+    def _snapshot_ids(self) -> frozenset[int]:
+        return frozenset(each.snapshot_id for each in self.snapshots)
+
+    def may_read(self, manifest: ManifestFile) -> bool:
+        """Whether a manifest of the snapshots may have files that are read."""
+        added_by = manifest.added_snapshot_id
+        return not self.is_incremental or added_by is None or added_by in self._snapshot_ids
 
 
 def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:

@@ -86,6 +86,17 @@ def test_small_plans_stay_in_this_process(table: RandomTable) -> None:
     planner.close()
 
 
+def test_small_incremental_plans_stay_here_too(tmp_path: Path) -> None:
+    appended = SmallTable(tmp_path, [{1: ("id", "long")}])
+    for name in ("a", "b", "c"):
+        appended.add(data_file(name))
+    planner = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=1 << 20, in_process_bytes=4 << 10)
+    metadata = TableMetadata.parse(appended.metadata())
+    request = ScanRequest(start_snapshot_id=2, end_snapshot_id=3)
+    assert list(planner.run(storage_at(["file:///"]), metadata, request, process_of)) == [os.getpid()]
+    planner.close()
+
+
 def test_errors_of_the_catalog_come_back(planner: Planner, table: RandomTable, tmp_path: Path) -> None:
     (tmp_path / "m1.avro").unlink()
     with pytest.raises(

@@ -211,6 +211,17 @@ def test_tags_and_snapshots(both: tuple[Table, Table]) -> None:
     assert there.scan().use_ref("then").count() == here.scan().use_ref("then").count()
 
 
+def test_format_version_1(connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog) -> None:
+    here = connections.pyiceberg(disk_warehouse)
+    namespace = unique("planned")
+    here.create_namespace(namespace)
+    data = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
+    table = here.create_table(f"{namespace}.t", data.schema, properties={"format-version": "1"})
+    table.append(data)
+    scan = planned.load_table(f"{namespace}.t").scan(row_filter="i > 1")
+    assert scan.to_arrow().num_rows == scan.count() == 2
+
+
 def test_duckdb_of_this_version_plans_itself(
     connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog
 ) -> None:

@@ -389,12 +389,16 @@ def test_a_lost_file_of_the_current_metadata_does_not_matter(lakehouse, follower
     assert "dagster/column_schema" in created.metadata
 
 
-def test_commits_of_views_are_events_of_their_own_assets_only(lakehouse, follower):
+def test_commits_of_views_are_events_of_their_own_assets_only(lakehouse, follower, monkeypatch):
+    monkeypatch.setenv("FLOECAT_PIPELINE_CATALOG_URL", "https://lake.example.com")
     lakehouse.create("orders")
     lakehouse.create_view("recent")
     own = follower.own_ticks(1)
     assert [event.asset_key.path[-1] for event in own] == ["orders", "recent"]
     assert isinstance(own[1], dg.AssetMaterialization)
+    namespace = "https://lake.example.com/v1/floecat/namespaces/sales"
+    assert value(own[0], "floecat/load_table") == f"{namespace}/tables/orders"
+    assert value(own[1], "floecat/load_view") == f"{namespace}/views/recent"
     assert len(follower.instance.get_dynamic_partitions("tables")) == 1
     lakehouse.create("more")
     assert [version for _, _, version in told(follower.tick())] == [3]

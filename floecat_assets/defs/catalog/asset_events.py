@@ -28,7 +28,7 @@ _DATA_VERSION = "dagster/data_version"
 _COMMIT_VERSION = "floecat/commit_version"
 
 
-def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> list[AssetEvent]:
+def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEvent]:
     """The events of a commit, in the order in which they must be stored.
 
     A commit that wrote metadata is a materialization. A rename or a drop is an observation: no data changed,
@@ -38,7 +38,7 @@ def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> lis
 
     Args:
         event: the commit.
-        load_table_url: where the REST service answers the table.
+        link: where the REST service answers the table or view.
     """
     own_key = table_asset_key(event.catalog_name, event.identifier)
     former = event.former
@@ -52,8 +52,8 @@ def commit_events(event: CatalogEvent, load_table_url: str | None = None) -> lis
         description += f", before {event.catalog_name}.{former}"
     commit = _commit_metadata(event)
     own = {"dagster/table_name": dg.MetadataValue.text(event.qualified_name), **commit}
-    if load_table_url is not None and not event.removed:
-        own["floecat/load_table"] = dg.MetadataValue.url(load_table_url)
+    if link is not None and not event.removed:
+        own[f"floecat/load_{event.kind}"] = dg.MetadataValue.url(link)
     own |= _table_metadata(event)
     events.append(own_kind(own_key, description=description, metadata=own, tags=_data_version(event)))
     if event.kind == "table":

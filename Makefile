@@ -12,7 +12,7 @@ APART  := tests/clients/without-dependencies.txt
 PYTHON ?= $(shell .ci/find-python)
 JOBS   ?= 2
 ARGS   ?=
-BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge
+BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge events table_assets
 PIP     = $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help

@@ -120,14 +120,14 @@ class PlanProcesses:
             helpers: list[_Process] = []
             yielded = False
             try:
-                for result in _results(process.connection, job, stop):
-                    if isinstance(result, NeedsHelp):
-                        helpers = self._helpers(process, job, result.column_ids)
-                        continue
+                for message in _messages(process.connection, job, stop):
                     if helpers and self._waiting:
                         self._dismiss(helpers)
-                    yielded = True
-                    yield result
+                    if isinstance(message, NeedsHelp):
+                        helpers = self._helpers(process, job, message.column_ids)
+                    elif message is not None:
+                        yielded = True
+                        yield message[0]
             except (EOFError, ConnectionError):
                 process.end()
                 if yielded or is_retry:
@@ -218,7 +218,8 @@ class PlanProcesses:
             self._changed.notify()
 
 
-def _results(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> Iterator[Any]:
+def _messages(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> Iterator[Any]:
+    """Yields results, each in a tuple, and calls for help; None from time to time while nothing comes."""
     connection.send(job)
     done = False
     try:
@@ -226,13 +227,14 @@ def _results(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> I
             while not connection.poll(_CHECK_S):
                 if stop is not None and stop():
                     raise PlanStoppedError("The plan was stopped")
+                yield None
             message = connection.recv()
             done = not isinstance(message, tuple | NeedsHelp)
             if isinstance(message, Failed):
                 raise message.error
             if done:
                 return
-            yield message[0] if isinstance(message, tuple) else message
+            yield message
             if stop is not None and stop():
                 raise PlanStoppedError("The plan was stopped")
     finally:

@@ -220,6 +220,29 @@ def test_a_process_that_helps_may_die_and_is_there_for_other_plans(two: Planner,
     assert all(list(plan) for plan in plans)
 
 
+def silent(plan: ScanPlan, pipe: Path) -> Iterator[int]:
+    """Yields nothing after the third batch until somebody writes to the pipe."""
+    for number, _ in enumerate(plan):
+        if number < 3:
+            yield number
+        elif number == 3:
+            pipe.read_bytes()
+
+
+def test_a_process_that_helps_goes_to_the_next_plan(two: Planner, tmp_path: Path) -> None:
+    metadata = TableMetadata.parse(many_manifests(tmp_path).metadata())
+    storage, pipe = storage_at(["file:///"]), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    helped = threading.Thread(
+        target=lambda: list(two.run(storage, metadata, ScanRequest(), partial(silent, pipe=pipe)))
+    )
+    helped.start()
+    with pipe.open("wb"):  # there as soon as the plan has come to its third batch
+        assert len(list(two.run(storage, metadata, ScanRequest(), process_of))) == 60
+    helped.join(30)
+    assert not helped.is_alive()
+
+
 def test_too_many_plans_are_refused(table: RandomTable) -> None:
     planner = open_planner(local_bytes=1 << 20, processes=1, in_process_bytes=0, most_waiting=0)
     with pytest.raises(UnavailableError, match=r"floecat\.planning\.most-waiting"):

@@ -17,11 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pyarrow as pa
+from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import approx_count_distinct
 
-from benchmarks.figures import figure, progress
+from benchmarks.figures import figure, percentile, progress
 from benchmarks.lineitem import COLUMNS, write_files
+from benchmarks.servers import floecat
 from floecat.fileio.opening import open_fileio
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.statistics.files.data_files import FileSummaries
@@ -30,6 +34,7 @@ from floecat.statistics.files.theta import ThetaSketch, union
 from tests.services.spark import iceberg_runtime, java_home
 
 _TYPES = {"bigint": "long", "decimal(12,2)": "decimal(12, 2)"}
+_LONGEST_S = 60
 _TOLERANCE = 0.1
 """Six standard errors: estimates that differ by more are not of the same values."""
 
@@ -127,6 +132,32 @@ def _compare(ours: Mapping[str, ThetaSketch], theirs: Mapping[str, int]) -> None
             raise SystemExit(f"{name}: {ours[name].estimate:.0f} distinct values, {theirs[name]} of Iceberg")
 
 
+def _commits_until_finalized(folder: Path, commits: int) -> list[float]:
+    """Seconds from the answer to an append of 1,000 rows until statistics of its snapshot are finalized."""
+    rows = pa.table({"id": range(1000), "name": [f"name {row}" for row in range(1000)]})
+    taken = []
+    with floecat(folder) as service, httpx.Client(base_url=service.base, timeout=60) as client:
+        catalog = RestCatalog("floecat", uri=service.base, warehouse="floecat")
+        catalog.create_namespace("bench")
+        table = catalog.create_table("bench.small", rows.schema)
+        captures = "/management/v1/catalogs/floecat/namespaces/bench/tables/small/captures"
+        for _ in range(commits):
+            table.append(rows)
+            committed = time.perf_counter()
+            snapshot = table.current_snapshot()
+            while not any(
+                found["snapshot-id"] == getattr(snapshot, "snapshot_id", None)
+                and found["status"] == "finalized"
+                for found in client.get(captures).raise_for_status().json()["snapshots"]
+            ):
+                time.sleep(0.01)
+                if time.perf_counter() - committed > _LONGEST_S:
+                    raise SystemExit("The statistics of a small table were not finalized")
+            taken.append(time.perf_counter() - committed)
+            table.refresh()  # a commit of its own may have published the statistics
+    return taken
+
+
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,6 +166,7 @@ def main() -> None:
     parser.add_argument(
         "--baselines", nargs="*", choices=["iceberg", "summary"], default=["iceberg", "summary"]
     )
+    parser.add_argument("--commits", type=int, default=20, help="to a small table; 0 leaves it out")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="floecat-statistics-"))
     data = (options.folder or scratch) / f"lineitem-{options.rows}"
@@ -152,6 +184,12 @@ def main() -> None:
         note = f"{size / 1e6:.0f} MB, {len(COLUMNS)} columns"
         figure(f"{label}: statistics", full_s, "s", note=note)
         figure(f"{label}: 1 % new rows, beside all", refresh_s, "s", baseline=full_s, target=0.05)
+        if options.commits:
+            progress("commits to a small table")
+            taken = _commits_until_finalized(scratch, options.commits)
+            name = "small table: commit to finalized statistics"
+            figure(f"{name}, median", percentile(taken, 0.5), "s", note=f"{options.commits} commits")
+            figure(f"{name}, slowest", max(taken), "s")
         if options.baselines:
             progress("in Spark")
             _beside_spark(scratch, data, label, full_s, ours, options.baselines)

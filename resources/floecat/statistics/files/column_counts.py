@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,12 +46,14 @@ class ColumnCounts:
         if not self._has_values:
             return
         values = values.drop_null() if values.null_count else values
-        if self._is_float:
-            self._add_floats(values)
-            return
-        if len(values):
+        nans = pc.sum(pc.is_nan(values)).as_py() or 0 if self._is_float else 0
+        self._nan_count += nans
+        if nans < len(values):
             self._add_extremes(values)
-            self._add_distinct(values)
+        if self._is_float:
+            # Bits are compared: zeros of both signs are two values, as in Java.
+            values = values.view(pa.int32() if self._type.name == "float" else pa.int64())
+        self._add_distinct(values)
 
     def add_constant(self, value: bytes | None, count: int) -> None:
         """Adds the same value several times.
@@ -73,19 +73,6 @@ class ColumnCounts:
                 self._add_extremes(array)
             self._sketch.add(hash_values(array, self._type))
 
-    def _add_floats(self, values: pa.Array) -> None:
-        if not len(values):
-            return
-        numbers: npt.NDArray[Any] = values.to_numpy()
-        is_nan = np.isnan(numbers)
-        nans = int(np.count_nonzero(is_nan))
-        self._nan_count += nans
-        if nans < len(numbers):
-            bounds = np.array([np.fmin.reduce(numbers), np.fmax.reduce(numbers)])
-            self._add_extremes(pa.array(bounds))
-        # Bits are compared: zeros of both signs are two values, as in Java.
-        self._add_distinct(values.view(pa.int32() if numbers.itemsize == 4 else pa.int64()))
-
     def _add_distinct(self, values: pa.Array) -> None:
         """Adds values without nulls to the sketch.
 
@@ -99,6 +86,7 @@ class ColumnCounts:
         self._sketch.add(hash_values(values, self._type))
 
     def _add_extremes(self, values: pa.Array) -> None:
+        # NaN is passed over.
         found = pc.min_max(values)
         self._extremes.append(pa.array([found["min"], found["max"]], values.type))
         if len(self._extremes) > _HELD_EXTREMES:

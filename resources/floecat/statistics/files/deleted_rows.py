@@ -73,12 +73,12 @@ class DeletedRows:
         """
         if not file.deletes:
             return None, True
-        if source.row_count != file.record_count:
+        if file.record_count and source.row_count != file.record_count:
             raise UnreadableFileError(file.location, "it has other rows than its manifest says")
         live = np.ones(source.row_count, np.bool_)
         for delete in file.deletes:
             if not delete.equality_ids:
-                for positions in self._positions(delete, file):
+                for positions in self._positions(delete, file.location, len(live)):
                     live[positions[(positions >= 0) & (positions < len(live))]] = False
         is_exact = True
         equality = sorted((each for each in file.deletes if each.equality_ids), key=_ids)
@@ -91,10 +91,9 @@ class DeletedRows:
                 is_exact = False
         return live, is_exact
 
-    def _positions(self, delete: DeleteFile, file: DataFile) -> Iterator[_Int64s]:
-        location = file.location
+    def _positions(self, delete: DeleteFile, location: str, rows: int) -> Iterator[_Int64s]:
         if delete.format == "puffin":
-            yield self._vector(delete, file.record_count)
+            yield self._vector(delete, rows)
         elif (size := delete.record_count * _BYTES_PER_POSITION) > self._memory_bytes // 4:
             for paths, positions in self._position_batches(delete):
                 yield positions[pc.equal(paths, location).to_numpy(zero_copy_only=False)]

@@ -8,6 +8,7 @@ index of their own have them too. Columns in lists and maps, and those of types 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -274,4 +275,4 @@ def _bounds(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
     if pa.types.is_temporal(ends.type) or ends.type in (pa.uint32(), pa.uint64()):
         ends = ends.view(wanted)
     low, high = ends.cast(wanted).to_pylist()
-    return (None, None) if low != low else (low, high)  # noqa: PLR0124 - NaN alone differs from itself
+    return (None, None) if isinstance(low, float) and math.isnan(low) else (low, high)

@@ -35,7 +35,7 @@ class DataFile(msgspec.Struct, frozen=True):
     Attributes:
         location: where it is.
         format: `parquet`, `avro` or `orc`.
-        record_count: of the file, deleted rows included.
+        record_count: of the file, deleted rows included; 0 if its manifest does not tell.
         size_bytes: of the file.
         deletes: that apply.
         constants: identity partition values by field id, as single values (table specification, Appendix D);

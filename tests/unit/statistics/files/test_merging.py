@@ -57,7 +57,7 @@ def test_merged_files_have_the_numbers_of_one_file(type: str, arrow: pa.DataType
 def _part(lower: int | None, upper: int | None, **more: int | None) -> ColumnSummary:
     low, high = (None if each is None else encode_one(each, _LONG) for each in (lower, upper))
     values = {"value_count": 5, "null_count": 0, "nan_count": 0, "size_bytes": 40, "stored_count": 5} | more
-    return ColumnSummary(field_id=1, lower=low, upper=high, sketch=None, **values)  # type: ignore[arg-type]
+    return ColumnSummary(field_id=1, lower=low, upper=high, sketch=None, **values)
 
 
 def test_what_is_not_known_of_a_part_is_not_known_of_all() -> None:

@@ -52,6 +52,7 @@ from floecat_rest.json_responses import JsonResponse
 from floecat_rest.management.captures import (
     CancelCaptureController,
     CaptureController,
+    CapturePolicyController,
     CapturesController,
     TableCapturesController,
 )
@@ -121,6 +122,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ConstraintBundlesController,
     IndexArtifactsController,
     TableCapturesController,
+    CapturePolicyController,
     CapturesController,
     CaptureController,
     CancelCaptureController,

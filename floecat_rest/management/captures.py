@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from litestar import get, post
+from litestar import get, post, put
 from litestar.params import QueryParameter, RawBody
 
 from floecat.errors import BadRequestError, NotFoundError
 from floecat.statistics.capture.control import CaptureInfo
+from floecat.statistics.capture.policies import CapturePolicy
+from floecat.statistics.capture.policy_service import PolicyChange
 from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
@@ -20,7 +22,13 @@ from floecat_rest.management.statistics_wire import (
 from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.threads import WITHOUT_STORAGE
 
-__all__ = ["CancelCaptureController", "CaptureController", "CapturesController", "TableCapturesController"]
+__all__ = [
+    "CancelCaptureController",
+    "CaptureController",
+    "CapturePolicyController",
+    "CapturesController",
+    "TableCapturesController",
+]
 
 _CAPTURES = "/management/v1/catalogs/{catalog:str}/captures"
 _CAPTURE = f"{_CAPTURES}/{{capture:str}}"
@@ -52,6 +60,25 @@ class TableCapturesController(ManagementController):
             wait_ms=round(sent.wait_seconds * 1000),
         )
         return ListCapturesResponse([made])
+
+
+class CapturePolicyController(ManagementController):
+    """What is captured of a table."""
+
+    path = f"{TABLE}/capture-policy"
+
+    @get(operation_id="loadCapturePolicy", sync_to_thread=True)
+    def load_policy(self, request: CatalogRequest) -> CapturePolicy:
+        """What is captured: by properties of the table, then of its catalog, then by the settings."""
+        call = request.call()
+        return request.kernel.capture_policies.get(call, request.entry(call))
+
+    @put(operation_id="replaceCapturePolicy", sync_to_thread=True)
+    def replace_policy(self, request: CatalogRequest, body: RawBody) -> CapturePolicy:
+        """Replaces what the table sets by itself, as properties, by a commit."""
+        sent = request.read(body, PolicyChange)
+        call = request.mutation(body)
+        return request.kernel.capture_policies.change(call, request.entry(call), sent)
 
 
 class CapturesController(ManagementController):

@@ -17,6 +17,7 @@ from litestar.params import QueryParameter
 from litestar.routes import BaseRoute
 
 import floecat
+from floecat.statistics.capture.policy_service import PolicyChange
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
@@ -133,6 +134,13 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     ),
     "listCapturedSnapshots": OperationNotes(errors=_NO_TABLE),
     "captureStatistics": OperationNotes(CaptureRequest, {"snapshot": "main"}, _NO_SNAPSHOT),
+    "loadCapturePolicy": OperationNotes(errors=_NO_TABLE),
+    "replaceCapturePolicy": OperationNotes(
+        PolicyChange,
+        {"snapshots": "all", "columns": ["id", "amount"], "publish": "never"},
+        _NO_TABLE | {406: "The table is a Delta table: its own properties say what is captured."},
+        replays=True,
+    ),
     "listCaptures": OperationNotes(errors={404: "The catalog does not exist."}),
     "loadCapture": OperationNotes(errors=_NO_CAPTURE),
     "cancelCapture": OperationNotes(errors=_NO_CAPTURE | {409: "The capture is finished."}),

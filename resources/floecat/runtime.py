@@ -76,7 +76,8 @@ class Kernel:
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
         drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
-        statistics, constraints, index_artifacts, captures: services of `floecat.statistics`.
+        statistics, constraints, index_artifacts, captures, capture_policies: services of
+            `floecat.statistics`.
         statistics_pipeline: captures, as the pipeline works on them.
         connectors, connector_scans: services of `floecat.connectors`.
         plans, plan_tasks, explanations, queries, plan_queue: services of `floecat.planning`.
@@ -168,6 +169,7 @@ class Kernel:
         )
         self.statistics, self.constraints = made.targets, made.constraints
         self.index_artifacts, self.statistics_pipeline = made.index_artifacts, made.pipeline
+        self.capture_policies = made.policies
         self._captures = made.jobs
 
         self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)

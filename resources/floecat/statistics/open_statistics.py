@@ -18,6 +18,7 @@ from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.table_states import CurrentTables
 from floecat.settings import Settings
 from floecat.statistics.capture.capture_jobs import CaptureJobs
+from floecat.statistics.capture.policy_service import CapturePolicies
 from floecat.statistics.capture.publication import Publication
 from floecat.statistics.capture.requests import CaptureRequests
 from floecat.statistics.constraints import Constraints
@@ -46,6 +47,7 @@ class StatisticsServices:
     index_artifacts: IndexArtifacts
     snapshots: Snapshots
     jobs: CaptureJobs
+    policies: CapturePolicies
     pipeline: StatisticsPipeline
 
 
@@ -109,6 +111,7 @@ def open_statistics(
         index_artifacts=IndexArtifacts(store, clock, parts.keys, snapshots),
         snapshots=snapshots,
         jobs=jobs,
+        policies=CapturePolicies(snapshots, commits, settings.statistics),
         pipeline=StatisticsPipeline(parts, jobs),
     )
 

@@ -22,6 +22,7 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
+from floecat.statistics.capture.policy_service import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
 from floecat.store.statistics import schema
@@ -324,6 +325,17 @@ def test_properties_say_what_is_captured(bench: Bench) -> None:
     assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
     assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
     assert bench.rows() == 30
+
+
+def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
+    policies = bench.kernel.capture_policies
+    default = policies.get(bench.call, T)
+    assert (default.enabled, default.snapshots, default.first_columns) == (True, "latest", 32)
+    changed = policies.change(bench.call, T, PolicyChange(enabled=False, columns=("id", "text")))
+    assert (changed.enabled, changed.columns) == (False, ("id", "text"))
+    assert policies.change(bench.call, T, PolicyChange()) == default
+    with pytest.raises(BadRequestError, match="must be latest or all"):
+        policies.change(bench.call, T, PolicyChange(snapshots="some"))
 
 
 def test_a_table_that_is_dropped_meanwhile_ends_its_captures(bench: Bench) -> None:

@@ -246,6 +246,6 @@ def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[C
             by_id.setdefault(column.field_id, []).append(column)
     return tuple(
         merge_columns(found, type)
-        for id, found in sorted(by_id.items())
-        if len(found) == len(parts) and isinstance(type := schema.find_type(id), PrimitiveType)
+        for field_id, found in sorted(by_id.items())
+        if len(found) == len(parts) and isinstance(type := schema.find_type(field_id), PrimitiveType)
     )

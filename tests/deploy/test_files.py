@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from floecat.purge.purge_operations import PurgeTotals
 from floecat.settings import load_settings
-from floecat_rest import request_log
-from floecat_rest.management.purge_metrics import PurgeGauges
+from floecat_rest import process_metrics, request_log
+from floecat_rest.management.purge_metrics import StoreGauges
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -183,15 +183,16 @@ def test_systemd_units(tmp_path: Path) -> None:
 
 def test_dashboard_and_alerts_use_metrics_that_are_served() -> None:
     assert request_log
+    assert process_metrics
     totals = PurgeTotals({"PENDING": 1, "DEAD_LETTER": 1}, 1)
-    page = (generate_latest() + generate_latest(PurgeGauges(totals))).decode()
+    page = (generate_latest() + generate_latest(StoreGauges(totals, {("purge", "failed"): 1}))).decode()
     families = list(text_string_to_metric_families(page))
-    # samples of a histogram or counter without labels yet are not on the page, so their names are made up
+    # samples of what has no labels yet are not on the page, so their names are made up
     served = {"up", *(sample.name for family in families for sample in family.samples)}
     served |= {
         f"{f.name}{end}"
         for f in families
-        for end in {"histogram": ["_bucket"], "counter": ["_total"]}.get(f.type, [])
+        for end in {"histogram": ["_bucket"], "counter": ["_total"], "gauge": [""]}.get(f.type, [])
     }
     dashboard = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())
     rules = yaml.safe_load((DEPLOY / "monitoring" / "alerts.yaml").read_text())["groups"][0]["rules"]

@@ -19,6 +19,7 @@ from floecat.statistics.files.sources import InputFile, NameMapping, UnreadableF
 __all__ = ["ParquetSource"]
 
 _GUESSED_FOOTER: Final = 64 << 10
+_SMALL_FILE: Final = 4 << 20
 _MOST_ROWS: Final = 1 << 17
 _FEWEST_ROWS: Final = 1 << 10
 _LARGEST_WINDOW: Final = 8 << 20
@@ -63,6 +64,9 @@ class ParquetSource:
         self.location = location
         self._size = size_bytes
         self._memory_bytes = memory_bytes
+        # One request instead of several for each column.
+        is_small = size_bytes <= min(_SMALL_FILE, memory_bytes)
+        self._whole = files.read_range(location, 0, size_bytes) if is_small else None
         root = self._read_schema()
         self._leaves = _leaves_by_id(root, names)
         with reading(location):
@@ -86,9 +90,11 @@ class ParquetSource:
 
     def _tail(self, length: int) -> bytes:
         start = max(self._size - max(length, TAIL_LENGTH), 0)
-        return self._files.read_range(self.location, start, self._size - start)
+        return self.read_bytes(start, self._size - start)
 
-    def _open(self) -> pa.PythonFile:
+    def _open(self) -> pa.NativeFile:
+        if self._whole is not None:
+            return pa.BufferReader(self._whole)
         return pa.PythonFile(InputFile(self._files, self.location, self._size), "r")
 
     def has(self, field_id: int) -> bool:
@@ -149,6 +155,8 @@ class ParquetSource:
 
     def read_bytes(self, offset: int, length: int) -> bytes:
         """Bytes of the file, fewer at its end."""
+        if self._whole is not None:
+            return self._whole[offset : offset + length]
         return self._files.read_range(self.location, offset, length)
 
     def _dictionary(self, field_id: int) -> list[str]:

@@ -339,21 +339,32 @@ class _FailingFiles:
         return FILES.read_range(location, offset, length)
 
 
+def test_small_files_are_read_by_one_request(tmp_path: Path) -> None:
+    table = with_ids({id: (f"c{id}", pa.array(range(1000))) for id in range(1, 20)})
+    file = write_parquet(tmp_path, "f.parquet", table)
+    before = FILES.counters.counts.reads
+    assert len(read(schema_of(*((id, f"c{id}", "long") for id in range(1, 20))), file).columns) == 19
+    assert FILES.counters.counts.reads == before + 1
+
+
 @pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
 def test_failures_of_storage_are_no_faults_of_the_file(format: str, tmp_path: Path) -> None:
-    table = with_ids({1: ("l", pa.array(range(100_000)))})
-    file = write_parquet(tmp_path, "f.parquet", table, row_group_size=50_000, use_dictionary=False)
+    rows = 700_000  # more bytes than are read as a whole
+    table = with_ids({1: ("l", pa.array(range(rows)))})
+    file = write_parquet(
+        tmp_path, "f.parquet", table, row_group_size=rows // 2, use_dictionary=False, compression="none"
+    )
     if format == "orc":
         orc.write_table(table, tmp_path / "f.orc")
-        file = data_file(tmp_path / "f.orc", 100_000, format="orc")
+        file = data_file(tmp_path / "f.orc", rows, format="orc")
     mapping = '[{"field-id": 1, "names": ["l"]}]'
     failed = 0
     for reads in range(40):
-        source = DataFile(file.location, format, 100_000, file.size_bytes)
+        source = DataFile(file.location, format, rows, file.size_bytes)
         files: Any = _FailingFiles(reads)
         with FileSummaries(files, schema_of((1, "l", "long")), [1], name_mapping=mapping) as summaries:
             try:
-                assert summaries.summarize(source).row_count == 100_000
+                assert summaries.summarize(source).row_count == rows
                 break
             except StorageUnavailableError:
                 failed += 1
@@ -361,6 +372,14 @@ def test_failures_of_storage_are_no_faults_of_the_file(format: str, tmp_path: Pa
                 assert format == "avro"  # which this file is not
                 break
     assert failed == reads >= 1
+
+
+def test_types_without_an_order_are_counted(tmp_path: Path) -> None:
+    schema = schema_of((1, "place", "geometry"), (2, "nothing", "unknown"), (3, "any", "variant"))
+    table = with_ids({1: ("place", pa.array([b"\x01", None, b"\x01"]))})
+    summary = read(schema, write_parquet(tmp_path, "f.parquet", table))
+    counted = [(each.field_id, each.value_count, each.null_count, each.sketch) for each in summary.columns]
+    assert counted == [(1, 3, 1, None), (2, 3, 3, None)]
 
 
 def test_types_that_arrow_keeps_in_a_file_do_not_show(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
+from floecat.statistics.capture.policy_service import PolicyChange
+from floecat.statistics.constraints import ConstraintBundle
+from floecat.statistics.index_artifacts import IndexArtifact
+from floecat.statistics.records import FileTarget
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
@@ -73,6 +77,8 @@ class Lake(NamedTuple):
     """Metadata files of a table and a view that are registered no more."""
     plan_id: UUID
     """A scan plan of `t`, which `ada` asked for."""
+    capture_id: UUID
+    """A capture of `d` that waits for a worker."""
 
 
 @pytest.fixture
@@ -94,6 +100,7 @@ def lake(kernel: Kernel, call: Call) -> Lake:
     kernel.connectors.create(call, NewConnector("c", "delta", (folder / "d").as_uri()))
     kernel.drops.drop(call, table("purged"), purge=True)
     (job,) = kernel.jobs.list(call)
+    capture = kernel.captures.capture(call, table("d"), wait_ms=0)
     lost = kernel.tables.unregister(call, table("lost")).metadata_location or ""
     kernel.view_commits.create(call, ("ns",), CreateView("w", SCHEMA, _view_version()))
     lost_view = kernel.views.load(call, table("w")).metadata_location
@@ -107,7 +114,9 @@ def lake(kernel: Kernel, call: Call) -> Lake:
     )
     plan = secured.plans.plan(ada, table("t"), PlanTableScan(), PATIENT)
     secured.queries.begin(ada, query_id=QUERY)
-    return Lake(secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view), plan.plan_id)
+    return Lake(
+        secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view), plan.plan_id, capture.id
+    )
 
 
 class Operation(NamedTuple):
@@ -236,6 +245,27 @@ def _operations() -> list[Operation]:
             ((P.MANAGE_CATALOG, CATALOG),),
             keywords={"add": ("s3://more",), "anywhere": True},
         ),
+        op("captures.snapshots", (d,), ((P.READ_TABLE, on("d")),)),
+        op("captures.list", (), ((P.READ_JOBS, CATALOG),)),
+        op("captures.get", (_capture_id,), ((P.READ_JOBS, CATALOG),)),
+        op("captures.cancel", (_capture_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("captures.capture", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
+        op("captures.backfill", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
+        op("capture_policies.get", (t,), ((P.READ_TABLE, on("t")),)),
+        op("capture_policies.change", (t, PolicyChange()), ((P.WRITE_TABLE, on("t")),)),
+        op("statistics.put", (d, None, ()), ((P.WRITE_TABLE, on("d")),)),
+        op("statistics.list", (d,), ((P.READ_TABLE, on("d")),)),
+        op("statistics.get", (d, None, "table"), ((P.READ_TABLE, on("d")),)),
+        op("index_artifacts.put", (d, None, _artifacts), ((P.WRITE_TABLE, on("d")),)),
+        op("index_artifacts.list", (d,), ((P.READ_TABLE, on("d")),)),
+        op("index_artifacts.get", (d, None, "file"), ((P.READ_TABLE, on("d")),)),
+        op("constraints.get", (d,), ((P.READ_TABLE, on("d")),)),
+        op("constraints.list", (d,), ((P.READ_TABLE, on("d")),)),
+        *(
+            op(f"constraints.{change}", (d, None, ConstraintBundle()), ((P.WRITE_TABLE, on("d")),))
+            for change in ("put", "merge", "append")
+        ),
+        op("constraints.delete", (d, None), ((P.WRITE_TABLE, on("d")),)),
         op("jobs.list", (), ((P.READ_JOBS, CATALOG),)),
         op("jobs.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
         op("jobs.cancel", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
@@ -532,6 +562,14 @@ def _plan_id(lake: Lake) -> UUID:
 
 def _job_id(lake: Lake) -> UUID:
     return lake.job.id
+
+
+def _capture_id(lake: Lake) -> UUID:
+    return lake.capture_id
+
+
+def _artifacts(lake: Lake) -> list[IndexArtifact]:
+    return [IndexArtifact(FileTarget("file"), f"{lake.delta}/index.parquet")]
 
 
 def _no_report(_: Lake) -> Callable[..., None]:

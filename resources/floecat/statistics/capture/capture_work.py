@@ -190,8 +190,9 @@ class CaptureWork:
                 groups = jobs.children(conn, job.row.id)
             if any(group.state in OPEN_STATES for group in groups):
                 raise self._waiting(len(groups))
-            if job.progress.get(_ROUND) is not None:
-                found = Found(problems=_problems(groups, job.progress.pop(_ROUND)))
+            ended = _of_round(groups, job.progress.pop(_ROUND, None))
+            if ended and all(group.state != "cancelled" for group in ended):
+                found = Found(problems=_problems(ended))
             elif self._is_small(missing):
                 found = self._read_here(job, table, FileGroup(snapshot_id, columns, missing))
             else:
@@ -369,14 +370,17 @@ class CaptureWork:
         ]
 
 
-def _problems(groups: Sequence[JobRow], epoch: int) -> list[FileProblem]:
-    """What the groups of a round could not read."""
+def _of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
+    """The groups that one attempt of a capture made."""
+    return [group for group in groups if epoch is not None and f":{epoch}:" in (group.dedup_key or "")]
+
+
+def _problems(groups: Sequence[JobRow]) -> list[FileProblem]:
+    """What groups could not read."""
     found: list[FileProblem] = []
     for group in groups:
-        if group.dedup_key is None or f":{epoch}:" not in group.dedup_key:
-            continue
         reported = msgspec.json.decode(group.progress).get("problems", [])
         found += msgspec.convert(reported, list[FileProblem])
         if group.state != "succeeded":
-            found.append(FileProblem("", group.last_error or f"a group of files was {group.state}"))
+            found.append(FileProblem("", group.last_error or "a group of files failed"))
     return found

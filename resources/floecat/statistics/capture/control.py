@@ -162,7 +162,7 @@ class CaptureControl:
         job = self._request(call, identifier, [found.snapshot_id], "request", full=full)[0]
         if wait_ms:
             self._wait(job, wait_ms)
-        return self.get(call, job.id)
+        return self._shown(job)
 
     def backfill(self, call: Call, identifier: TableIdentifier) -> _Captures:
         """Asks for captures of snapshots of a table that were never captured, newest first, at most 1,000.
@@ -184,9 +184,12 @@ class CaptureControl:
             ForbiddenError: the principal may not read jobs.
             NotFoundError: there is no such capture.
         """
-        row = self._row(call, capture_id)
+        return self._shown(self._row(call, capture_id))
+
+    def _shown(self, seen: JobRow) -> CaptureInfo:
         with self._store.read() as conn:
-            groups = jobs.children(conn, capture_id)
+            row = jobs.get(conn, seen.id) or seen
+            groups = jobs.children(conn, seen.id)
         found = sorted((_group(group) for group in groups), key=lambda group: (group.id, group.number))
         info = _info(row)
         done = info.stored + sum(group.done for group in found) if found and info.is_open else info.done
@@ -245,7 +248,7 @@ class CaptureControl:
         row = self._row(call, capture_id)
         self._operations.cancel(call, capture_id)
         self._work.leave_lane(payload_of(row).entry_id, capture_id)
-        return self.get(call, capture_id)
+        return self._shown(row)
 
     def _request(
         self,

@@ -9,6 +9,7 @@ import msgspec
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.updates import RemoveProperties, SetProperties, TableUpdate
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import StatisticsSettings
@@ -73,8 +74,7 @@ class CapturePolicies:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
         """
-        properties = self._snapshots.table(call, identifier).document.parsed().properties
-        return capture_policy(self._settings, call.catalog.properties, properties)
+        return self._policy(call, self._snapshots.table(call, identifier).document.parsed())
 
     def change(self, call: Call, identifier: TableIdentifier, change: PolicyChange) -> CapturePolicy:
         """Replaces what a table sets by itself.
@@ -92,5 +92,8 @@ class CapturePolicies:
             SetProperties(updates={key: value for key, value in properties.items() if value is not None}),
             RemoveProperties(removals=frozenset(key for key, value in properties.items() if value is None)),
         ]
-        self._commits.commit(call, TableChange(identifier, [], updates))
-        return self.get(call, identifier)
+        loaded = self._commits.commit(call, TableChange(identifier, [], updates))
+        return self._policy(call, TableMetadata.parse(loaded.metadata))
+
+    def _policy(self, call: Call, metadata: TableMetadata) -> CapturePolicy:
+        return capture_policy(self._settings, call.catalog.properties, metadata.properties)

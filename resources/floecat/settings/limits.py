@@ -130,6 +130,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Share of `gateway.threads` that requests to catalogs on one S3 endpoint, cloud or local disk take at a
     time: while it hangs, catalogs elsewhere go on. Further requests wait, then are answered 503."""
 
+    waiting_loads: Annotated[int, integer(minimum=1)] = 20
+    """Most loads of Delta tables that wait at a time until a new version is made. Each keeps a thread.
+    Further ones are answered 503 at once."""
+
     threads_for_logins: Annotated[int, integer(minimum=1, maximum=1000)] = 4
     """Threads of a worker that verify bearer tokens, which may wait for the keys of the issuer."""
 

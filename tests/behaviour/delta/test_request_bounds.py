@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,28 @@ def test_a_log_waits_for_its_part_of_the_working_memory(open_lake: OpenLake, tmp
         with pytest.raises(UnavailableError, match=r"floecat\.limits\.working-memory-bytes"):
             lake.load(table)
     assert lake.versions(table)[-1] == writer.version
+
+
+def test_one_load_more_than_may_wait_is_refused_at_once(open_lake: OpenLake, tmp_path: Path) -> None:
+    lake = open_lake(limits={"waiting-loads": 1, "working-memory-wait-ms": 60_000})
+    folders = [tmp_path / "a", tmp_path / "b"]
+    writers = [delta_table(folder) for folder in folders]
+    names = [lake.register(folder, folder.name) for folder in folders]
+    for writer, table in zip(writers, names, strict=True):
+        lake.load(table)
+        writer.commit([{"commitInfo": {"operation": "x" * (2 << 20)}}])
+    assert lake.kernel.compat is not None
+    memory = lake.kernel.compat.working_memory
+    with ThreadPoolExecutor(2) as clients:
+        with memory.work() as others:
+            others.take(memory.total_bytes)
+            loads = [clients.submit(lake.load, table) for table in names]
+            refused = next(as_completed(loads, timeout=50))
+            with pytest.raises(UnavailableError, match=r"floecat\.limits\.waiting-loads \(1\)") as error:
+                refused.result()
+            assert error.value.retry_after_s > 0
+        [other] = [load for load in loads if load is not refused]
+        assert other.result(timeout=50).metadata_location
 
 
 def test_after_the_command_loads_add_versions_within_the_bounds(open_lake: OpenLake, tmp_path: Path) -> None:

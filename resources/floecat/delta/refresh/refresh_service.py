@@ -116,6 +116,8 @@ class DeltaRefreshService:
         self._looks: dict[UUID, _Look] = {}
         self._running: dict[UUID, Future[bool]] = {}
         self._waiting = BoundedSemaphore(_MOST_WAITING)
+        self._most_waiting_loads = limits.waiting_loads
+        self._waiting_loads = BoundedSemaphore(limits.waiting_loads)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delta-refresh")
         self._artifacts: ArtifactFiles | None = None
@@ -154,7 +156,7 @@ class DeltaRefreshService:
         if running is None:
             self._look(table, look, started)
         try:
-            changed = look.result(self._settings.wait.ms / 1000)
+            changed = self._outcome(table, look)
         except FutureTimeoutError:
             raise UnavailableError(
                 f"{table.identifier} is being brought up to its Delta log; try again",
@@ -164,6 +166,20 @@ class DeltaRefreshService:
             raise self._noted(table, error) from None
         # the load that started the look may have had another entry
         return changed or running is not None
+
+    def _outcome(self, table: DeltaTableEntry, look: Future[bool]) -> bool:
+        if look.done():
+            return look.result()
+        if not self._waiting_loads.acquire(blocking=False):
+            raise UnavailableError(
+                f"{table.identifier} is being brought up to its Delta log, and floecat.limits.waiting-loads"
+                f" ({self._most_waiting_loads}) wait for such tables; try again",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        try:
+            return look.result(self._settings.wait.ms / 1000)
+        finally:
+            self._waiting_loads.release()
 
     def await_pipeline(self, table: DeltaTableEntry, refusal: LeftToPipelineError) -> bool:
         """Waits until the pipeline has changed the entry of a table, for a bounded time.

@@ -397,9 +397,9 @@ def _skip_varint_array(cursor: Cursor, items: SchemaNode, varints: int) -> None:
 
 def _skip_pairs(cursor: Cursor, counts: Int64s) -> bool:
     """Skips pairs of integers if those of all records are in the same places."""
-    count = int(counts[0])
-    if (counts != count).any():
+    if not len(counts) or (counts != counts[0]).any():
         return False
+    count = int(counts[0])
     layout = PairLayout(cursor, count, has_bytes=False)
     if layout.matching(cursor) < count:
         return False

@@ -23,10 +23,14 @@ from floecat.memory_budget import LruCache
 from floecat.planning.files.scans import FILE_FIELDS, ContentFiles
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["ManifestCache", "ManifestFiles", "SpecTypes", "read_bounded"]
+__all__ = ["COLUMN_SIZES", "ManifestCache", "ManifestFiles", "SpecTypes", "read_bounded"]
 
 _ENTRY_FIELDS: Final = (*FILE_FIELDS, "status", "snapshot_id")
 _METRICS: Final = tuple(METRIC_IDS)
+
+COLUMN_SIZES: Final = -1
+"""Stands among ids of columns for the sizes of these: they are large, and no filter needs them."""
+
 _OVERHEAD_BYTES: Final = 2048
 _COMPACTED: Final = {"status": pa.int8(), "content": pa.int8()}
 
@@ -170,7 +174,7 @@ class ManifestCache:
             table_uuid: of the table.
             listed: the manifest's entry in the manifest list.
             spec: of the manifest.
-            column_ids: columns whose metrics are needed.
+            column_ids: columns whose metrics are needed, and maybe `COLUMN_SIZES`.
 
         Raises:
             FileMissingError: it is gone.
@@ -186,7 +190,10 @@ class ManifestCache:
         if held is None:
             found = _decode(data, listed, spec, wanted, self._bounds)
         else:
-            found = _with_metrics(held, data, listed, wanted - held.metric_ids, self._bounds)
+            missing = wanted - held.metric_ids
+            if COLUMN_SIZES in missing:
+                missing |= held.metric_ids
+            found = _with_metrics(held, data, listed, missing, self._bounds)
         self._cache.put(key, found, found.size_bytes)
         return found
 
@@ -226,7 +233,7 @@ def read_bounded(storage: CatalogStorage, location: str, what: str, bounds: Boun
 def _decode(
     data: bytes, listed: ManifestFile, spec: SpecTypes, column_ids: frozenset[int], bounds: Bounds
 ) -> ManifestFiles:
-    fields = {*_ENTRY_FIELDS, "partition", *(_METRICS if column_ids else ())}
+    fields = {*_ENTRY_FIELDS, "partition", *_metrics(column_ids)}
     types = {
         field.field_id: type
         for field, type in zip(spec.spec.fields, spec.types, strict=True)
@@ -264,7 +271,7 @@ def _with_metrics(
         for entries in read_manifest(
             data,
             location=listed.manifest_path,
-            fields={"status", *_METRICS},
+            fields={"status", *_metrics(column_ids | held.metric_ids)},
             column_ids=column_ids,
             bounds=bounds,
         )
@@ -273,6 +280,13 @@ def _with_metrics(
         raise InvalidMetadataError(f"Cannot read manifest {listed.manifest_path}: it was replaced")
     metrics = _joined([entries.metrics for entries in parts], [len(entries) for entries in parts])
     return replace(held, metrics={**held.metrics, **metrics}, metric_ids=held.metric_ids | column_ids)
+
+
+def _metrics(column_ids: frozenset[int]) -> tuple[str, ...]:
+    """Names of the metrics that are read."""
+    if COLUMN_SIZES in column_ids:
+        return _METRICS
+    return tuple(name for name in _METRICS if name != "column_sizes") if column_ids else ()
 
 
 def _live(entries: ManifestEntries) -> ManifestEntries:

@@ -20,7 +20,7 @@ from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
 from floecat.planning.files.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
 from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics
-from floecat.planning.files.manifest_files import ManifestCache, ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestCache, ManifestFiles, SpecTypes
 from floecat.planning.files.manifest_lists import ManifestLists
 from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
@@ -178,6 +178,7 @@ class _Scan:
         }
         self._deletes = DeleteIndex((), self._types)
         self._equality_ids: frozenset[int] = frozenset()
+        self._stats_ids = target.stats_ids | {COLUMN_SIZES} if target.stats_ids else target.stats_ids
 
     def plan(self) -> ScanPlan:
         data, deletes = self._manifests()
@@ -313,7 +314,7 @@ class _Scan:
     # -- deletes --------------------------------------------------------------------------------------------
 
     def _find_deletes(self, manifests: Sequence[ManifestFile]) -> list[FoundDeletes]:
-        ids = frozenset({PATH_COLUMN_ID}) | self._target.stats_ids
+        ids = frozenset({PATH_COLUMN_ID}) | self._stats_ids
         found: list[FoundDeletes] = []
         listed: list[ManifestFile] = []
         for manifest, spec, files in self._loaded(manifests, ids):
@@ -352,7 +353,7 @@ class _Scan:
     def _batches(self, manifests: Sequence[ManifestFile]) -> Iterator[FileTasks]:
         counters = self._counters
         sure_rows = 0
-        ids = self._target.stats_ids | self._equality_ids
+        ids = self._stats_ids | self._equality_ids
         decoded = counters.manifests_decoded
         for number, (_, spec, files) in enumerate(self._loaded(manifests, ids)):
             is_cold = len(manifests) - number > _MANY and counters.manifests_decoded - decoded > self._ahead

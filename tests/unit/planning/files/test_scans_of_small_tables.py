@@ -408,6 +408,25 @@ def test_a_manifest_is_decoded_once(plain: SmallTable) -> None:
     assert [decoded(eq("id", 5)), decoded(eq("id", 15)), decoded()] == [3, 0, 0]
 
 
+@pytest.mark.parametrize("first", [("id", ()), ("Name", ()), ("id", ("Name",)), ("id", ("id",))])
+def test_sizes_of_columns_are_there_whatever_was_decoded_before(
+    tmp_path: Path, first: tuple[str, tuple[str, ...]]
+) -> None:
+    table = SmallTable(tmp_path, [{1: ("id", "long"), 2: ("Name", "string")}])
+    table.add(data_file("a", column_sizes={1: 11, 2: 22}, value_counts={1: 5, 2: 5}))
+    planner = new_planner()
+
+    def sizes(name: str, stats_fields: tuple[str, ...]) -> list[list[int]]:
+        test = parse_filter({"type": "not-null", "term": name})
+        request = ScanRequest(filter=test, stats_fields=stats_fields)
+        plan = planner.plan(storage_at(["file:///"]), resolve(TableMetadata.parse(table.metadata()), request))
+        return [each.column_sizes.to_pylist() for batch in plan for each in batch.files.metrics]
+
+    assert sizes(*first) == [[{"id": 11, "Name": 22}[name]] for name in first[1]]
+    assert sizes("Name", ("id", "Name")) == [[11], [22]]
+    assert sizes("id", ("Name",)) == [[22]]
+
+
 def test_a_table_at_the_place_of_a_dropped_one_has_its_own_files(tmp_path: Path) -> None:
     planner, columns = new_planner(), [{1: ("id", "long")}]
 

@@ -93,6 +93,15 @@ class Bench:
 
 
 @pytest.fixture
+def store_url(request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]) -> str:
+    """SQLite, where a test does not ask for both databases."""
+    return upgraded_store(getattr(request, "param", "sqlite"))
+
+
+BOTH = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
 def clock() -> SetClock:
     return SetClock()
 
@@ -153,6 +162,7 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
     assert len(bench.capture()) == 1
 
 
+@BOTH
 def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     bench.append(2)
     bench.capture()
@@ -220,6 +230,7 @@ def test_a_table_of_which_nothing_can_be_read_is_tried_eight_times(bench: Bench,
     assert bench.records() == []
 
 
+@BOTH
 def test_a_large_snapshot_is_captured_in_groups(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(files_per_group=2)
     bench.append(5)
@@ -246,6 +257,7 @@ def test_a_group_that_fails_for_good_makes_the_capture_partial(open_bench: Calla
     assert bench.rows() == 20
 
 
+@BOTH
 def test_large_captures_are_offered_to_spark(open_bench: Callable[..., Bench], clock: SetClock) -> None:
     bench = open_bench(files_per_group=2, large_capture_bytes=1)
     bench.append(4)
@@ -263,6 +275,7 @@ def test_large_captures_are_offered_to_spark(open_bench: Callable[..., Bench], c
     assert bench.rows() == 40
 
 
+@BOTH
 def test_cancelling_spreads_to_groups(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(files_per_group=1, large_capture_bytes=1)
     bench.append(2)
@@ -276,6 +289,7 @@ def test_cancelling_spreads_to_groups(open_bench: Callable[..., Bench]) -> None:
     assert bench.kernel.captures.capture(bench.call, T, wait_ms=0).is_open
 
 
+@BOTH
 def test_twins_are_one_capture_and_a_table_has_one_at_a_time(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     bench.append(1)
@@ -297,6 +311,7 @@ def test_twins_are_one_capture_and_a_table_has_one_at_a_time(bench: Bench, clock
     assert bench.rows() == 20
 
 
+@BOTH
 def test_only_the_newest_of_several_commits_is_captured(bench: Bench) -> None:
     bench.append(1)
     bench.pipeline.search_commits()
@@ -338,6 +353,7 @@ def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
         policies.change(bench.call, T, PolicyChange(snapshots="some"))
 
 
+@BOTH
 def test_a_table_that_is_dropped_meanwhile_ends_its_captures(bench: Bench) -> None:
     bench.append(1)
     entry_id = bench.entry_id
@@ -384,6 +400,7 @@ def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) 
     assert len(bench.metadata.snapshots) == 8
 
 
+@BOTH
 def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     bench.capture()
@@ -421,6 +438,7 @@ def test_a_sidecar_that_is_lost_is_made_again(bench: Bench, clock: SetClock) -> 
     assert bench.rows() == 20
 
 
+@BOTH
 def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     bench.capture()
@@ -431,6 +449,7 @@ def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClo
     assert bench.rows() == 10
 
 
+@BOTH
 def test_captures_of_expired_snapshots_go(bench: Bench) -> None:
     bench.append(1)
     bench.capture()

@@ -5,6 +5,7 @@ Most commands run in this process: the imports of a new one take longer than all
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -754,3 +755,26 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     assert [row[3] for row in listed()] == ["PENDING"]
     other = str(uuid.uuid4())
     assert one_error(run("job", "retry", other), 1) == f"Job does not exist: {other}"
+
+
+def test_statistics_are_captured_and_shown(lake: Path) -> None:
+    assert run("table", "register-delta", "ns.orders", (lake / "orders").as_uri()).returncode == 0
+    assert run("table", "refresh", "ns.orders").returncode == 0
+    none = run("table", "statistics", "ns.orders")
+    assert "Nothing is known of snapshot 1: run floecat capture now ns.orders" in none.stdout
+    made = json.loads(run("capture", "now", "ns.orders", "--json").stdout)
+    assert (made["state"], made["files"], made["done"]) == ("succeeded", 1, 1)
+    shown = run("table", "statistics", "ns.orders").stdout
+    assert "ns.orders, snapshot 1: 8 rows, 1 files" in shown
+    assert ["value", "INT", "8", "0", "8", "1", "8"] in [line.split()[:7] for line in shown.splitlines()]
+    assert len(run("table", "statistics", "ns.orders", "--kind", "file", "--json").stdout.splitlines()) == 1
+    assert "must be table, column" in run("table", "statistics", "ns.orders", "--kind", "x").stderr
+    assert run("table", "constraints", "ns.orders", "--json").stdout.startswith('{"snapshot-id":1')
+    waiting = json.loads(run("capture", "now", "ns.orders", "--wait", "0", "--json").stdout)["id"]
+    assert waiting in run("capture", "list", "--state", "queued").stdout
+    assert "queued" in run("capture", "show", waiting).stdout
+    assert run("capture", "cancel", waiting).stdout == f"Capture {waiting} of ns.orders is cancelled\n"
+    watched = run("capture", "watch", waiting, "--json")
+    assert (watched.returncode, json.loads(watched.stdout)["state"]) == (0, "cancelled")
+    backfilled = run("capture", "backfill", "ns.orders", "--json").stdout.splitlines()
+    assert [json.loads(line)["snapshot-id"] for line in backfilled] == [0]

@@ -56,16 +56,21 @@ def sensor(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> Sensor:
 
 @pytest.fixture
 def reloads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What a web server of Dagster is asked to load; each answer is the last one of the list, if any."""
+    """What a web server of Dagster was asked to load. It has assets unless the list ends with `none`."""
     asked: list[Any] = []
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["variables"])
+            query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["query"]
+            if "reloadRepositoryLocation" in query:
+                asked.append("tables" if '"tables"' in query else query)
+                answer = {"__typename": "WorkspaceLocationEntry", "locationOrLoadError": {}}
+            else:
+                groups = [] if asked[-1:] == ["none"] else [{"groupName": "floecat/sales"}]
+                answer = {"__typename": "Repository", "assetGroups": groups}
             self.send_response(200)
             self.end_headers()
-            entry = {"__typename": "WorkspaceLocationEntry", "locationOrLoadError": {}}
-            self.wfile.write(json.dumps({"data": {"reloadRepositoryLocation": entry}}).encode())
+            self.wfile.write(json.dumps({"data": {"answer": answer}}).encode())
 
     with serving(Handler) as url:
         monkeypatch.setenv("FLOECAT_PIPELINE_WEBSERVER_URL", url)
@@ -108,12 +113,15 @@ def test_definitions_are_loaded_again_when_names_changed_and_rest(
         "floecat/views": 0,
     }
     assert (counts.asset_key.path, counts.partition) == (["catalog", "tables"], None)
-    assert reloads == [{"name": "tables"}]
+    assert reloads == ["tables"]
     lakehouse.append(orders, "1")
     sensor.later_ms = DAY_MS
     sensor.tick()
     sensor.tick()
     assert len(reloads) == 1  # a commit changes no name
+    reloads.append("none")  # the store was away while the web server started
+    sensor.tick()
+    assert reloads == ["tables", "none", "tables"]
 
 
 def test_definitions_are_not_loaded_too_often_nor_put_off_for_ever(
@@ -150,7 +158,7 @@ def test_without_a_web_server_it_says_what_to_do(
     assert "the web server at http://127.0.0.1:9 is not up" in sensor.tick()[0]
     with serving(QuietHandler) as url:
         monkeypatch.setenv("FLOECAT_PIPELINE_WEBSERVER_URL", url)
-        assert "the code location tables was not loaded again: HTTP Error 501" in sensor.tick()[0]
+        assert "the code location tables was not loaded again: HTTPError: HTTP Error 501" in sensor.tick()[0]
 
 
 def test_the_dead_are_wiped_after_a_while(

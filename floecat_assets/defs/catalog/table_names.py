@@ -31,11 +31,13 @@ WIPES_PER_TICK = 200
 
 _HOUR_MS = 3_600_000
 _LOCATION = "tables"
-_LOADED = "WorkspaceLocationEntry"
-_RELOAD_TIMEOUT_S = 40
-_RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
+_TIMEOUT_S = 40
+_RELOAD = """mutation { answer: reloadRepositoryLocation(repositoryLocationName: "tables") {
   __typename ... on WorkspaceLocationEntry { locationOrLoadError { ... on PythonError { message } } }
   ... on PythonError { message } } }"""
+_GROUPS = """{ answer: repositoryOrError(
+  repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "tables"}
+) { __typename ... on Repository { assetGroups { groupName } } } }"""
 
 
 class _Cursor(msgspec.Struct, omit_defaults=True):
@@ -128,20 +130,21 @@ def _digest(entries: Iterable[LiveEntry]) -> str:
 def _define_again(cursor: _Cursor, now: str, now_ms: int, settings: PipelineSettings) -> str | None:
     """Has assets defined again when names changed and rest, and the interval is over; returns what it did."""
     rested, cursor.seen = now == cursor.seen, now
-    interval_ms = settings.reload_interval.ms
+    interval_ms, url = settings.reload_interval.ms, settings.webserver_url
     if not cursor.defined_at_ms:
         cursor.defined_at_ms = now_ms - interval_ms
     waited_ms = now_ms - cursor.defined_at_ms
-    if now == cursor.defined or waited_ms < interval_ms or not (rested or waited_ms >= 2 * interval_ms):
+    if waited_ms < interval_ms or not (rested or waited_ms >= 2 * interval_ms):
         return None
-    if settings.webserver_url is None:
+    if now == cursor.defined and not (now and url and _has_none(url)):
+        return None
+    if url is None:
         cursor.defined = now
         return f"names changed: reload the code location {_LOCATION}, or set floecat.pipeline.webserver-url"
     try:
-        problem = _reload(settings.webserver_url)
+        problem = _reload(url)
     except ConnectionError:
-        # the next tick tries again
-        return f"names changed; the web server at {settings.webserver_url} is not up"
+        return f"names changed; the web server at {url} is not up"  # the next tick tries again
     cursor.defined_at_ms = now_ms
     if problem is not None:
         return f"names changed; the code location {_LOCATION} was not loaded again: {problem}"
@@ -168,22 +171,40 @@ def _reload(webserver_url: str) -> str | None:
     Raises:
         ConnectionError: there is no web server.
     """
-    body = json.dumps({"query": _RELOAD, "variables": {"name": _LOCATION}}).encode()
+    try:
+        found = _ask(webserver_url, _RELOAD)
+        problem: str | None = found.get("message") or (found.get("locationOrLoadError") or {}).get("message")
+    except ConnectionError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return problem or (None if found["__typename"] == "WorkspaceLocationEntry" else found["__typename"])
+
+
+def _has_none(webserver_url: str) -> bool:
+    """Whether the code location has no assets, as when the store was away while it was loaded."""
+    try:
+        return _ask(webserver_url, _GROUPS).get("assetGroups") == []
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False  # unknown
+
+
+def _ask(webserver_url: str, query: str) -> dict[str, Any]:
+    """The answer to a query; raises `ConnectionError` where no server listens, and other errors."""
     request = urllib.request.Request(  # noqa: S310 - the setting of an operator
-        f"{webserver_url.rstrip('/')}/graphql", data=body, headers={"Content-Type": "application/json"}
+        f"{webserver_url.rstrip('/')}/graphql",
+        data=json.dumps({"query": query}).encode(),
+        headers={"Content-Type": "application/json"},
     )
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with direct.open(request, timeout=_RELOAD_TIMEOUT_S) as answer:
-            found: dict[str, Any] = json.load(answer)["data"]["reloadRepositoryLocation"]
-            problem = found.get("message") or (found.get("locationOrLoadError") or {}).get("message")
+        with direct.open(request, timeout=_TIMEOUT_S) as answer:
+            found: dict[str, Any] = json.load(answer)["data"]["answer"]
+            return found
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionError):
             raise error.reason from error
-        return str(error)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{type(error).__name__}: {error}"
-    return problem or (None if found["__typename"] == _LOADED else found["__typename"])
+        raise
 
 
 def _wipe(

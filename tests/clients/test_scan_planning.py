@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -38,6 +39,7 @@ from pyiceberg.io import FileIO, InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
+from pyiceberg.types import DecimalType, LongType, StringType
 
 from tests.clients.connections import Connections, connect_duckdb, connect_pyiceberg
 from tests.clients.kit.java import Iceberg
@@ -87,6 +89,14 @@ LITERALS: list[BooleanExpression] = [
     And(NotNull("s"), Not(Or(EqualTo("i", 2), GreaterThan("day", date(2024, 1, 4))))),
     AlwaysFalse(),
 ]
+FILTERS_OF_CHANGED: dict[str, Callable[[int | None, Decimal | None], bool]] = {
+    "id > 0 or id is null": lambda *_: True,
+    "id > 4": lambda id, _: id is not None and id > 4,
+    "id is null": lambda id, _: id is None,
+    "amount <= 3.50 or id = 10": lambda id, n: (n is not None and n <= Decimal("3.50")) or id == 10,
+    "more is not null": lambda id, _: id == 10,
+    "day >= '2024-01-03' and id < 9": lambda id, _: id is not None and 3 <= id < 9,
+}
 PARTITIONS: dict[str, Any] = {
     "s": IdentityTransform(),
     "ts": DayTransform(),
@@ -211,15 +221,48 @@ def test_tags_and_snapshots(both: tuple[Table, Table]) -> None:
     assert there.scan().use_ref("then").count() == here.scan().use_ref("then").count()
 
 
-def test_format_version_1(connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog) -> None:
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_tables_that_have_changed(
+    connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog, version: str
+) -> None:
+    """Columns were promoted, renamed, added and dropped, one that files were partitioned by among them."""
     here = connections.pyiceberg(disk_warehouse)
     namespace = unique("planned")
     here.create_namespace(namespace)
-    data = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
-    table = here.create_table(f"{namespace}.t", data.schema, properties={"format-version": "1"})
-    table.append(data)
-    scan = planned.load_table(f"{namespace}.t").scan(row_filter="i > 1")
-    assert scan.to_arrow().num_rows == scan.count() == 2
+    schema = pa.schema(
+        [("id", pa.int32()), ("kind", pa.string()), ("n", pa.decimal128(9, 2)), ("day", pa.date32())]
+    )
+    table = here.create_table(f"{namespace}.t", schema, properties={"format-version": version})
+    with table.update_spec() as spec:
+        spec.add_identity("kind").add_field("n", TruncateTransform(200), "tens")
+    old = [(n, "ab"[n % 2], Decimal(n) + Decimal("0.50"), date(2024, 1, n)) for n in range(1, 10)]
+    written = [dict(zip(schema.names, row, strict=True)) for row in old] + [dict.fromkeys(schema.names)]
+    for part in (written[:5], written[5:]):
+        table.append(pa.Table.from_pylist(part, schema))
+    table.delete("id = 5")
+    if version == "2":
+        with connect_duckdb(disk_warehouse) as duck:
+            duck.execute(f"DELETE FROM lake.{namespace}.t WHERE id = 2")
+        table = here.load_table(f"{namespace}.t")
+    with table.update_spec() as spec:
+        spec.remove_field("kind").add_field("id", BucketTransform(4), "shard")
+    with table.update_schema() as change:
+        change.update_column("id", LongType()).update_column("n", DecimalType(12, 2))
+        change.rename_column("n", "amount").add_column("more", StringType())
+        if version == "2":
+            # of version 1 PyIceberg cannot write the table then
+            change.delete_column("kind")
+    new = {"id": 10, "amount": Decimal("10.50"), "day": date(2024, 1, 10), "more": "m"}
+    table.append(pa.Table.from_pylist([new], schema=table.schema().as_arrow()))
+    gone = (5, 2) if version == "2" else (5,)
+    rows = [(n, amount) for n, _, amount, _ in old if n not in gone] + [(None, None), (10, Decimal("10.50"))]
+    changed = planned.load_table(f"{namespace}.t")
+    for filter, keep in FILTERS_OF_CHANGED.items():
+        scan = changed.scan(row_filter=filter, selected_fields=("id", "amount"))
+        found = [tuple(row.values()) for row in scan.to_arrow().to_pylist()]
+        expected = [row for row in rows if keep(*row)]
+        assert sorted(map(str, found)) == sorted(map(str, expected)), filter
+        assert scan.count() == len(expected), filter
 
 
 def test_duckdb_of_this_version_plans_itself(

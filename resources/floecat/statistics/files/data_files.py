@@ -88,9 +88,10 @@ class FileSummaries:
         work = [self._threads.submit(self._count, file, source, ids, live) for ids in groups if ids]
         columns = [summary for each in work for summary in each.result()]
         for id in self._columns:
-            if not source.has(id) and not self._projection.is_repeated(id):
+            per_row = None if source.has(id) else self._projection.rows_without(source, id)
+            if per_row is not None:
                 counts = ColumnCounts(id, self._projection.types[id])
-                counts.add_constant(self._projection.default(id, file.constants), rows)
+                counts.add_constant(self._projection.default(id, file.constants), rows * per_row)
                 columns.append(counts.summary(None, 0))
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)

@@ -48,14 +48,28 @@ class Projection:
             value = bool(value)
         return encode_one(value, type)
 
-    def is_repeated(self, field_id: int) -> bool:
-        """Whether a column lies in a list or map, so that rows have any number of values."""
-        parent = self._schema.parents.get(field_id)
-        while parent is not None:
-            if not isinstance(self._schema.fields_by_id[parent].type, StructType):
-                return True
-            parent = self._schema.parents.get(parent)
-        return False
+    def rows_without(self, source: Source, field_id: int) -> int | None:
+        """How many values a column that a file lacks has in each row: one, a default or null.
+
+        Returns:
+            0 in a list or map that the file lacks too; None in one that it has, as items are not counted.
+        """
+        repeated = [
+            owner
+            for owner in self._owners(field_id)
+            if not isinstance(self._schema.fields_by_id[owner].type, StructType)
+        ]
+        if not repeated:
+            return 1
+        others = (id for id in self.types if repeated[-1] in self._owners(id))
+        return None if any(map(source.has, others)) else 0
+
+    def _owners(self, field_id: int) -> Iterator[int]:
+        """The fields around a field, outwards."""
+        owner = self._schema.parents.get(field_id)
+        while owner is not None:
+            yield owner
+            owner = self._schema.parents.get(owner)
 
     def values(
         self, source: Source, field_id: int, location: str, constants: Mapping[int, bytes | None]

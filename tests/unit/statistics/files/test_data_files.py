@@ -149,6 +149,22 @@ def test_nested_columns_are_counted_by_leaf(tmp_path: Path) -> None:
     assert counted == {5: (3, 2, 1), 6: (3, 1, 1), 7: (3, 0, 2), 8: (3, 1, 2)}
 
 
+def test_lists_that_a_file_lacks_have_no_values(tmp_path: Path) -> None:
+    element = {
+        "type": "struct",
+        "fields": [{"id": id, "name": f"x{id}", "type": "long", "required": False} for id in (11, 12)],
+    }
+    tags = {"type": "list", "element-id": 10, "element": element, "element-required": False}
+    numbers = {"type": "list", "element-id": 20, "element": "int", "element-required": False}
+    schema = schema_of((1, "tags", tags), (2, "numbers", numbers))
+    field = pa.field("x11", pa.int64(), metadata={"PARQUET:field_id": "11"})
+    table = with_ids({1: ("tags", pa.array([[{"x11": 1}], None, []], pa.list_(pa.struct([field]))))})
+    summary = read(schema, write_parquet(tmp_path, "f.parquet", table))
+    counted = {each.field_id: (each.value_count, each.null_count, distinct(each)) for each in summary.columns}
+    # How many values `x12` has is not known without the items, of which it is a part.
+    assert counted == {11: (1, 0, 1), 20: (0, 0, 0)}
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -40,6 +40,7 @@ _KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_TH
 
 _CHECK_S: Final = 0.05
 _STOP_S: Final = 5.0
+_START_S: Final = 30.0
 
 
 class _Process:
@@ -183,10 +184,13 @@ class PlanProcesses:
         return helpers
 
     def _dismiss(self, helpers: list[_Process]) -> None:
+        """Frees processes once they have stopped: one that is only starting takes a moment."""
         while helpers:
-            helper = helpers.pop()
-            _stop(helper.connection)
-            self._give_back(helper)
+            threading.Thread(target=self._end_help, args=(helpers.pop(),), daemon=True).start()
+
+    def _end_help(self, helper: _Process) -> None:
+        _stop(helper.connection, _START_S)
+        self._give_back(helper)
 
     def _chosen(self, folder: str) -> _Process:
         while self._free:
@@ -242,11 +246,11 @@ def _messages(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> 
             _stop(connection)
 
 
-def _stop(connection: Connection[Any, Any]) -> None:
+def _stop(connection: Connection[Any, Any], within_s: float = _STOP_S) -> None:
     """Ends a job in the middle; closes the connection if that takes too long."""
     try:
         connection.send(None)
-        until = time.monotonic() + _STOP_S
+        until = time.monotonic() + within_s
         while connection.poll(max(until - time.monotonic(), 0)):
             if not isinstance(connection.recv(), tuple | NeedsHelp):
                 return

@@ -46,7 +46,9 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
     if former is not None and (former_key := table_asset_key(event.catalog_name, former)) != own_key:
         events.append(_moved(event, former_key, own_key))
     own_kind = dg.AssetMaterialization if event.left_metadata else dg.AssetObservation
-    kind = dg.AssetMaterialization if event.wrote_metadata else dg.AssetObservation
+    # nothing downstream starts for a statistics file
+    changed = event.wrote_metadata and not event.only_statistics
+    kind = dg.AssetMaterialization if changed else dg.AssetObservation
     description = f"{event.operation}: {event.qualified_name}"
     if former is not None:
         description += f", before {event.catalog_name}.{former}"

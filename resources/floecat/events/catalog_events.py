@@ -16,10 +16,13 @@ from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import catalogs, commit_log, entry_names
 from floecat.store.database.engine import Connection, Store
 
-__all__ = ["REMOVALS", "CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
+__all__ = ["REMOVALS", "STATISTICS_PRINCIPAL", "CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
 
 REMOVALS = frozenset({"drop", "unregister"})
 """Operations after which an entry is no longer in its catalog."""
+
+STATISTICS_PRINCIPAL = "floecat-statistics"
+"""Who sets the statistics files of captured snapshots, in the commit log."""
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
@@ -66,6 +69,11 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     def left_metadata(self) -> bool:
         """The commit says what the entry looks like under its name: it wrote metadata, or gave the name."""
         return self.wrote_metadata or self.operation == "rename"
+
+    @property
+    def only_statistics(self) -> bool:
+        """The commit set the statistics file of a snapshot, and nothing else."""
+        return self.principal == STATISTICS_PRINCIPAL
 
     @property
     def removed(self) -> bool:

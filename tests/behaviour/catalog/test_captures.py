@@ -17,6 +17,7 @@ from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, NotFoundError, UnavailableError
+from floecat.events.commit_cursor import CommitCursor
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
@@ -157,7 +158,9 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
         Path(published.statistics_path.removeprefix("file://")).stat().st_size == published.file_size_in_bytes
     )
     assert bench.captured().statistics_file == published.statistics_path
-    # the commit of the statistics file starts nothing, nor does one of properties
+    *_, commit = bench.kernel.events.after(CommitCursor(), limit=100).events
+    assert (commit.only_statistics, commit.snapshot_id) == (True, 1)
+    # that commit starts nothing, nor does one of properties
     bench.kernel.commits.commit(bench.call, set_property("t", "a", "b"))
     assert len(bench.capture()) == 1
 

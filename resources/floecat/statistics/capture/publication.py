@@ -17,6 +17,7 @@ import uuid_utils.compat as uuids
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
 from floecat.errors import CommitStateUnknownError, FloecatError
+from floecat.events.catalog_events import STATISTICS_PRINCIPAL
 from floecat.iceberg.requirements import AssertTableUuid
 from floecat.iceberg.updates import SetStatistics
 from floecat.statistics.capture.policies import CapturePolicy
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
     from floecat.commits.commit import CommitService
     from floecat.store.database.engine import Store
 
-__all__ = ["PRINCIPAL", "Publication"]
-
-PRINCIPAL: Final = "statistics"
-"""Who commits statistics files, in the commit log."""
+__all__ = ["Publication"]
 
 _RECENT_MS: Final = 86_400_000
 _log = logging.getLogger(__name__)
@@ -109,7 +107,7 @@ class Publication:
             named = captures.named(conn, [table.row.id])
         if not named:
             raise FloecatError("the table was dropped")
-        call = self._calls.open_as_operator(PRINCIPAL, named[0].account_id, named[0].catalog)
+        call = self._calls.open_as_operator(STATISTICS_PRINCIPAL, named[0].account_id, named[0].catalog)
         requirement = AssertTableUuid(uuid=table.metadata.table_uuid)
         return call, TableChange(
             named[0].identifier, [requirement], [SetStatistics(statistics=msgspec.Raw(statistics))]

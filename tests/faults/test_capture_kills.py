@@ -128,6 +128,8 @@ def test_a_worker_that_dies_at_any_call_loses_nothing(bench: KilledCaptures) -> 
     assert {each.state for each in captures} == {"succeeded"}
     snapshots = bench.kernel.captures.snapshots(bench.call, T)
     assert [each.status for each in snapshots] == ["finalized"] * at
+    files = {each["snapshot-id"]: each["statistics-path"] for each in metadata["statistics"]}
+    assert {each.snapshot_id: each.statistics_file for each in snapshots} == files
 
 
 def test_killed_services_capture_everything(

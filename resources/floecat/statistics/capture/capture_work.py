@@ -140,6 +140,8 @@ class CaptureWork:
             is_partial = summary.files < job.progress["files"]
         else:
             is_partial = row.problem is not None
+        if row is None or row.published_at_ms is None:
+            self._publication.note(table, payload.snapshot_id)
         if is_partial or not self._publication.is_due(table, payload.snapshot_id, policy):
             return None
         job.check()

@@ -53,7 +53,13 @@ class Publication:
         last_commit_ms = table.metadata.last_updated_ms
         if policy.publish == "recent" and last_commit_ms < self._clock.now_ms() - _RECENT_MS:
             return False
-        return all(each.snapshot_id != snapshot_id for each in table.metadata.statistics)
+        return published_file(table, snapshot_id) is None
+
+    def note(self, table: CapturedTable, snapshot_id: int) -> None:
+        """Notes the statistics file that a snapshot has: of another engine, or of a worker that died."""
+        path = published_file(table, snapshot_id)
+        if path is not None:
+            self._note(table, snapshot_id, path)
 
     def publish(
         self, table: CapturedTable, snapshot_id: int, summary: Callable[[], FilesSummary | None]
@@ -76,9 +82,12 @@ class Publication:
         except FloecatError as error:
             _log.warning("the statistics of %s were not published: %s", table.row.name, error.message)
             return f"not published: {error.message}"
+        self._note(table, snapshot_id, path)
+        return "published"
+
+    def _note(self, table: CapturedTable, snapshot_id: int, path: str) -> None:
         entry_id, now_ms = table.row.id, self._clock.now_ms()
         self._store.run(lambda conn: captures.mark_published(conn, entry_id, snapshot_id, path, now_ms))
-        return "published"
 
     def _commit(self, table: CapturedTable, snapshot_id: int, summary: FilesSummary) -> str:
         from floecat.statistics.files.puffin_statistics import write_statistics_file
@@ -112,3 +121,9 @@ class Publication:
         return call, TableChange(
             named[0].identifier, [requirement], [SetStatistics(statistics=msgspec.Raw(statistics))]
         )
+
+
+def published_file(table: CapturedTable, snapshot_id: int) -> str | None:
+    """The statistics file that a snapshot has in its table."""
+    found = (each.statistics_path for each in table.metadata.statistics if each.snapshot_id == snapshot_id)
+    return next(found, None)

@@ -26,6 +26,7 @@ _COMPRESS_FROM_BYTES = 1 << 10
 _COMPRESS_AT_ONCE_BYTES = 32 << 10
 _KEY_BYTES = 1 << 10
 """Estimated memory of the key of a compressed answer."""
+_LONGEST_ACCEPT_ENCODING = 1000
 _WEIGHT = re.compile(r"[0-9](\.[0-9]{0,9})?")
 
 _Headers = list[tuple[bytes, bytes]]
@@ -184,11 +185,19 @@ def _etag(etag: str | None) -> _Headers:
     return [(ETAG, etag.encode())] if etag else []
 
 
-@lru_cache(256)
 def accepts_gzip(accept_encoding: str | None) -> bool:
-    """Whether a value of `Accept-Encoding` accepts gzip (RFC 9110 section 12.5.3)."""
+    """Whether a value of `Accept-Encoding` accepts gzip (RFC 9110 section 12.5.3).
+
+    A very long value is not read, as each request would pay for it: it gets an answer that is not compressed.
+    """
+    value = accept_encoding or ""
+    return len(value) <= _LONGEST_ACCEPT_ENCODING and _accepts_gzip(value)
+
+
+@lru_cache(256)
+def _accepts_gzip(accept_encoding: str) -> bool:
     weights: dict[str, float] = {}
-    for part in (accept_encoding or "").split(","):
+    for part in accept_encoding.split(","):
         coding, _, parameter = part.partition(";")
         name, _, value = parameter.strip().partition("=")
         weight = "1" if name.strip().lower() != "q" else value.strip()

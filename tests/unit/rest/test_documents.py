@@ -142,6 +142,8 @@ def test_304_has_no_body(documents):
         ("gzip;q=1_0", False),
         ("gzip;q=inf", False),
         ("gzip;q=٣", False),
+        ("gzip" + ", br" * 249, True),
+        ("gzip" + ", br" * 250, False),
     ],
 )
 def test_accept_encoding(header, accepted):

@@ -33,11 +33,15 @@ def _columns_of(size_bytes: int) -> dict[str, Any]:
     return {"action": "add-schema", "schema": {"type": "struct", "schema-id": 1, "fields": fields}}
 
 
-@pytest.mark.parametrize("update_of", [_properties_of, _columns_of], ids=["properties", "columns"])
-@pytest.mark.parametrize("mebibytes", [9, 48])
+@pytest.mark.parametrize(
+    ("mebibytes", "update_of"), [(9, _columns_of), (48, _properties_of)], ids=["as allowed", "larger"]
+)
 def test_large_commits_at_once(
-    attacked_service: AttackedService, mebibytes: int, update_of: Callable[[int], dict[str, Any]]
+    start_attacked: Callable[..., AttackedService],
+    mebibytes: int,
+    update_of: Callable[[int], dict[str, Any]],
 ) -> None:
+    attacked_service = start_attacked(FLOECAT_LIMITS_WORKING_MEMORY_WAIT_MS="3000")
     body = json.dumps({"requirements": [], "updates": [update_of(mebibytes * _MIB)]}).encode()
     namespaces = count()
 

@@ -22,6 +22,7 @@ from tests.orchestration.conftest import Lakehouse
 ROOT = Path(__file__).parents[2]
 TABLES = dg.AssetKey(["catalog", "tables"])
 ARTIFACTS = dg.AssetKey(["compat", "artifacts"])
+STATISTICS = dg.AssetKey(["statistics", "targets"])
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     home.mkdir()
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    # no service runs here: runs capture statistics
+    monkeypatch.setenv("FLOECAT_STATISTICS_WORKERS", "0")
     # As `floecat up` does: the processes of a daemon would all create its storage at once.
     with dg.DagsterInstance.from_config(str(home)) as instance:
         instance.upgrade()
@@ -49,10 +52,10 @@ def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     log.close()
 
 
-def test_the_daemon_reports_commits_and_makes_delta_tables_readable(
+def test_the_daemon_reports_commits_makes_delta_tables_readable_and_captures_statistics(
     daemon: Path, lakehouse: Lakehouse
 ) -> None:
-    """Of the Delta table, which was only registered, a run of its own reads the log."""
+    """Of the Delta table, which was only registered, one run reads the log and another one the rows."""
     writer = lakehouse.delta("orders")
     writer.delete({0: [1, 2]})
     delta_table = lakehouse.register_delta(writer, read=False)
@@ -67,12 +70,16 @@ def test_the_daemon_reports_commits_and_makes_delta_tables_readable(
         commits = _materializations(instance, TABLES, 2, partition=lakehouse.partition(table))
         own = _materializations(instance, dg.AssetKey(["floecat", "sales", "customers"]), 2)
         partitions = _partitions(instance, 2)
+        of_delta = lakehouse.partition(delta_table)
+        captured = _materializations(instance, STATISTICS, 1, partition=of_delta, within_s=150)
     assert partitions == {lakehouse.partition(table), lakehouse.partition(delta_table)}
     assert len(commits) == 2, (daemon / "daemon.log").read_text()
     assert own[0].asset_materialization.metadata["dagster/row_count"].value == 42
     assert artifacts[0].partition_key == lakehouse.partition(delta_table)
     assert artifacts[0].asset_materialization.metadata["delta/counts"].data["delta/deleted_rows"] == 2
     assert [run.tags["floecat/table"] for run in runs] == [lakehouse.entry_id(delta_table)]
+    assert captured, (daemon / "daemon.log").read_text()
+    assert captured[0].asset_materialization.metadata["statistics/rows"].value == "18"
     _check_files(lakehouse, delta_table)
 
 

@@ -44,7 +44,16 @@ def test_the_code_location_holds_what_it_should():
     repository = loaded.get_repository_def()
     tables, made = dg.AssetKey(["catalog", "tables"]), dg.AssetKey(["compat", "artifacts"])
     outcomes, orphans = dg.AssetKey(["purge", "outcomes"]), dg.AssetKey(["purge", "orphan_files"])
-    assert repository.asset_graph.get_all_asset_keys() == {tables, made, outcomes, orphans}
+    snapshots, targets = dg.AssetKey(["catalog", "snapshots"]), dg.AssetKey(["statistics", "targets"])
+    indexes = dg.AssetKey(["statistics", "index_artifacts"])
+    assert repository.asset_graph.get_all_asset_keys() == {
+        *(tables, made, outcomes, orphans),
+        *(snapshots, targets, indexes),
+    }
+    for key, parent in ((snapshots, tables), (targets, snapshots), (indexes, targets)):
+        node = repository.asset_graph.get(key)
+        assert (node.group_name, node.parent_keys) == ("statistics", {parent})
+        assert node.partitions_def.name == "tables"
     for key in (outcomes, orphans):
         node = repository.asset_graph.get(key)
         assert (node.group_name, node.partitions_def, node.pools) == ("purge", None, {"purge"})
@@ -60,8 +69,11 @@ def test_the_code_location_holds_what_it_should():
         *((made, f"{what}_match") for what in ("live_files", "rows", "deleted_rows")),
         (made, "artifacts_present"),
         (outcomes, "no_dead_letters"),
+        *((targets, name) for name in ("manifests_match_summary", "every_file_captured")),
+        (targets, "no_failed_captures"),
     }
     assert {(sensor.name, sensor.default_status) for sensor in repository.sensor_defs} == {
+        ("capture_sensor", dg.DefaultSensorStatus.RUNNING),
         ("commit_sensor", dg.DefaultSensorStatus.RUNNING),
         ("delta_log_sensor", dg.DefaultSensorStatus.RUNNING),
         ("purge_sensor", dg.DefaultSensorStatus.RUNNING),
@@ -82,7 +94,11 @@ def test_the_run_of_a_table_leaves_the_check_of_all_tables_out():
         "rows_match",
         "deleted_rows_match",
     }
-    assert {sensor.minimum_interval_seconds for sensor in defs().get_repository_def().sensor_defs} == {2, 30}
+    assert {sensor.minimum_interval_seconds for sensor in defs().get_repository_def().sensor_defs} == {
+        2,
+        10,
+        30,
+    }
 
 
 def test_dagster_validates_the_workspace(tmp_path):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 
-__all__ = ["Column", "TableDescription", "describe", "type_text"]
+__all__ = ["Column", "SnapshotTotals", "TableDescription", "describe", "snapshot_totals", "type_text"]
 
 
 class Column(msgspec.Struct, frozen=True, rename="kebab"):
@@ -47,11 +49,33 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """`total-delete-files` of the current snapshot, likewise."""
 
 
+class SnapshotTotals(NamedTuple):
+    """Counters of a snapshot's summary; `None` where its writer did not say."""
+
+    records: int | None
+    """`total-records`: rows of all data files, deleted ones included."""
+    files_size: int | None
+    """`total-files-size`, in bytes."""
+    data_files: int | None
+    delete_files: int | None
+
+
+def snapshot_totals(metadata: TableMetadata, snapshot_id: int) -> SnapshotTotals:
+    """The counters of a snapshot that the table has."""
+    totals = msgspec.json.decode(metadata.snapshot_bytes(snapshot_id), type=_Snapshot).summary or _Totals()
+    return SnapshotTotals(
+        _count(totals.total_records),
+        _count(totals.total_files_size),
+        _count(totals.total_data_files),
+        _count(totals.total_delete_files),
+    )
+
+
 def describe(metadata: TableMetadata) -> TableDescription:
     """Describes the table that a document is of."""
     current = metadata.current_snapshot_id
     snapshot = None if current is None else metadata.snapshot(current)
-    totals = _totals(metadata.snapshot_bytes(snapshot.snapshot_id)) if snapshot else _NO_SNAPSHOT
+    totals = snapshot_totals(metadata, snapshot.snapshot_id) if snapshot else SnapshotTotals(0, 0, 0, 0)
     return TableDescription(
         location=metadata.location,
         format_version=metadata.format_version,
@@ -59,10 +83,10 @@ def describe(metadata: TableMetadata) -> TableDescription:
         columns=_columns(metadata.current_schema),
         snapshot_id=current,
         snapshot_operation=snapshot.operation if snapshot else None,
-        row_count=_count(totals.total_records),
-        size_bytes=_count(totals.total_files_size),
-        data_files=_count(totals.total_data_files),
-        delete_files=_count(totals.total_delete_files),
+        row_count=totals.records,
+        size_bytes=totals.files_size,
+        data_files=totals.data_files,
+        delete_files=totals.delete_files,
     )
 
 
@@ -102,13 +126,6 @@ class _Totals(msgspec.Struct, rename="kebab"):
 
 class _Snapshot(msgspec.Struct):
     summary: _Totals | None = None
-
-
-_NO_SNAPSHOT = _Totals(0, 0, 0, 0)
-
-
-def _totals(snapshot: bytes | memoryview) -> _Totals:
-    return msgspec.json.decode(snapshot, type=_Snapshot).summary or _Totals()
 
 
 def _count(total: object) -> int | None:

@@ -22,7 +22,14 @@ from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS, RecordRow
 
-__all__ = ["ArtifactState", "IndexArtifact", "IndexArtifacts", "IndexCoverage"]
+__all__ = [
+    "ArtifactState",
+    "IndexArtifact",
+    "IndexArtifacts",
+    "IndexCoverage",
+    "artifact_of",
+    "artifact_row",
+]
 
 
 class ArtifactState(Enum):
@@ -106,7 +113,8 @@ class IndexArtifacts:
                 call.catalog.allowed.check(artifact.artifact_uri)
             now_ms = self._clock.now_ms()
             rows = {
-                row.storage_id: row for row in (_row(found.snapshot_id, each, now_ms) for each in artifacts)
+                row.storage_id: row
+                for row in (artifact_row(found.snapshot_id, each, now_ms) for each in artifacts)
             }
 
             def put(conn: Connection) -> int:
@@ -137,7 +145,7 @@ class IndexArtifacts:
             row = INDEX_ARTIFACTS.get(conn, found.entry_id, found.snapshot_id, storage_id)
         if row is None:
             raise NotFoundError(f"There is no index artifact of {file_path} in snapshot {found.snapshot_id}")
-        return _decoder.decode(row.body)
+        return artifact_of(row.body)
 
     def list(
         self,
@@ -163,13 +171,23 @@ class IndexArtifacts:
         with self._store.read() as conn:
             rows = INDEX_ARTIFACTS.page(conn, found.entry_id, found.snapshot_id, "", after, size + 1)
         token = page_tokens.encode(rows[size - 1].storage_id, scope) if len(rows) > size else None
-        return found.snapshot_id, Page([_decoder.decode(row.body) for row in rows[:size]], token)
+        return found.snapshot_id, Page([artifact_of(row.body) for row in rows[:size]], token)
 
 
 _decoder: Final = msgspec.json.Decoder(IndexArtifact)
 
 
-def _row(snapshot_id: int, artifact: IndexArtifact, now_ms: int) -> RecordRow:
+def artifact_of(body: bytes) -> IndexArtifact:
+    """The artifact that a row holds."""
+    return _decoder.decode(body)
+
+
+def artifact_row(snapshot_id: int, artifact: IndexArtifact, now_ms: int) -> RecordRow:
+    """The row of an artifact.
+
+    Raises:
+        IllegalArgumentError: it names no file.
+    """
     if not artifact.artifact_uri:
         raise IllegalArgumentError("Invalid index artifact: artifact-uri must not be empty")
     body = msgspec.json.encode(artifact)

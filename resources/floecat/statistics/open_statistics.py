@@ -112,7 +112,7 @@ def open_statistics(
         snapshots=snapshots,
         jobs=jobs,
         policies=CapturePolicies(snapshots, commits, settings.statistics),
-        pipeline=StatisticsPipeline(parts, jobs),
+        pipeline=StatisticsPipeline(parts, jobs, planner),
     )
 
 

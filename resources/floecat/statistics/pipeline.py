@@ -6,9 +6,9 @@ of them works at once, and each goes on from what another one submitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from floecat.errors import NoSuchTableError
 from floecat.jobs.queue import Drained, JobQueue, Worked
 from floecat.statistics.capture.capture_jobs import CaptureJobs
+from floecat.statistics.capture.reports import TableReports
 from floecat.statistics.capture.requests import CAPTURE, GROUP, SPARK_LANE, GroupPayload
 from floecat.store import jobs
 from floecat.store.jobs import JobRow
@@ -23,9 +24,15 @@ from floecat.store.statistics import captures
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
+    from floecat.planning.plans.task_chunks import ChunkedPlanner
     from floecat.statistics.capture.groups import ReadGroup
+    from floecat.statistics.capture.page_indexes import BuiltIndexes
 
-__all__ = ["PendingTable", "StatisticsPipeline"]
+__all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
+
+_BACKFILLED = 1_000
+SETTLED_MS = 1_000
+"""What ended so long ago is in the store: a transaction that commits later has a later time."""
 
 
 class PendingTable(msgspec.Struct, frozen=True):
@@ -42,11 +49,25 @@ class PendingTable(msgspec.Struct, frozen=True):
     """When the first of them was asked for."""
 
 
-class StatisticsPipeline:
-    """Captures for the pipeline, over all catalogs. Safe to share between threads."""
+class FinishedCapture(NamedTuple):
+    """A capture that ended, in whatever state."""
 
-    def __init__(self, parts: EntryParts, work: CaptureJobs) -> None:
+    finished_at_ms: int
+    job_id: UUID
+    entry_id: UUID
+
+
+class StatisticsPipeline:
+    """Captures for the pipeline, over all catalogs. Safe to share between threads.
+
+    Attributes:
+        reports: numbers of captured tables for people.
+    """
+
+    def __init__(self, parts: EntryParts, work: CaptureJobs, planner: ChunkedPlanner) -> None:
         self._parts = parts
+        self._planner = planner
+        self.reports = TableReports(parts, planner)
         self._store = parts.store
         self._work = work
 
@@ -77,8 +98,37 @@ class StatisticsPipeline:
             )
         return list(found.values())
 
-    def request(self, entry_id: UUID, *, created_by: str, snapshots: Sequence[int] | None = None) -> int:
-        """Asks for captures of snapshots of a table: of some, or of all that were never captured.
+    def finished(self, after_ms: int, after_id: UUID | None, limit: int) -> list[FinishedCapture]:
+        """Captures that ended, in the order of their ends.
+
+        Args:
+            after_ms: end of the last one that is known.
+            after_id: its job.
+            limit: most captures.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        until_ms = self._parts.clock.now_ms() - SETTLED_MS
+        with self._store.read() as conn:
+            rows = jobs.list_finished(conn, CAPTURE, (after_ms, after_id or UUID(int=0)), until_ms, limit)
+        return [FinishedCapture(row.finished_at_ms or 0, row.id, UUID(row.subject)) for row in rows]
+
+    def next_due_in_ms(self, entry_id: UUID) -> int | None:
+        """How long until the next capture of a table, or group of its files, is due; None without any.
+
+        What another worker holds, or is offered to Spark, counts as due when it would be given up.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            rows = [row for kind in (CAPTURE, GROUP) for row in jobs.list_open(conn, kind, str(entry_id))]
+        now_ms = self._parts.clock.now_ms()
+        return min((max(0, row.not_before_ms - now_ms) for row in rows), default=None)
+
+    def request(self, entry_id: UUID, *, created_by: str, latest: bool = False) -> int:
+        """Asks for captures of snapshots of a table: of the current one, or of all that were never captured.
 
         Returns:
             How many are open now.
@@ -88,9 +138,11 @@ class StatisticsPipeline:
         """
         with self._store.read() as conn:
             named = captures.named(conn, [entry_id])
-            wanted = captures.uncaptured(conn, entry_id, 1_000) if snapshots is None else list(snapshots)
+            wanted = [] if latest else captures.uncaptured(conn, entry_id, _BACKFILLED)
         if not named:
             raise NoSuchTableError(f"Table does not exist: {entry_id}")
+        if latest and named[0].snapshot_id is not None:
+            wanted = [named[0].snapshot_id]
         return len(self._work.requests.request(named[0], wanted, "backfill", created_by))
 
     def drain(self, entry_id: UUID, stopped: Callable[[], bool] = lambda: False) -> Drained:
@@ -111,6 +163,15 @@ class StatisticsPipeline:
             if not any(each.total - each.waiting for each in done):
                 return total
         return total
+
+    def build_page_indexes(
+        self, entry_id: UUID, progress: Callable[[int, int], None] = lambda *_: None
+    ) -> BuiltIndexes | None:
+        """See `PageIndexes.build`."""
+        # pyarrow and numpy come with it
+        from floecat.statistics.capture.page_indexes import PageIndexes
+
+        return PageIndexes(self._parts, self._planner).build(entry_id, progress)
 
     def work_on_next_group(self, read: ReadGroup) -> tuple[JobRow, Worked] | None:
         """Claims the group of a large capture whose offer ends first, and works on it.

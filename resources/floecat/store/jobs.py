@@ -36,6 +36,7 @@ __all__ = [
     "job_row",
     "list_all",
     "list_failed",
+    "list_finished",
     "list_in_lane",
     "list_open",
     "make_due",
@@ -185,6 +186,28 @@ def count_due(conn: Connection, kind: str, before_ms: int) -> int:
 def list_failed(conn: Connection, kind: str, limit: int) -> list[JobRow]:
     """Jobs of a kind that failed for good, of all catalogs; what failed first comes first."""
     return [job_row(row) for row in conn.all(_LIST_FAILED, {"kind": kind, "limit": limit})]
+
+
+def list_finished(
+    conn: Connection, kind: str, after: tuple[int, UUID], until_ms: int, limit: int
+) -> list[JobRow]:
+    """Jobs of a kind that ended, of all catalogs, in the order of their ends.
+
+    Args:
+        conn: a connection.
+        kind: the kind.
+        after: end and id of the last job of the page before.
+        until_ms: jobs that ended later are left out.
+        limit: most jobs.
+    """
+    parameters = {
+        "kind": kind,
+        "after_ms": after[0],
+        "after_id": after[1],
+        "until_ms": until_ms,
+        "limit": limit,
+    }
+    return [job_row(row) for row in conn.all(_LIST_FINISHED, parameters)]
 
 
 def oldest_open(conn: Connection, kind: str) -> int | None:
@@ -342,6 +365,18 @@ _COUNT_DUE: Final = sa.select(sa.func.count()).where(
     _jobs.c.kind == sa.bindparam("kind"),
     # of a job whose worker died, the end of the lease and the back-off behind it
     _jobs.c.not_before_ms <= sa.bindparam("before_ms"),
+)
+_LIST_FINISHED: Final = (
+    sa.select(*JOB_COLUMNS)
+    .where(
+        _jobs.c.finished_at_ms.is_not(None),
+        _jobs.c.kind == sa.bindparam("kind"),
+        _jobs.c.finished_at_ms >= sa.bindparam("after_ms"),
+        _jobs.c.finished_at_ms <= sa.bindparam("until_ms"),
+        sa.or_(_jobs.c.finished_at_ms > sa.bindparam("after_ms"), _jobs.c.id > sa.bindparam("after_id")),
+    )
+    .order_by(_jobs.c.finished_at_ms, _jobs.c.id)
+    .limit(LIMIT)
 )
 _LIST_FAILED: Final = (
     sa.select(*JOB_COLUMNS)

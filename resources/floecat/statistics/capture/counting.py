@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from floecat.fileio.base import FileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.logical_types import canonical_text, logical_type
@@ -14,6 +15,7 @@ from floecat.statistics.capture.sidecars import FilesSummary
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.merging import merge_columns
+from floecat.statistics.files.page_index import PageIndex
 from floecat.statistics.files.summaries import ColumnSummary, DataFile, FileSummary
 from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import (
@@ -36,6 +38,7 @@ from floecat.statistics.records import (
 
 __all__ = [
     "FileReader",
+    "FileSource",
     "file_record",
     "is_null_before",
     "of_files",
@@ -50,16 +53,44 @@ _CONFIDENCE: Final = 0.954
 """Of two standard deviations."""
 
 
+class FileSource(NamedTuple):
+    """How data files of one snapshot are read. It can be pickled, and holds no keys."""
+
+    schema: Schema
+    columns: tuple[int, ...]
+    """Field ids of those that are counted."""
+    name_mapping: str | None
+    allowed: AllowedLocations
+
+    @staticmethod
+    def of(table: CapturedTable, snapshot_id: int, columns: Iterable[int] = ()) -> FileSource:
+        """The files of a snapshot."""
+        return FileSource(
+            table.schema_of(snapshot_id),
+            tuple(columns),
+            table.metadata.properties.get(NAME_MAPPING),
+            table.storage.allowed,
+        )
+
+
 class FileReader:
     """Reads data files of one snapshot. A context; used by one thread."""
 
     def __init__(
-        self, table: CapturedTable, snapshot_id: int, columns: Iterable[int], memory_bytes: int
+        self,
+        source: FileSource,
+        storage_of: Callable[[str], FileIO],
+        memory_bytes: int,
     ) -> None:
-        """Takes the table, the snapshot, the ids of the columns, and what may be held at a time."""
-        self._table = table
-        self._schema = table.schema_of(snapshot_id)
-        self._columns = tuple(columns)
+        """Prepares to read.
+
+        Args:
+            source: how files of the table are read.
+            storage_of: the storage of a location.
+            memory_bytes: what may be held of a file at a time.
+        """
+        self._source = source
+        self._storage_of = storage_of
         self._memory_bytes = memory_bytes
         self._stack = ExitStack()
         self._readers: dict[int, tuple[FileIO, FileSummaries]] = {}
@@ -77,21 +108,33 @@ class FileReader:
             LocationNotAllowedError: it, or a delete file, is outside the allowed locations.
             FloecatError: as `FileSummaries.summarize`.
         """
-        storage = self._table.storage
+        return self._opened(file).summarize(file)
+
+    def page_index(self, file: DataFile) -> PageIndex:
+        """Makes the page-index sidecar of a data file.
+
+        Raises:
+            LocationNotAllowedError: it, or a delete file, is outside the allowed locations.
+            FloecatError: as `FileSummaries.page_index`.
+        """
+        return self._opened(file).page_index(file)
+
+    def _opened(self, file: DataFile) -> FileSummaries:
+        source = self._source
         for location in (file.location, *(delete.location for delete in file.deletes)):
-            storage.allowed.check(location)
-        files = storage.files(file.location)
+            source.allowed.check(location)
+        files = self._storage_of(file.location)
         held = self._readers.get(id(files))
         if held is None:
             reader = FileSummaries(
                 files,
-                self._schema,
-                self._columns,
-                name_mapping=self._table.metadata.properties.get(NAME_MAPPING),
+                source.schema,
+                source.columns,
+                name_mapping=source.name_mapping,
                 memory_bytes=self._memory_bytes,
             )
             held = self._readers[id(files)] = (files, self._stack.enter_context(reader))
-        return held[1].summarize(file)
+        return held[1]
 
 
 def is_null_before(schema: Schema, field_id: int) -> bool:

@@ -15,7 +15,7 @@ from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.sidecars import write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
-from floecat.statistics.files.summaries import FileSummary
+from floecat.statistics.files.summaries import DataFile, FileSummary
 from floecat.store.database.engine import Connection
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
@@ -26,6 +26,7 @@ __all__ = [
     "GroupResult",
     "encode_columns",
     "has_columns",
+    "read_file",
     "read_group",
     "store_group",
 ]
@@ -82,20 +83,34 @@ def read_group(
     """
     summaries: dict[str, FileSummary] = {}
     problems: list[FileProblem] = []
-    with counting.FileReader(table, group.snapshot_id, group.columns, memory_bytes) as reader:
+    source = counting.FileSource.of(table, group.snapshot_id, group.columns)
+    with counting.FileReader(source, table.storage.files, memory_bytes) as reader:
         for done, live in enumerate(group.files):
             check(done)
-            try:
-                summaries[live.key] = reader.summary(live.file)
-            except UnavailableError:
-                raise
-            except FloecatError as error:
-                problems.append(FileProblem(live.file.location, error.message[:_LONGEST_REASON]))
-            except Exception as error:  # noqa: BLE001 - an unexpected file must not hold up the table
-                _log.exception("cannot capture data file %s", live.file.location)
-                reason = f"Cannot read {live.file.location}: {type(error).__name__}"
-                problems.append(FileProblem(live.file.location, reason[:_LONGEST_REASON]))
+            found = read_file(reader, live.file)
+            if isinstance(found, FileProblem):
+                problems.append(found)
+            else:
+                summaries[live.key] = found
     return GroupResult(summaries, problems)
+
+
+def read_file(reader: counting.FileReader, file: DataFile) -> FileSummary | FileProblem:
+    """Reads a data file, or says why that cannot be done.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    try:
+        return reader.summary(file)
+    except UnavailableError:
+        raise
+    except FloecatError as error:
+        return FileProblem(file.location, error.message[:_LONGEST_REASON])
+    except Exception as error:  # noqa: BLE001 - an unexpected file must not hold up the table
+        _log.exception("cannot capture data file %s", file.location)
+        reason = f"Cannot read {file.location}: {type(error).__name__}"
+        return FileProblem(file.location, reason[:_LONGEST_REASON])
 
 
 def store_group(

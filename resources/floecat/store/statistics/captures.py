@@ -33,6 +33,7 @@ __all__ = [
     "mark_published",
     "move_position",
     "named",
+    "newest_finalized",
     "request",
     "uncaptured",
 ]
@@ -120,6 +121,12 @@ def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[C
 def finalized_below(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None:
     """The capture of the parent of a snapshot, if it is complete."""
     row = conn.first(_PARENT, {"of_entry": entry_id, "of_snapshot": snapshot_id})
+    return None if row is None else _row(row)
+
+
+def newest_finalized(conn: Connection, entry_id: UUID) -> CaptureRow | None:
+    """The capture of the newest snapshot of a table that is captured."""
+    row = conn.first(_NEWEST, {"of_entry": entry_id})
     return None if row is None else _row(row)
 
 
@@ -217,6 +224,18 @@ _PARENT: Final = sa.select(*_COLUMNS).where(
         _snapshots.c.snapshot_id == sa.bindparam("of_snapshot"),
     )
     .scalar_subquery(),
+)
+_NEWEST: Final = (
+    sa.select(*_COLUMNS)
+    .join(
+        _snapshots,
+        sa.and_(
+            _snapshots.c.entry_id == _captures.c.entry_id, _snapshots.c.snapshot_id == _captures.c.snapshot_id
+        ),
+    )
+    .where(_OF_ENTRY, _captures.c.status == "finalized")
+    .order_by(_snapshots.c.sequence_number.desc(), _snapshots.c.timestamp_ms.desc())
+    .limit(1)
 )
 _UNCAPTURED: Final = (
     sa.select(_snapshots.c.snapshot_id)

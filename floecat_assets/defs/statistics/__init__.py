@@ -1,0 +1,1 @@
+"""Statistics of snapshots: captures that are worked on here, and what they found."""

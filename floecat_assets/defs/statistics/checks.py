@@ -1,0 +1,121 @@
+"""Checks of statistics."""
+
+# no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+
+from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.resources import KernelResource
+
+if TYPE_CHECKING:
+    from floecat.runtime import Kernel
+    from floecat.statistics.capture.reports import TableReport
+
+__all__ = [
+    "TARGETS",
+    "check_results",
+    "check_specs",
+    "count_failed",
+    "failed_captures",
+    "no_failed_captures",
+]
+
+TARGETS: Final = dg.AssetKey(["statistics", "targets"])
+"""The asset that is checked."""
+
+_KINDS: Final = ("capture", "capture-group")
+_SHOWN: Final = 50
+_CHECKS: Final[Mapping[str, str]] = {
+    "manifests_match_summary": "Data files and rows of the manifests are those of the snapshot's summary.",
+    "every_file_captured": "The statistics cover every live data file of the snapshot.",
+}
+
+
+def check_specs() -> Sequence[dg.AssetCheckSpec]:
+    """The checks that come with the asset; each table has its own state."""
+    with warnings.catch_warnings():
+        # a check without partitions would only show the table that came last
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return [
+            dg.AssetCheckSpec(name, asset=TARGETS, description=description, partitions_def=TABLES)
+            for name, description in _CHECKS.items()
+        ]
+
+
+def check_results(report: "TableReport | None") -> Iterator[dg.AssetCheckResult]:
+    """A result for each of `check_specs`."""
+    if report is None or report.file_sizes is None:
+        for name in _CHECKS:
+            yield dg.AssetCheckResult(check_name=name, passed=True, description="Nothing is captured")
+        return
+    files, rows = len(report.file_sizes), report.manifest_rows
+    # a summary need not have counters
+    matches = report.summary_files in (None, files) and report.summary_rows in (None, rows)
+    yield dg.AssetCheckResult(
+        check_name="manifests_match_summary",
+        passed=matches,
+        description=(
+            f"{files} data files with {rows} rows in the manifests,"
+            f" {_known(report.summary_files)} with {_known(report.summary_rows)} in the summary"
+        ),
+    )
+    missing = max(files, report.files) - report.captured
+    yield dg.AssetCheckResult(
+        check_name="every_file_captured",
+        passed=missing == 0,
+        description=report.problem or f"{report.captured} of {files} data files are captured",
+        metadata={"statistics/missing_files": dg.MetadataValue.text(str(missing))},
+    )
+
+
+def count_failed(kernel: "Kernel") -> int:
+    """How many captures, and groups of their files, have used up their attempts."""
+    counts = kernel.jobs.count()
+    return sum(counts.get((kind, "failed"), 0) for kind in _KINDS)
+
+
+def failed_captures(kernel: "Kernel") -> dg.AssetCheckEvaluation:
+    """What the check of failed captures finds."""
+    count = count_failed(kernel)
+    failed = [job for kind in _KINDS for job in kernel.jobs.failed(kind, _SHOWN)]
+    columns = ("id", "kind", "table", "problem")
+    return dg.AssetCheckEvaluation(
+        asset_key=TARGETS,
+        check_name="no_failed_captures",
+        passed=count == 0,
+        description=f"{count} captures, or groups of their files, have used up their attempts"
+        + (": `floecat job show ID` tells why, `floecat job retry ID` tries again" if count else ""),
+        metadata={
+            "statistics/failed": count,
+            "statistics/captures": dg.MetadataValue.table(
+                records=[
+                    dg.TableRecord(
+                        dict(
+                            zip(
+                                columns, (str(job.id), job.kind, job.title, job.last_error or ""), strict=True
+                            )
+                        )
+                    )
+                    for job in failed[:_SHOWN]
+                ],
+                schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
+            ),
+        },
+    )
+
+
+@dg.asset_check(asset=TARGETS, pool="statistics")
+def no_failed_captures(kernel: KernelResource) -> dg.AssetCheckResult:
+    """No capture has used up its attempts."""
+    found = failed_captures(kernel.open())
+    return dg.AssetCheckResult(
+        passed=found.passed, description=found.description, metadata=dict(found.metadata)
+    )
+
+
+def _known(number: int | None) -> str:
+    return "an unknown number" if number is None else str(number)

@@ -1,0 +1,170 @@
+"""Follows captures: reports those that ended, and starts runs for those that the service left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import dagster as dg
+import msgspec
+
+from floecat.errors import BadRequestError, FloecatError, UnavailableError
+from floecat_assets.defs.partitions import TABLES, keys_by_table
+from floecat_assets.defs.resources import KernelResource
+from floecat_assets.defs.runs import UNFINISHED
+from floecat_assets.defs.statistics.assets import targets
+from floecat_assets.defs.statistics.checks import TARGETS, count_failed, failed_captures
+from floecat_assets.defs.statistics.reporting import of_table
+
+if TYPE_CHECKING:
+    from floecat.runtime import Kernel
+    from floecat.statistics.pipeline import FinishedCapture
+
+__all__ = [
+    "CAPTURES_PER_TICK",
+    "LEFT_AFTER_MS",
+    "RUNS_PER_TICK",
+    "capture_sensor",
+    "statistics_capture",
+]
+
+LEFT_AFTER_MS = 60_000
+"""A capture that waits for so long is left over: workers of the service take theirs within seconds."""
+
+RUNS_PER_TICK = 50
+"""Most runs that a tick starts; the next tick starts the others."""
+
+CAPTURES_PER_TICK = 50
+"""Most captures that a tick reports: each takes some 50 ms, and a tick has a minute."""
+
+_MOST_FILES = 20_000
+_TABLE_TAG = "floecat/table"
+
+statistics_capture = dg.define_asset_job(
+    "statistics_capture",
+    selection=dg.AssetSelection.assets(targets),
+    description="Captures statistics of tables that the service left, or that are large enough for Spark.",
+)
+
+
+class _Cursor(msgspec.Struct, frozen=True, omit_defaults=True):
+    finished_at_ms: int = 0
+    job_id: UUID | None = None
+    failed: int = 0
+    """Captures that had failed for good at the last tick."""
+    version: int = 1
+
+
+@dg.sensor(
+    job=statistics_capture,
+    minimum_interval_seconds=10,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Reports statistics to statistics/targets and to the asset of their table, and starts a run for each"
+        " table with captures that no worker of the service took, or that are offered to Spark."
+    ),
+)
+def capture_sensor(
+    context: dg.SensorEvaluationContext, kernel: KernelResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Reports captures that ended since the last tick, and starts runs for those that are left.
+
+    The cursor is the last capture that was looked at. If captures failed for good, or were retried, since the
+    last tick, the check of the asset is evaluated.
+    """
+    cursor = _parse(context.cursor)
+    try:
+        opened = kernel.open()
+        pipeline = opened.statistics_pipeline
+        if opened.settings.statistics.enabled:
+            pipeline.search_commits()
+        finished = pipeline.finished(cursor.finished_at_ms, cursor.job_id, CAPTURES_PER_TICK)
+        requests = list(_requests(context.instance, opened))
+        failed = count_failed(opened)
+    except UnavailableError as error:
+        return dg.SkipReason(f"Nothing was looked at, the cursor stays: {error.message}")
+    events: list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation] = list(
+        _events(context, opened, finished)
+    )
+    if failed != cursor.failed:
+        events.append(failed_captures(opened))
+    last = finished[-1] if finished else None
+    seen = cursor if last is None else _Cursor(last.finished_at_ms, last.job_id)
+    return dg.SensorResult(
+        run_requests=requests,
+        asset_events=events,
+        cursor=msgspec.json.encode(msgspec.structs.replace(seen, failed=failed)).decode(),
+        skip_reason=None if requests else f"{len(finished)} captures ended, none is left to be worked on",
+    )
+
+
+def _events(
+    context: dg.SensorEvaluationContext, kernel: Kernel, finished: list[FinishedCapture]
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    keys = keys_by_table(context.instance, TABLES)
+    for entry_id in dict.fromkeys(capture.entry_id for capture in finished):
+        if entry_id not in keys:
+            continue  # dropped meanwhile, or its first commit is not reported yet
+        key = keys[entry_id][-1]
+        try:
+            reported = of_table(kernel, entry_id, most_files=_MOST_FILES)
+        except FloecatError as error:
+            context.log.warning("the statistics of %s were not reported: %s", key, error.message)
+            continue
+        if reported is None or reported.data_version == _newest_version(context.instance, key):
+            continue
+        yield from reported.own_events
+        yield dg.AssetMaterialization(
+            TARGETS,
+            partition=key,
+            description="captured by the service",
+            metadata=reported.metadata,
+            tags={"dagster/data_version": reported.data_version},
+        )
+
+
+def _newest_version(instance: dg.DagsterInstance, key: str) -> str | None:
+    wanted = dg.AssetRecordsFilter(asset_key=TARGETS, asset_partitions=[key])
+    for record in instance.fetch_materializations(wanted, limit=1).records:
+        if record.asset_materialization is not None:
+            return (record.asset_materialization.tags or {}).get("dagster/data_version")
+    return None
+
+
+def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRequest]:
+    now_ms, workers = kernel.clock.now_ms(), kernel.settings.statistics.workers
+    left = [
+        table
+        for table in kernel.statistics_pipeline.pending()
+        if table.offered_bytes or not workers or now_ms - table.oldest_at_ms >= LEFT_AFTER_MS
+    ]
+    if not left:
+        return
+    running = {
+        run.tags.get(_TABLE_TAG)
+        for run in instance.get_runs(dg.RunsFilter(job_name=statistics_capture.name, statuses=UNFINISHED))
+    }
+    keys, made = keys_by_table(instance, TABLES), 0
+    for table in left:
+        if str(table.entry_id) in running or table.entry_id not in keys:
+            continue
+        yield dg.RunRequest(
+            partition_key=keys[table.entry_id][-1],
+            tags={_TABLE_TAG: str(table.entry_id), "floecat/name": table.name},
+        )
+        made += 1
+        if made == RUNS_PER_TICK:
+            return
+
+
+def _parse(cursor: str | None) -> _Cursor:
+    if not cursor:
+        return _Cursor()
+    try:
+        found = msgspec.json.decode(cursor, type=_Cursor)
+    except msgspec.MsgspecError:
+        raise BadRequestError("The cursor of the sensor is not one of its own: reset it") from None
+    if found.version != 1:
+        raise BadRequestError("The cursor of the sensor is of another version: reset it")
+    return found

@@ -1,0 +1,156 @@
+"""Page-index sidecars of the data files of a table, as index artifacts of its current snapshot."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+import msgspec
+
+from floecat.errors import AlreadyExistsError, FloecatError, NoSuchTableError, UnavailableError
+from floecat.statistics.capture.counting import FileReader, FileSource
+from floecat.statistics.capture.groups import FileProblem
+from floecat.statistics.capture.live_files import LiveFile, live_files
+from floecat.statistics.capture.tables import CapturedTable, find_table
+from floecat.statistics.index_artifacts import IndexArtifact, IndexCoverage, artifact_of, artifact_row
+from floecat.statistics.records import FileTarget
+from floecat.store.database.errors import ForeignKeyError
+from floecat.store.statistics import artifact_files
+from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS
+
+if TYPE_CHECKING:
+    from floecat.entries.open_entries import EntryParts
+    from floecat.planning.plans.task_chunks import ChunkedPlanner
+
+__all__ = ["BuiltIndexes", "PageIndexes"]
+
+_BATCH: Final = 100
+_PAGE: Final = 1_000
+_MEMORY_BYTES: Final = 256 << 20
+
+
+class BuiltIndexes(msgspec.Struct, frozen=True):
+    """What a build did."""
+
+    snapshot_id: int
+    built: int
+    """Sidecars that were written."""
+    kept: int
+    """Data files whose sidecar was there."""
+    size_bytes: int
+    """Of the sidecars that were written."""
+    problems: Sequence[FileProblem]
+    """Data files without a sidecar, and why."""
+
+
+class PageIndexes:
+    """Builds sidecars. Safe to share between threads."""
+
+    def __init__(self, parts: EntryParts, planner: ChunkedPlanner) -> None:
+        self._parts = parts
+        self._planner = planner
+
+    def build(
+        self, entry_id: UUID, progress: Callable[[int, int], None] = lambda *_: None
+    ) -> BuiltIndexes | None:
+        """Writes the sidecars that the current snapshot of a table lacks, and puts all of them as artifacts.
+
+        A sidecar is named by its data file and the deletes that apply to it, so snapshots share it.
+
+        Args:
+            entry_id: the table.
+            progress: called with the number of data files done, and of all.
+
+        Returns:
+            What was built; None if the table was dropped or has no snapshot.
+
+        Raises:
+            FileMissingError: a manifest is gone.
+            InvalidMetadataError: a manifest is damaged.
+            UnavailableError: storage or the store fails.
+        """
+        table = find_table(self._parts, entry_id)
+        if table is None or table.metadata.current_snapshot_id is None:
+            return None
+        snapshot_id = table.metadata.current_snapshot_id
+        live = live_files(self._planner.planner(), table.storage, table.metadata, snapshot_id)
+        known = {artifact.artifact_uri: artifact for artifact in self._known(entry_id)}
+        built = kept = size_bytes = 0
+        problems: list[FileProblem] = []
+        batch: list[IndexArtifact] = []
+        with FileReader(FileSource.of(table, snapshot_id), table.storage.files, _MEMORY_BYTES) as reader:
+            for done, each in enumerate(live):
+                progress(done, len(live))
+                path = f"{table.folder}/{each.key}.page-index.parquet"
+                artifact = known.get(path)
+                if artifact is not None:
+                    kept += 1
+                else:
+                    try:
+                        artifact, size = self._write(table, reader, each, path)
+                    except UnavailableError:
+                        raise
+                    except FloecatError as error:
+                        problems.append(FileProblem(each.file.location, error.message))
+                        continue
+                    built += 1
+                    size_bytes += size
+                batch.append(artifact)
+                if len(batch) == _BATCH:
+                    self._put(table, snapshot_id, batch)
+                    batch.clear()
+        self._put(table, snapshot_id, batch)
+        return BuiltIndexes(snapshot_id, built, kept, size_bytes, problems)
+
+    def _known(self, entry_id: UUID) -> Iterator[IndexArtifact]:
+        after = artifact_files.FIRST
+        while True:
+            with self._parts.store.read() as conn:
+                page = artifact_files.of_entry(conn, entry_id, after, _PAGE)
+            for place, body in page:
+                after = place
+                yield artifact_of(body)
+            if len(page) < _PAGE:
+                return
+
+    def _write(
+        self, table: CapturedTable, reader: FileReader, live: LiveFile, path: str
+    ) -> tuple[IndexArtifact, int]:
+        index = reader.page_index(live.file)
+        table.storage.allowed.check(path)
+        with suppress(AlreadyExistsError):
+            # the name stands for these bytes
+            table.storage.files(path).write_new(path, index.data, unique_name=True)
+        now_ms = self._parts.clock.now_ms()
+        return IndexArtifact(
+            target=FileTarget(live.file.location),
+            artifact_uri=path,
+            content_etag=index.sha256.hex(),
+            content_sha256_b64=base64.b64encode(index.sha256).decode(),
+            created_at_ms=now_ms,
+            refreshed_at_ms=now_ms,
+            coverage=IndexCoverage(
+                rows_indexed=index.rows,
+                live_rows_indexed=index.live_rows,
+                pages_indexed=index.pages,
+                row_groups_indexed=index.row_groups,
+                bytes_scanned=live.file.size_bytes,
+            ),
+            source_file_format=live.file.format,
+            properties={"materialization": "page_index"},
+        ), len(index.data)
+
+    def _put(self, table: CapturedTable, snapshot_id: int, artifacts: Sequence[IndexArtifact]) -> None:
+        if not artifacts:
+            return
+        now_ms = self._parts.clock.now_ms()
+        rows = [artifact_row(snapshot_id, artifact, now_ms) for artifact in artifacts]
+        try:
+            self._parts.store.run(lambda conn: INDEX_ARTIFACTS.put(conn, table.row.id, rows))
+        except ForeignKeyError:
+            # dropped meanwhile: no purge knows these files
+            table.storage.delete_many([artifact.artifact_uri for artifact in artifacts])
+            raise NoSuchTableError(f"Table does not exist: {table.row.name}") from None

@@ -1,0 +1,136 @@
+"""Reports of captured tables for people: the newest captured snapshot, beside what its manifests say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from floecat.events.table_description import snapshot_totals
+from floecat.statistics.capture.coverage import coverage_of
+from floecat.statistics.capture.tables import find_table
+from floecat.statistics.records import ScalarStatistics, StatisticsRecord
+from floecat.store.statistics import captures
+from floecat.store.statistics.snapshot_records import TARGETS
+
+if TYPE_CHECKING:
+    from floecat.entries.open_entries import EntryParts
+    from floecat.planning.plans.task_chunks import ChunkedPlanner
+
+__all__ = ["ColumnReport", "TableReport", "TableReports"]
+
+_COLUMNS = 10_000
+
+
+class ColumnReport(msgspec.Struct, frozen=True):
+    """What is known of a column; None is unknown."""
+
+    name: str
+    type: str
+    nulls: int | None
+    nans: int | None
+    distinct: float | None
+    """An estimate, unless there are few."""
+    min: str | None
+    max: str | None
+    avg_width_bytes: int | None
+
+
+class TableReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest captured snapshot of a table. Sizes in bytes, times in ms since the epoch."""
+
+    snapshot_id: int
+    finalized_at_ms: int
+    files: int
+    """Live data files when it was captured."""
+    captured: int
+    """Those whose statistics are in."""
+    rows: int
+    """Rows of these that are not deleted."""
+    size_bytes: int
+    problem: str | None
+    """Why the statistics are partial."""
+    statistics_file: str | None
+    """The Iceberg statistics file of the snapshot, if one was published."""
+    columns: Sequence[ColumnReport]
+    file_sizes: Sequence[int] | None
+    """Of the data files in the manifests; None if these were not read."""
+    manifest_rows: int | None
+    """Rows of the data files by the manifests, deleted ones included; None if these were not read."""
+    summary_rows: int | None
+    """The same by the summary of the snapshot; None if it does not say."""
+    summary_files: int | None
+    """Data files by the summary of the snapshot; None if it does not say."""
+
+
+class TableReports:
+    """Makes reports. Safe to share between threads."""
+
+    def __init__(self, parts: EntryParts, planner: ChunkedPlanner) -> None:
+        self._parts = parts
+        self._planner = planner
+
+    def of(self, entry_id: UUID, *, most_files: int | None = None) -> TableReport | None:
+        """The report of a table; None if it was dropped, or no snapshot that it has is captured.
+
+        Args:
+            entry_id: the table.
+            most_files: the manifests of a table with more data files are not read; None for no bound.
+
+        Raises:
+            FileMissingError: a manifest is gone.
+            InvalidMetadataError: a manifest is damaged.
+            UnavailableError: storage or the store fails.
+        """
+        from floecat.statistics.capture.live_files import live_files
+
+        table = find_table(self._parts, entry_id)
+        if table is None:
+            return None
+        with self._parts.store.read() as conn:
+            row = captures.newest_finalized(conn, entry_id)
+            records = (
+                [] if row is None else TARGETS.page(conn, entry_id, row.snapshot_id, "column-", "", _COLUMNS)
+            )
+        coverage = None if row is None else coverage_of(row)
+        if row is None or coverage is None or table.metadata.snapshot(row.snapshot_id) is None:
+            return None
+        live = None
+        if most_files is None or coverage.files <= most_files:
+            live = live_files(self._planner.planner(), table.storage, table.metadata, row.snapshot_id)
+        totals = snapshot_totals(table.metadata, row.snapshot_id)
+        found = (msgspec.json.decode(record.body, type=StatisticsRecord).scalar for record in records)
+        return TableReport(
+            snapshot_id=row.snapshot_id,
+            finalized_at_ms=row.finalized_at_ms or 0,
+            files=coverage.files,
+            captured=coverage.captured,
+            rows=coverage.rows,
+            size_bytes=coverage.size_bytes,
+            problem=row.problem,
+            statistics_file=row.statistics_file,
+            columns=[_column(scalar) for scalar in found if scalar is not None],
+            file_sizes=None if live is None else [each.file.size_bytes for each in live],
+            manifest_rows=None if live is None else sum(each.file.record_count for each in live),
+            summary_rows=totals.records,
+            summary_files=totals.data_files,
+        )
+
+
+def _column(scalar: ScalarStatistics) -> ColumnReport:
+    ndv = scalar.ndv
+    distinct: float | None = None if ndv is None else ndv.exact
+    if ndv is not None and ndv.approx is not None:
+        distinct = ndv.approx.estimate
+    return ColumnReport(
+        scalar.display_name,
+        scalar.logical_type,
+        scalar.null_count,
+        scalar.nan_count,
+        distinct,
+        scalar.min,
+        scalar.max,
+        scalar.avg_width_bytes,
+    )

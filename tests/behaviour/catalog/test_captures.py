@@ -185,6 +185,29 @@ def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     assert bench.rows() == 30
 
 
+def test_files_from_before_a_new_column_are_not_read_again(bench: Bench) -> None:
+    bench.append(1)
+    bench.capture()
+    fields = [*json.loads(bytes(SCHEMA))["fields"]]
+    fields.append({"id": 3, "name": "extra", "required": False, "type": "int"})
+    wider = {"type": "struct", "schema-id": 1, "fields": fields}
+    appended = bench.appends.append(1)
+    appended[0]["snapshot"]["schema-id"] = 1
+    updates = [
+        {"action": "add-schema", "schema": wider},
+        {"action": "set-current-schema", "schema-id": -1},
+        *appended,
+    ]
+    bench.kernel.commits.commit(bench.call, change("t", updates))
+    bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert (captured.coverage.files, captured.coverage.read) == (2, 1)
+    found = {each.scalar.display_name: each.scalar for each in bench.records() if each.scalar}
+    assert (found["extra"].row_count, found["extra"].null_count) == (20, 20)
+    assert (found["id"].row_count, found["id"].max) == (20, "19")
+
+
 def test_many_small_appends_keep_what_was_merged(bench: Bench) -> None:
     for _ in range(11):
         bench.append(1)

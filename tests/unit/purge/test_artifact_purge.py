@@ -15,6 +15,7 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.purge.live_tables import all_folders
+from floecat.purge.progress import PurgeProgress
 from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
 from floecat.store.documents import compress, no_metadata_location

@@ -57,7 +57,8 @@ class TableCapturesController(ManagementController):
             request.entry(call),
             sent.snapshot,
             full=sent.full,
-            wait_ms=round(sent.wait_seconds * 1000),
+            # refused from a minute on; the largest numbers have no milliseconds
+            wait_ms=round(max(-1.0, min(sent.wait_seconds, 1e6)) * 1000),
         )
         return ListCapturesResponse([made])
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from floecat.entries.entry_locations import statistics_folder
-from floecat.purge.earlier_metadata import EarlierMetadata
-from floecat.purge.table_purge import PurgeTarget
+from floecat.errors import LocationNotAllowedError
+from floecat.purge.table_purge import PurgeTarget, Sidecars
 
 __all__ = ["StatisticsFiles"]
 
@@ -19,7 +19,7 @@ __all__ = ["StatisticsFiles"]
 class StatisticsFiles:
     """Finds the files of a dropped table. Safe to share between threads."""
 
-    def __init__(self, earlier: EarlierMetadata) -> None:
+    def __init__(self, earlier: Sidecars) -> None:
         """`earlier` finds its metadata files, which may have been in other folders before."""
         self._earlier = earlier
 
@@ -29,6 +29,9 @@ class StatisticsFiles:
             return
         metadata_files = (target.metadata_location, *self._earlier(target))
         for folder in {statistics_folder(file, target.entry_id) for file in metadata_files}:
-            target.storage.allowed.check(folder)
+            try:
+                target.storage.allowed.check(folder)
+            except LocationNotAllowedError:
+                continue  # allowed when the table was there: a purge leaves what is outside
             for entry in target.storage.files(folder).list(folder):
                 yield entry.location

@@ -23,6 +23,7 @@ ALL = PageRequest()
 """The first page, as large as pages may be."""
 
 _LAST_ID = 2**63 - 1
+_LONGEST_ID = len(str(_LAST_ID))
 
 
 class TableSnapshot(NamedTuple):
@@ -87,7 +88,8 @@ class Snapshots:
         entry = self._entries.find_table(call, identifier, Privilege.WRITE_TABLE)
         if entry is None:
             raise missing_table(identifier)
-        if not strict and snapshot is not None and snapshot.isdecimal() and int(snapshot) <= _LAST_ID:
+        is_id = snapshot is not None and snapshot.isdecimal() and len(snapshot) <= _LONGEST_ID
+        if not strict and snapshot is not None and is_id and int(snapshot) <= _LAST_ID:
             return TableSnapshot(entry, int(snapshot))
         return _resolve(entry, snapshot)
 

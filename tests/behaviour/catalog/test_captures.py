@@ -26,6 +26,7 @@ from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
 from floecat.statistics.capture.policy_service import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
+from floecat.store.statistics import files as file_rows
 from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
@@ -214,13 +215,30 @@ def test_many_small_appends_keep_what_was_merged(bench: Bench) -> None:
         bench.capture()
     captured = bench.captured()
     assert captured.coverage is not None
-    assert captured.coverage.merged is not None
+    merged = captured.coverage.merged
+    assert merged is not None
+    # a file of its own, beside the sidecar of the data file that the capture has read
+    assert Path(merged.path.removeprefix("file://")).stat().st_size == merged.size_bytes
     assert bench.rows() == 110
     ndv = next(
         each.scalar.ndv for each in bench.records() if each.scalar and each.scalar.display_name == "id"
     )
     assert ndv is not None
     assert ndv.exact == 110
+
+
+def test_files_that_are_read_again_do_not_count_twice(bench: Bench) -> None:
+    for _ in range(10):
+        bench.append(1)
+        bench.capture()
+    entry_id = bench.entry_id
+    with bench.kernel.store.read() as conn:
+        lost = next(row.path for row in file_rows.list_sidecars(conn, entry_id) if row.files)
+    bench.kernel.store.run(lambda conn: file_rows.forget(conn, entry_id, [lost]))
+    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert (captured.coverage.read, captured.coverage.rows) == (1, 100)
 
 
 def test_a_file_that_is_gone_or_broken_is_named_and_stops_nothing(bench: Bench) -> None:

@@ -128,9 +128,9 @@ class Finalization:
         merged, parts = self.merge(table, snapshot_id, columns, live, known, found)
         kept = None
         if parts > _MANY_SIDECARS:
-            kept = write_sidecar(
-                table.storage, f"{table.folder}/{job.row.id}-{job.row.lease_epoch}.stats", merged
-            )
+            # not the name of the sidecar of what this capture has read itself
+            name = f"{job.row.id}-{job.row.lease_epoch}-merged.stats"
+            kept = write_sidecar(table.storage, f"{table.folder}/{name}", merged)
         coverage = CaptureCoverage(
             len(live), len(keys), merged.row_count, merged.size_bytes, len(fresh), kept
         )
@@ -150,7 +150,7 @@ class Finalization:
             requested_at_ms=job.row.created_at_ms,
             finalized_at_ms=now_ms,
         )
-        retired = self._publish(job, table, row, records, found, stale)
+        retired = self._publish(job, table, row, records, found, stale, kept)
         job.progress["done"] = len(keys)
         if retired:  # what cannot be deleted goes with the table
             table.storage.delete_many(retired)
@@ -168,6 +168,7 @@ class Finalization:
         records: Sequence[StatisticsRecord],
         found: Found,
         stale: Sequence[str],
+        kept: Sidecar | None,
     ) -> list[str]:
         """Publishes, and returns sidecars that no capture needed for long."""
         entry_id, now_ms = table.row.id, row.finalized_at_ms or 0
@@ -177,6 +178,8 @@ class Finalization:
             if not job_claims.is_held(conn, job.lease):
                 raise LeaseLostError
             found.submit(conn)
+            if kept is not None:
+                file_rows.put(conn, entry_id, _merged_row(kept, row.columns, now_ms), ())
             if stale:
                 file_rows.touch(conn, entry_id, stale, now_ms)
             before = captures.get(conn, entry_id, row.snapshot_id)
@@ -226,7 +229,8 @@ class Finalization:
         wanted = [key for key in keys if key in known]
         if len({known[key].path for key in wanted}) > _MANY_SIDECARS:
             before = self._before(table, snapshot_id, columns, keys)
-            if before is not None:
+            # files that were read again, as their sidecar was lost, must not count twice
+            if before is not None and before[1].isdisjoint(found.result.summaries):
                 parts.append(before[0])
                 wanted = [key for key in wanted if key not in before[1]]
         if found.result.summaries:
@@ -260,7 +264,7 @@ class Finalization:
 
     def _before(
         self, table: CapturedTable, snapshot_id: int, columns: Mapping[int, str], keys: Collection[str]
-    ) -> tuple[FilesSummary, Collection[str]] | None:
+    ) -> tuple[FilesSummary, set[str]] | None:
         """The parent snapshot with its files, if all of them are live here and its columns were kept."""
         with self._store.read() as conn:
             row = captures.finalized_below(conn, table.row.id, snapshot_id)
@@ -279,6 +283,18 @@ class Finalization:
                 "the capture of snapshot %s does without the one before: %s", snapshot_id, error.message
             )
             return None
+
+
+def _merged_row(kept: Sidecar, columns: str, now_ms: int) -> SidecarRow:
+    """The row by which a merged sidecar is retired; no data file is found by it."""
+    return SidecarRow(
+        path=kept.path,
+        result_id=kept.path.rpartition("/")[2],
+        columns=columns,
+        files=0,
+        size_bytes=kept.size_bytes,
+        used_at_ms=now_ms,
+    )
 
 
 def _delete_expired(conn: Connection, entry_id: UUID) -> None:

@@ -470,16 +470,36 @@ def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock:
         assert not conn.all(sa.select(schema.statistics_sidecars.c.path))
 
 
-def test_a_sidecar_that_is_lost_is_made_again(bench: Bench, clock: SetClock) -> None:
-    bench.append(1)
+def test_a_capture_of_a_table_that_is_purged_meanwhile_leaves_no_sidecar(
+    open_bench: Callable[..., Bench],
+) -> None:
+    bench = open_bench(files_per_group=1, large_capture_bytes=1)
+    bench.append(2)
     bench.capture()
+
+    def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
+        result = read_group(table, group, check, memory_bytes=1 << 20)
+        bench.kernel.drops.drop(bench.call, T, purge=True)
+        assert bench.kernel.purge_queue.drain_once().succeeded == 1
+        return result
+
+    worked = bench.pipeline.work_on_next_group(read)
+    assert worked is not None
+    assert worked[1].outcome == "cancelled"
+    assert bench.sidecars() == []
+
+
+def test_sidecars_that_are_lost_are_made_again_at_once(bench: Bench, clock: SetClock) -> None:
+    for _ in range(2):
+        bench.append(1)
+        bench.capture()
     bench.append(1)
     for sidecar in bench.sidecars():
         sidecar.unlink()
     assert bench.capture()[-1].is_open
     clock.ms += 1_000
     assert bench.capture()[-1].state == "succeeded"
-    assert bench.rows() == 20
+    assert bench.rows() == 30
 
 
 @BOTH

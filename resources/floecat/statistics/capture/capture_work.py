@@ -40,7 +40,7 @@ from floecat.statistics.capture.requests import (
     payload_of,
 )
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, read_files
-from floecat.statistics.capture.tables import CapturedTable, find_table
+from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
 from floecat.statistics.files.summaries import FileSummary
 from floecat.statistics.records import StatisticsRecord
 from floecat.store import job_claims, jobs
@@ -305,6 +305,7 @@ class CaptureWork:
         try:
             self._store.run(submit)
         except ForeignKeyError:
+            discard_files(table)
             raise JobCancelledError from None  # the table was dropped
         return None
 
@@ -356,7 +357,8 @@ class CaptureWork:
             sidecars = {row.path: row for row in file_rows.list_sidecars(conn, entry_id)}
         # keys begin with storage ids, so they are in the same order
         wanted = sorted(
-            (each for each in live if each.storage_id > after and each.key in by_key),
+            # the second reading may lack a sidecar of the first
+            (each for each in live if each.storage_id > after and by_key.get(each.key) in sidecars),
             key=lambda each: each.key,
         )[:limit]
         summaries: dict[str, FileSummary] = {}

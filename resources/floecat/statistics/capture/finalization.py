@@ -24,7 +24,7 @@ from floecat.statistics.capture.sidecars import (
     read_summary,
     write_sidecar,
 )
-from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.capture.tables import CapturedTable, discard_files
 from floecat.statistics.records import StatisticsRecord
 from floecat.statistics.target_statistics import record_row
 from floecat.store import job_claims
@@ -205,6 +205,7 @@ class Finalization:
         try:
             return self._store.run(publish)
         except ForeignKeyError:
+            discard_files(table)
             raise JobCancelledError from None  # the table was dropped
 
     # -- merging --------------------------------------------------------------------------------------------
@@ -249,6 +250,7 @@ class Finalization:
         by_path: dict[str, list[str]] = {}
         for key in keys:
             by_path.setdefault(known[key].path, []).append(key)
+        lost: list[str] = []
         for path, of_sidecar in by_path.items():
             row = known[of_sidecar[0]]
             sidecar = Sidecar(path, row.size_bytes)
@@ -257,10 +259,12 @@ class Finalization:
                     yield read_summary(table.storage, sidecar)
                 else:
                     yield counting.of_files(read_files(table.storage, sidecar, of_sidecar), sizes, schema)
-            except (FileMissingError, InvalidMetadataError) as error:
-                # the next attempt reads its data files again
-                self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=[path]))
-                raise UnavailableError(f"Statistics of data files are lost: {error.message}") from None
+            except (FileMissingError, InvalidMetadataError):
+                lost.append(path)
+        if lost:
+            # the next attempt reads their data files again
+            self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=lost))
+            raise UnavailableError(f"Statistics of data files are lost: {len(lost)} sidecars, as {lost[0]}")
 
     def _before(
         self, table: CapturedTable, snapshot_id: int, columns: Mapping[int, str], keys: Collection[str]

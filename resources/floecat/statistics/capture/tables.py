@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
 from floecat.entries.entry_locations import statistics_folder
 from floecat.entries.open_entries import EntryParts
+from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
 from floecat.storage.catalog_storage import CatalogStorage
@@ -15,7 +17,7 @@ from floecat.store import catalogs, tables
 from floecat.store.documents import decompress
 from floecat.store.tables import EntryRow
 
-__all__ = ["CapturedTable", "find_table"]
+__all__ = ["CapturedTable", "discard_files", "find_table"]
 
 
 class CapturedTable(NamedTuple):
@@ -60,3 +62,10 @@ def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
         storage = storage.with_artifacts
     metadata = held.parsed() if held is not None else TableMetadata.parse(decompress(document or b""))
     return CapturedTable(row, metadata, storage, catalog.properties)
+
+
+def discard_files(table: CapturedTable) -> None:
+    """Deletes what captures wrote of a table that was dropped meanwhile: its purge may have been before."""
+    with suppress(FloecatError):
+        found = table.storage.files(table.folder).list(table.folder)
+        table.storage.delete_many([entry.location for entry in found])

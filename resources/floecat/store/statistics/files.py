@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -67,7 +67,8 @@ def list_sidecars(conn: Connection, entry_id: UUID) -> list[SidecarRow]:
 
 def touch(conn: Connection, entry_id: UUID, paths: Sequence[str], now_ms: int) -> None:
     """Notes that a capture needs sidecars."""
-    conn.change(_TOUCH, {"of_entry": entry_id, "paths": list(paths), "now_ms": now_ms})
+    for some in _parts(paths):
+        conn.change(_TOUCH, {"of_entry": entry_id, "paths": some, "now_ms": now_ms})
 
 
 def retire(conn: Connection, entry_id: UUID, before_ms: int) -> list[str]:
@@ -80,10 +81,18 @@ def retire(conn: Connection, entry_id: UUID, before_ms: int) -> list[str]:
 
 def forget(conn: Connection, entry_id: UUID, paths: Sequence[str]) -> None:
     """Deletes the rows of sidecars, and of the files in them."""
-    for statement in (_FORGET_FILES, _FORGET):
-        conn.change(statement, {"of_entry": entry_id, "paths": list(paths)})
+    for some in _parts(paths):
+        for statement in (_FORGET_FILES, _FORGET):
+            conn.change(statement, {"of_entry": entry_id, "paths": some})
 
 
+def _parts(paths: Sequence[str]) -> Iterator[list[str]]:
+    """A table may have more sidecars than a statement takes parameters."""
+    for start in range(0, len(paths), _AT_ONCE):
+        yield list(paths[start : start + _AT_ONCE])
+
+
+_AT_ONCE: Final = 1_000
 _NAMES: Final = SidecarRow.__struct_fields__
 _COLUMNS: Final = tuple(_sidecars.c[name] for name in _NAMES)
 _OF_ENTRY: Final = _sidecars.c.entry_id == sa.bindparam("of_entry")

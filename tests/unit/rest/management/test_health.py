@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,20 @@ def test_loads_have_one_label(client):
     client.post("/v1/floecat/namespaces", json={"namespace": ["counted"]})
     tables = "/v1/floecat/namespaces/counted/tables"
     client.post(tables, json={"name": "t", "schema": SCHEMA})
+
+    def counted():
+        sample = re.compile(
+            r'^floecat_http_requests_total{\S*route="(\S*{table\S*?)",status="\d+"} (\S+)$', re.M
+        )
+        counts = Counter()
+        for route, count in sample.findall(client.get("/metrics").text):
+            counts[route] += float(count)
+        return counts
+
+    before = counted()
     for name in ("t", "missing"):
         client.get(f"{tables}/{name}")
-    routes = set(re.findall(r'route="(\S*{table\S*?)",status', client.get("/metrics").text))
-    assert routes == {"/v1/{prefix}/namespaces/{namespace}/tables/{table}"}
+    assert counted() - before == {"/v1/{prefix}/namespaces/{namespace}/tables/{table}": 2}
 
 
 def test_commits_and_storage_are_counted(client):

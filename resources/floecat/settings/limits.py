@@ -49,7 +49,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     data_file_footer_bytes: Annotated[int, size()] = 8 * _MIB
     """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are
-    answered 503, and the pipeline or `floecat table refresh` builds the table."""
+    answered 503, and the pipeline or `floecat table refresh` builds the table. Statistics leave out data
+    files with larger ones."""
 
     footer_bytes_in_request: Annotated[int, size()] = 512 * _MIB
     """Most bytes of Parquet footers of data files that a load of a Delta table reads, of all versions that it
@@ -61,20 +62,22 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     deletion_vector_bytes: Annotated[int, size()] = 128 * _MIB
     """Most bytes of deletion vectors that a load of a Delta table reads, of all versions that it adds. With
-    more, see `data-file-footer-bytes`."""
+    more, see `data-file-footer-bytes`. Also the largest deletion vector or delete file that statistics read;
+    they leave out data files with larger ones."""
 
     copied_file_bytes: Annotated[int, size()] = 512 * _MIB
     """Largest data file that a load of a Delta table copies (see `unnumbered-collections`). With larger ones,
     see `data-file-footer-bytes`."""
 
     inflated_file_bytes: Annotated[int, size()] = 512 * _MIB
-    """Most bytes that a compressed metadata file, manifest or manifest list may inflate to."""
+    """Most bytes that a compressed metadata file, manifest or manifest list may inflate to, and largest
+    column chunk that a page index is built of."""
 
     metrics_report_bytes: Annotated[int, size()] = _MIB
     """Largest metrics report, as reports are kept in the store. Larger ones are answered 413."""
 
     manifest_bytes: Annotated[int, size()] = 128 * _MIB
-    """Largest manifest or manifest list that is read."""
+    """Largest manifest or manifest list that is read, and largest Avro data file that statistics read."""
 
     manifest_block_bytes: Annotated[int, size()] = 64 * _MIB
     """Most bytes that one block of a manifest or manifest list may inflate to."""

@@ -18,9 +18,11 @@ from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, NotFoundError, UnavailableError
 from floecat.events.commit_cursor import CommitCursor
+from floecat.fileio.locations import location_bounds
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
+from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
 from floecat.statistics.capture.policy_service import PolicyChange
@@ -299,6 +301,21 @@ def test_a_group_that_fails_for_good_makes_the_capture_partial(open_bench: Calla
     assert problem is not None
     assert bench.appends.paths[1] in problem
     assert bench.rows() == 20
+
+
+def test_a_file_beyond_a_bound_makes_the_capture_partial(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.append(1)
+    bench.capture()
+    monkeypatch.setattr(location_bounds, "limits", LimitSettings(data_file_footer_bytes=100))
+    bench.append(1)
+    assert {each.state for each in bench.capture()} == {"succeeded"}
+    problem = bench.captured().problem
+    assert problem is not None
+    assert bench.appends.paths[1] in problem
+    assert "floecat.limits.data-file-footer-bytes" in problem
+    assert bench.rows() == 10
 
 
 @BOTH

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.locations import AllowedLocations, location_bounds
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text, logical_type
 from floecat.statistics.capture.sidecars import FilesSummary
 from floecat.statistics.capture.tables import CapturedTable
@@ -61,6 +62,7 @@ class FileSource(NamedTuple):
     """Field ids of those that are counted."""
     name_mapping: str | None
     allowed: AllowedLocations
+    bounds: Bounds
 
     @staticmethod
     def of(table: CapturedTable, snapshot_id: int, columns: Iterable[int] = ()) -> FileSource:
@@ -70,6 +72,7 @@ class FileSource(NamedTuple):
             tuple(columns),
             table.metadata.properties.get(NAME_MAPPING),
             table.storage.allowed,
+            location_bounds.limits,
         )
 
 
@@ -132,6 +135,7 @@ class FileReader:
                 source.columns,
                 name_mapping=source.name_mapping,
                 memory_bytes=self._memory_bytes,
+                bounds=source.bounds,
             )
             held = self._readers[id(files)] = (files, self._stack.enter_context(reader))
         return held[1]

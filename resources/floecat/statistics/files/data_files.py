@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from floecat.fileio.base import FileIO
 from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.statistics.files.column_counts import ColumnCounts
 from floecat.statistics.files.deleted_rows import DeletedRows, Rows
 from floecat.statistics.files.leaf_values import leaf_values
@@ -43,6 +44,7 @@ class FileSummaries:
         name_mapping: str | None = None,
         memory_bytes: int = _DEFAULT_MEMORY_BYTES,
         threads: int | None = None,
+        bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         """Takes what is counted.
 
@@ -53,18 +55,20 @@ class FileSummaries:
             name_mapping: the property `schema.name-mapping.default` of the table.
             memory_bytes: of decoded values and deletes together.
             threads: how many columns are read at a time; by default one per core, at most 4.
+            bounds: limits for a file.
 
         Raises:
             IllegalArgumentError: the name mapping is malformed.
         """
         self._files = files
+        self._bounds = bounds
         self._projection = Projection(schema)
         self._columns = sorted(id for id in set(columns) if id in self._projection.types)
         self._names = None if name_mapping is None else NameMapping(name_mapping)
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._column_bytes = memory_bytes // 2 // count
         self._threads = ThreadPoolExecutor(count, "summaries")
-        self._deletes = DeletedRows(files, self._open, self._projection, memory_bytes // 2)
+        self._deletes = DeletedRows(files, self._open, self._projection, memory_bytes // 2, bounds)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +81,7 @@ class FileSummaries:
 
         Raises:
             FileMissingError: a file is gone.
-            UnreadableFileError: a file is damaged or of a format that cannot be read.
+            UnreadableFileError: a file is damaged, exceeds a bound, or is of a format that cannot be read.
             UnavailableError: storage fails.
         """
         source = self._open(file)
@@ -104,6 +108,8 @@ class FileSummaries:
         return write_page_index(source, self._deletes.live_rows(file, source)[0])
 
     def _open(self, file: DataFile | DeleteFile) -> Source:
+        if file.size_bytes < 0:
+            raise UnreadableFileError(file.location, "its size is negative")
         match file.format.lower():
             case "parquet":
                 return ParquetSource(
@@ -112,11 +118,14 @@ class FileSummaries:
                     file.size_bytes,
                     names=self._names,
                     memory_bytes=self._column_bytes,
+                    bounds=self._bounds,
                 )
             case "orc":
                 return OrcSource(self._files, file.location, file.size_bytes, names=self._names)
             case "avro":
-                return AvroSource(self._files, file.location, file.size_bytes, names=self._names)
+                return AvroSource(
+                    self._files, file.location, file.size_bytes, names=self._names, bounds=self._bounds
+                )
         raise UnreadableFileError(file.location, "its format is not known")
 
     def _count(

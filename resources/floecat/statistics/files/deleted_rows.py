@@ -16,10 +16,11 @@ from pyroaring import BitMap64
 from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.bounds import Bounds
 from floecat.memory_budget import LruCache
 from floecat.statistics.files.leaf_values import arrow_type_of, leaf_values
 from floecat.statistics.files.projection import Projection
-from floecat.statistics.files.sources import Source, UnreadableFileError, reading
+from floecat.statistics.files.sources import Source, UnreadableFileError, check_bound, reading
 from floecat.statistics.files.summaries import DataFile, DeleteFile
 
 __all__ = ["DeletedRows", "Rows"]
@@ -43,6 +44,7 @@ class DeletedRows:
         open_source: Callable[[DataFile | DeleteFile], Source],
         projection: Projection,
         memory_bytes: int,
+        bounds: Bounds,
     ) -> None:
         """Takes where files are.
 
@@ -51,11 +53,13 @@ class DeletedRows:
             open_source: opens delete files.
             projection: columns of the table.
             memory_bytes: of decoded deletes. Equality deletes that need more are not applied.
+            bounds: limits for delete files.
         """
         self._files = files
-        self._open = open_source
+        self._open_source = open_source
         self._projection = projection
         self._memory_bytes = memory_bytes
+        self._bounds = bounds
         self._kept: LruCache[Any] = LruCache(memory_bytes)
 
     def live_rows(self, file: DataFile, source: Source) -> tuple[Rows | None, bool]:
@@ -69,7 +73,7 @@ class DeletedRows:
             The rows that are not deleted, None for all; and whether all deletes were applied.
 
         Raises:
-            UnreadableFileError: a file is damaged.
+            UnreadableFileError: a file is damaged, or exceeds its bound.
         """
         if not file.deletes:
             return None, True
@@ -90,6 +94,18 @@ class DeletedRows:
             else:
                 is_exact = False
         return live, is_exact
+
+    def _open(self, delete: DeleteFile) -> Source:
+        self._check_size(delete, delete.size_bytes)
+        source = self._open_source(delete)
+        # what is read at once, and kept, depends on the rows of the manifest
+        if source.row_count > delete.record_count:
+            raise UnreadableFileError(delete.location, "it has more rows than its manifest says")
+        return source
+
+    def _check_size(self, delete: DeleteFile, size_bytes: int) -> None:
+        problem = "deletes in it have more bytes than"
+        check_bound(self._bounds, "deletion_vector_bytes", delete.location, size_bytes, problem)
 
     def _positions(self, delete: DeleteFile, location: str, rows: int) -> Iterator[_Int64s]:
         if delete.format == "puffin":
@@ -118,6 +134,9 @@ class DeletedRows:
         A few bytes of it can stand for any number of positions, so that there may be no more than rows.
         """
         offset, size = delete.content_offset or 0, delete.content_size_bytes or 0
+        self._check_size(delete, size)
+        if offset < 0 or size < 0:
+            raise UnreadableFileError(delete.location, "the place of a deletion vector in it is negative")
         data = self._files.read_range(delete.location, offset, size)
         payload, checksum = data[_FRAME:-_FRAME], data[-_FRAME:]
         try:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
 from floecat.statistics.files.deleted_rows import Rows
 from floecat.statistics.files.parquet_source import ParquetSource
-from floecat.statistics.files.sources import UnreadableFileError, reading
+from floecat.statistics.files.sources import UnreadableFileError, check_bound, reading
 
 __all__ = ["PageIndex", "write_page_index"]
 
@@ -142,7 +142,7 @@ def write_page_index(source: ParquetSource, live: Rows | None = None) -> PageInd
         live: rows that are not deleted; None for all.
 
     Raises:
-        UnreadableFileError: the file is damaged.
+        UnreadableFileError: the file is damaged, or a column chunk exceeds its bound.
         FloecatError: it cannot be read, as of `FileIO.read_range`.
     """
     rows: list[dict[str, Any]] = []
@@ -204,6 +204,9 @@ def _chunk_rows(
         width = 8 * column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else None
         described["decimal_precision"], described["decimal_scale"] = column.precision, column.scale
         described["decimal_bits"] = _WIDTHS.get(column.physical_type, width)
+    size = max(facts.total_compressed_size, facts.total_uncompressed_size)
+    problem = "a column chunk of it has more bytes than"
+    check_bound(source.bounds, "inflated_file_bytes", source.location, size, problem)
     chunk = _pages(source, facts)
     values = source.read_chunk(group, leaf)
     if sum(page.rows for page in chunk.pages) != len(values):
@@ -236,6 +239,8 @@ def _pages(source: ParquetSource, facts: pq.ColumnChunkMetaData) -> _Chunk:
     start = facts.data_page_offset
     if facts.dictionary_page_offset is not None and 0 < facts.dictionary_page_offset < start:
         start = facts.dictionary_page_offset
+    if start < 0 or facts.total_compressed_size < 0:
+        raise UnreadableFileError(source.location, "its footer is damaged")
     data = source.read_bytes(start, facts.total_compressed_size)
     pages: list[_Page] = []
     dictionary = None

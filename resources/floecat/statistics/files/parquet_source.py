@@ -14,7 +14,14 @@ from floecat.iceberg.parquet.field_ids import fields_of, footer_schema
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
 from floecat.iceberg.parquet.parquet_schema import SchemaNode
 from floecat.iceberg.parquet.thrift_compact import ThriftError, read_struct
-from floecat.statistics.files.sources import InputFile, NameMapping, UnreadableFileError, reading
+from floecat.iceberg.values.bounds import Bounds
+from floecat.statistics.files.sources import (
+    InputFile,
+    NameMapping,
+    UnreadableFileError,
+    check_bound,
+    reading,
+)
 
 __all__ = ["ParquetSource"]
 
@@ -34,6 +41,7 @@ class ParquetSource:
         location: where it is.
         metadata: its footer.
         row_count: number of rows.
+        bounds: limits for the file.
     """
 
     reads_single_columns = True
@@ -46,6 +54,7 @@ class ParquetSource:
         *,
         names: NameMapping | None = None,
         memory_bytes: int,
+        bounds: Bounds,
     ) -> None:
         """Reads the footer.
 
@@ -56,14 +65,16 @@ class ParquetSource:
             names: ids of columns of files that have none.
             memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
                 single value are read as a whole.
+            bounds: limits for the file.
 
         Raises:
-            UnreadableFileError: the footer is damaged.
+            UnreadableFileError: the footer is damaged, or longer than its bound.
         """
         self._files = files
         self.location = location
         self._size = size_bytes
         self._memory_bytes = memory_bytes
+        self.bounds = bounds
         # One request instead of several for each column.
         is_small = size_bytes <= min(_SMALL_FILE, memory_bytes)
         self._whole = files.read_range(location, 0, size_bytes) if is_small else None
@@ -77,6 +88,10 @@ class ParquetSource:
         try:
             tail = self._tail(_GUESSED_FOOTER)
             length = footer_length(tail, self.location)
+            # what is longer than the file is damage
+            footer = min(length, self._size)
+            problem = "its footer has more bytes than"
+            check_bound(self.bounds, "data_file_footer_bytes", self.location, footer, problem)
             if length > len(tail):
                 tail = self._tail(length)
             metadata, root = footer_schema(tail, self.location)

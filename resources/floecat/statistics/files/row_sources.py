@@ -16,7 +16,14 @@ from floecat.iceberg.avro.container import read_blocks
 from floecat.iceberg.avro.decoding import Numbers, Spans
 from floecat.iceberg.avro.records import RecordReader
 from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
-from floecat.statistics.files.sources import InputFile, NameMapping, UnreadableFileError, reading
+from floecat.iceberg.values.bounds import Bounds
+from floecat.statistics.files.sources import (
+    InputFile,
+    NameMapping,
+    UnreadableFileError,
+    check_bound,
+    reading,
+)
 
 __all__ = ["AvroSource", "OrcSource"]
 
@@ -105,7 +112,13 @@ class AvroSource:
     reads_single_columns = False
 
     def __init__(
-        self, files: FileIO, location: str, size_bytes: int, *, names: NameMapping | None = None
+        self,
+        files: FileIO,
+        location: str,
+        size_bytes: int,
+        *,
+        names: NameMapping | None = None,
+        bounds: Bounds,
     ) -> None:
         """Reads the file.
 
@@ -113,9 +126,10 @@ class AvroSource:
             UnreadableFileError: it is damaged, or exceeds a bound of manifests.
         """
         self._location = location
+        check_bound(bounds, "manifest_bytes", location, size_bytes, "it has more bytes than")
         data = files.read_range(location, 0, size_bytes)
         with self._reading():
-            self._reader = RecordReader(data, location=location, what="data file")
+            self._reader = RecordReader(data, location=location, what="data file", bounds=bounds)
             blocks = read_blocks(data, self._reader.header, location=location, what="data file")
             self.row_count = sum(block.rows for block in blocks)
         fields = self._reader.fields

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from floecat.errors import FloecatError, IllegalArgumentError
 from floecat.fileio.base import FileIO
+from floecat.iceberg.values.bounds import Bounds
 
-__all__ = ["InputFile", "NameMapping", "Source", "UnreadableFileError", "reading"]
+__all__ = ["InputFile", "NameMapping", "Source", "UnreadableFileError", "check_bound", "reading"]
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -43,6 +44,24 @@ def reading(location: str, file: InputFile | None = None) -> Iterator[None]:
         raise UnreadableFileError(
             location, "it is damaged, has columns of another type, or a feature that is not supported"
         ) from None
+
+
+def check_bound(bounds: Bounds, bound: str, location: str, number: int, problem: str) -> None:
+    """Refuses a file that exceeds a bound.
+
+    Args:
+        bounds: all bounds.
+        bound: name of the field of `bounds`.
+        location: of the file.
+        number: what it has.
+        problem: what there is too much of, e.g. "it has more bytes than".
+
+    Raises:
+        UnreadableFileError: there is more than the bound, which it names.
+    """
+    if number > (most := getattr(bounds, bound)):
+        key = f"floecat.limits.{bound.replace('_', '-')}"
+        raise UnreadableFileError(location, f"{problem} {most:,} ({key})")
 
 
 class Source(Protocol):

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import fastavro
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from pyarrow import orc
 from floecat.errors import FileMissingError, IllegalArgumentError, StorageUnavailableError
 from floecat.iceberg.schemas.single_values import encode_one
 from floecat.iceberg.schemas.types import parse_primitive
+from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import UnreadableFileError
@@ -332,6 +334,39 @@ def test_unreadable_files_are_named_and_not_quoted(damage: str, format: str, tmp
     with pytest.raises(UnreadableFileError, match=r"Cannot read file://.*f\.parquet: ") as raised:
         read(schema_of((1, "l", type)), broken)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("format", "bounds", "problem"),
+    [
+        ("parquet", Bounds(data_file_footer_bytes=100), r"its footer .* 100 \(.*\.data-file-footer-bytes\)"),
+        ("avro", Bounds(manifest_bytes=1000), r"it has more bytes than 1,000 \(.*\.manifest-bytes\)"),
+    ],
+)
+def test_files_beyond_a_bound_are_named_with_it(
+    format: str, bounds: Bounds, problem: str, tmp_path: Path
+) -> None:
+    file = msgspec.structs.replace(_secret_file(tmp_path), format=format)
+    before = FILES.counters.counts.bytes_read
+    with pytest.raises(UnreadableFileError, match=rf"Cannot read file://.*f\.parquet: {problem}"):
+        read(schema_of((1, "l", "string")), file, bounds=bounds)
+    if format == "avro":
+        assert FILES.counters.counts.bytes_read == before
+
+
+def test_a_footer_that_claims_more_than_the_file_is_damage(tmp_path: Path) -> None:
+    file = _secret_file(tmp_path)
+    path = tmp_path / "f.parquet"
+    path.write_bytes(path.read_bytes()[:-8] + b"\xff\xff\xff\x7fPAR1")
+    with pytest.raises(UnreadableFileError, match="shorter than its footer"):
+        read(schema_of((1, "l", "string")), file)
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_a_negative_size_is_refused(format: str, tmp_path: Path) -> None:
+    file = msgspec.structs.replace(_secret_file(tmp_path), format=format, size_bytes=-1)
+    with pytest.raises(UnreadableFileError, match=r"f\.parquet: its size is negative"):
+        read(schema_of((1, "l", "string")), file)
 
 
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:

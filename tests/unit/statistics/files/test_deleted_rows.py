@@ -14,6 +14,7 @@ from floecat.iceberg.puffin import DeletionVectorBlob, write_puffin
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.single_values import encode_one
 from floecat.iceberg.schemas.types import parse_primitive
+from floecat.iceberg.values.bounds import Bounds
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import UnreadableFileError
 from floecat.statistics.files.summaries import DataFile, DeleteFile, FileSummary
@@ -197,3 +198,26 @@ def test_damaged_deletes_are_named(file: DataFile, schema: Schema, tmp_path: Pat
     pq.write_table(pa.table({"a": [1]}), tmp_path / "p.parquet")
     with pytest.raises(UnreadableFileError, match=r"p\.parquet: it has no paths"):
         read(schema, _with(file, delete_file(tmp_path / "p.parquet", 1)))
+
+
+def test_deletes_beyond_their_bound_are_named_with_it(file: DataFile, schema: Schema, tmp_path: Path) -> None:
+    vector = _vector(file, list(range(0, 1000, 2)), tmp_path)
+    positions = _shared_deletes(file, tmp_path)
+    for delete in (vector, positions):
+        bounds = Bounds(deletion_vector_bytes=100)
+        problem = rf"{delete.location}: .* 100 \(floecat\.limits\.deletion-vector-bytes\)"
+        with pytest.raises(UnreadableFileError, match=problem):
+            read(schema, _with(file, delete), bounds=bounds)
+    for place in ({"content_offset": -1}, {"content_size_bytes": -1}):
+        with pytest.raises(UnreadableFileError, match=r"v\.puffin: the place .* negative"):
+            read(schema, _with(file, msgspec.structs.replace(vector, **place)))
+
+
+def test_delete_files_have_no_more_rows_than_their_manifest_says(
+    file: DataFile, schema: Schema, tmp_path: Path
+) -> None:
+    pq.write_table(with_ids({1: ("id", pa.array([1, 2]))}), tmp_path / "e.parquet")
+    for delete in (_shared_deletes(file, tmp_path), delete_file(tmp_path / "e.parquet", 2, (1,))):
+        fewer = msgspec.structs.replace(delete, record_count=1)
+        with pytest.raises(UnreadableFileError, match=rf"{delete.location}: it has more rows"):
+            read(schema, _with(file, fewer))

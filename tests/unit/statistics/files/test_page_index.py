@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floecat.iceberg.position_deletes import write_position_deletes
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.page_index import PageIndex
 from floecat.statistics.files.sources import UnreadableFileError
@@ -44,8 +45,8 @@ def _table() -> pa.Table:
     return with_ids(dict(enumerate(columns.items(), start=1)))
 
 
-def _index(file: DataFile) -> tuple[PageIndex, pa.Table]:
-    with FileSummaries(FILES, schema_of((1, "i", "int")), []) as summaries:
+def _index(file: DataFile, bounds: Bounds = DEFAULT_BOUNDS) -> tuple[PageIndex, pa.Table]:
+    with FileSummaries(FILES, schema_of((1, "i", "int")), [], bounds=bounds) as summaries:
         index = summaries.page_index(file)
     return index, pq.read_table(io.BytesIO(index.data))
 
@@ -156,3 +157,10 @@ def test_damaged_pages_and_other_formats_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:4] + b"\xff" * 50 + path.read_bytes()[54:])
     with pytest.raises(UnreadableFileError, match=r"Cannot read file:.*f\.parquet"):
         _index(file)
+
+
+def test_column_chunks_beyond_their_bound_are_refused(tmp_path: Path) -> None:
+    file = write_parquet(tmp_path, "f.parquet", _table(), compression="zstd")
+    problem = r"f\.parquet: a column chunk .* 5,000 \(floecat\.limits\.inflated-file-bytes\)"
+    with pytest.raises(UnreadableFileError, match=problem):
+        _index(file, Bounds(inflated_file_bytes=5_000))

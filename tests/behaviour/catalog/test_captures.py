@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
+from uuid_utils.compat import uuid7
 
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
@@ -28,6 +29,7 @@ from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
 from floecat.statistics.capture.policy_service import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
+from floecat.store import jobs, leases
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
@@ -181,7 +183,7 @@ def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     entry_id = bench.entry_id
     with bench.kernel.store.count_statements() as counter:
         assert bench.pipeline.drain(entry_id).succeeded == 1
-    assert (counter.statements, counter.transactions) == (33, 7)
+    assert (counter.statements, counter.transactions) == (35, 7)
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
@@ -241,6 +243,61 @@ def test_files_that_are_read_again_do_not_count_twice(bench: Bench) -> None:
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.read, captured.coverage.rows) == (1, 100)
+
+
+def test_each_append_to_many_files_reads_its_own_and_what_was_merged_before(bench: Bench) -> None:
+    for _ in range(9):
+        bench.append(1)
+        bench.capture()
+    for _ in range(3):
+        gone = bench.sidecars()
+        bench.append(1)
+        bench.capture()
+        captured = bench.captured()
+        assert captured.coverage is not None
+        assert captured.coverage.merged is not None
+        # the merged columns before are in the new ones
+        assert len([path for path in bench.sidecars() if "merged" in path.name]) == 1
+        assert len(bench.sidecars()) == len(gone) + (1 if any("merged" in path.name for path in gone) else 2)
+    assert bench.rows() == 120
+
+
+def test_a_full_capture_reads_everything_again(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(files_per_group=1)
+    for _ in range(10):
+        bench.append(1)
+        bench.capture()
+    for path in bench.sidecars():
+        if "merged" in path.name:
+            path.write_bytes(b"wrong numbers")
+    asked = bench.kernel.captures.capture(bench.call, T, full=True, wait_ms=0)
+    bench.capture()
+    assert bench.kernel.captures.get(bench.call, asked.id).state == "succeeded"
+    assert bench.rows() == 100
+
+
+def test_waiting_for_a_capture_of_a_commit_does_not_cancel_it(bench: Bench) -> None:
+    bench.append(1)
+    bench.pipeline.search_commits()
+    with bench.kernel.store.read() as conn:
+        (job,) = jobs.list_open(conn, "capture")
+    lane = uuid7()
+    assert bench.kernel.store.run(
+        lambda conn: leases.acquire(conn, f"capture:{bench.entry_id}", lane, time.time_ns() // 10**6, 60_000)
+    )
+    with pytest.raises(UnavailableError, match="goes on"):
+        bench.kernel.captures.capture(bench.call, T, wait_ms=50)
+    assert bench.kernel.captures.get(bench.call, job.id).is_open
+
+
+def test_a_cancelled_capture_is_asked_for_again_by_a_backfill(bench: Bench) -> None:
+    bench.append(1)
+    asked = bench.kernel.captures.capture(bench.call, T, wait_ms=0)
+    assert bench.kernel.captures.backfill(bench.call, T) == []
+    bench.kernel.captures.cancel(bench.call, asked.id)
+    assert len(bench.kernel.captures.backfill(bench.call, T)) == 1
+    bench.capture()
+    assert bench.rows() == 10
 
 
 def test_a_file_that_is_gone_or_broken_is_named_and_stops_nothing(bench: Bench) -> None:

@@ -140,13 +140,17 @@ class CaptureWork:
             is_partial = summary.files < job.progress["files"]
         else:
             is_partial = row.problem is not None
+        # commits went on meanwhile: one may have set a statistics file, or expired the snapshot
+        now = find_table(self._parts, payload.entry_id)
+        if now is None:
+            return "the table was dropped"
         if row is None or row.published_at_ms is None:
-            self._publication.note(table, payload.snapshot_id)
-        if is_partial or not self._publication.is_due(table, payload.snapshot_id, policy):
+            self._publication.note(now, payload.snapshot_id)
+        if is_partial or not self._publication.is_due(now, payload.snapshot_id, policy):
             return None
         job.check()
         return self._publication.publish(
-            table, payload.snapshot_id, lambda: summary or self._summary(table, payload.snapshot_id, policy)
+            now, payload.snapshot_id, lambda: summary or self._summary(now, payload.snapshot_id, policy)
         )
 
     def _summary(self, table: CapturedTable, snapshot_id: int, policy: CapturePolicy) -> FilesSummary | None:
@@ -198,10 +202,11 @@ class CaptureWork:
             elif self._is_small(missing):
                 found = self._read_here(job, table, FileGroup(snapshot_id, columns, missing))
             else:
-                self._make_groups(job, payload, columns, missing)
-                raise self._waiting(len(missing))
+                raise self._waiting(self._make_groups(job, payload, columns, missing))
         job.check()
-        return self._finalization.finalize(job, table, snapshot_id, columns, live, known, found)
+        return self._finalization.finalize(
+            job, table, snapshot_id, columns, live, known, found, reuse=not payload.full
+        )
 
     def _is_small(self, missing: Sequence[LiveFile]) -> bool:
         size = sum(each.file.size_bytes for each in missing)
@@ -218,7 +223,8 @@ class CaptureWork:
         payload: CapturePayload,
         columns: dict[int, str],
         missing: Sequence[LiveFile],
-    ) -> None:
+    ) -> int:
+        """Makes the jobs of groups, and returns how many they are."""
         settings, now_ms, row = self._settings, self._clock.now_ms(), job.row
         offer_ms = settings.large_capture_offer.ms
         size = sum(each.file.size_bytes for each in missing)
@@ -263,6 +269,7 @@ class CaptureWork:
 
         self._store.run(insert)
         self._wake()
+        return len(made)
 
     def _split(self, files: Sequence[LiveFile]) -> Iterator[Sequence[LiveFile]]:
         size = self._settings.files_per_group

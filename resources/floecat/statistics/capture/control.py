@@ -17,7 +17,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
-from floecat.statistics.capture.requests import CAPTURE, GroupPayload, payload_of
+from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
 from floecat.statistics.snapshots import Snapshots
 from floecat.store import jobs
 from floecat.store.database.engine import Store
@@ -145,8 +145,8 @@ class CaptureControl:
             identifier: the table.
             snapshot: see `Snapshots.read`.
             full: whether files are read again whose statistics are stored.
-            wait_ms: how long to wait, at most a minute. A capture that takes longer is cancelled. 0 only asks
-                for it.
+            wait_ms: how long to wait, at most a minute. A capture that takes longer is cancelled, unless a
+                commit or a backfill asked for it. 0 only asks for it.
 
         Raises:
             ForbiddenError: the principal may not read the table, or not manage jobs.
@@ -159,7 +159,7 @@ class CaptureControl:
             raise BadRequestError(f"Invalid wait: must be at most {LONGEST_WAIT_MS // 1000} s")
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         found = self._snapshots.read(call, identifier, snapshot)
-        job = self._request(call, identifier, [found.snapshot_id], "request", full=full)[0]
+        job = self._request(call, identifier, [found.snapshot_id], REQUEST, full=full)[0]
         if wait_ms:
             self._wait(job, wait_ms)
         return self._shown(job)
@@ -293,10 +293,13 @@ class CaptureControl:
                 time.sleep(_POLL_S)
         finally:
             over.set()
-        if self._store.run(lambda conn: jobs.cancel(conn, job.id, self._clock.now_ms())):
-            self._work.leave_lane(payload_of(job).entry_id, job.id)
+        payload, outcome = payload_of(job), "goes on"
+        if payload.reason == REQUEST:
+            outcome = "was cancelled: do not wait for it"
+            if self._store.run(lambda conn: jobs.cancel(conn, job.id, self._clock.now_ms())):
+                self._work.leave_lane(payload.entry_id, job.id)
         raise UnavailableError(
-            f"The capture took longer than {wait_ms / 1000:g} s and was cancelled: do not wait for it",
+            f"The capture took longer than {wait_ms / 1000:g} s and {outcome}",
             retry_after_s=LONGEST_WAIT_MS // 1000,
         )
 

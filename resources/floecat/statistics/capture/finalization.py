@@ -61,6 +61,14 @@ class Found(NamedTuple):
     problems: Sequence[FileProblem] = ()
 
 
+class _Before(NamedTuple):
+    """A captured snapshot whose files are all live in another one."""
+
+    summary: FilesSummary
+    sidecar: Sidecar
+    files: set[str]
+
+
 class Finalization:
     """Finalizes captures. Safe to share between threads."""
 
@@ -100,6 +108,8 @@ class Finalization:
         live: Sequence[LiveFile],
         known: Mapping[str, SidecarRow],
         found: Found,
+        *,
+        reuse: bool = True,
     ) -> FilesSummary:
         """Makes the statistics of a snapshot visible, all in one transaction.
 
@@ -111,6 +121,7 @@ class Finalization:
             live: the data files of the snapshot.
             known: sidecars by file key.
             found: what is not in a sidecar yet.
+            reuse: whether the merged columns of the parent snapshot may be used.
 
         Returns:
             All files together.
@@ -125,9 +136,9 @@ class Finalization:
         if live and not keys:
             raise FloecatError(found.problems[0].reason if found.problems else "No data file was captured")
         used = {known[key].path: known[key] for key in keys if key in known}
-        merged, parts = self.merge(table, snapshot_id, columns, live, known, found)
+        merged, before = self.merge(table, snapshot_id, columns, live, known, found, reuse=reuse)
         kept = None
-        if parts > _MANY_SIDECARS:
+        if len(used) + bool(fresh) > _MANY_SIDECARS:
             # not the name of the sidecar of what this capture has read itself
             name = f"{job.row.id}-{job.row.lease_epoch}-merged.stats"
             kept = write_sidecar(table.storage, f"{table.folder}/{name}", merged)
@@ -150,7 +161,8 @@ class Finalization:
             requested_at_ms=job.row.created_at_ms,
             finalized_at_ms=now_ms,
         )
-        retired = self._publish(job, table, row, records, found, stale, kept)
+        replaced = before if kept is not None else None
+        retired = self._publish(job, table, row, records, found, stale, kept, replaced)
         job.progress["done"] = len(keys)
         if retired:  # what cannot be deleted goes with the table
             table.storage.delete_many(retired)
@@ -169,8 +181,9 @@ class Finalization:
         found: Found,
         stale: Sequence[str],
         kept: Sidecar | None,
+        replaced: Sidecar | None,
     ) -> list[str]:
-        """Publishes, and returns sidecars that no capture needed for long."""
+        """Publishes, and returns sidecars that no capture needs, or has needed for long."""
         entry_id, now_ms = table.row.id, row.finalized_at_ms or 0
         rows = [record_row(row.snapshot_id, record, now_ms) for record in records]
 
@@ -182,6 +195,8 @@ class Finalization:
                 file_rows.put(conn, entry_id, _merged_row(kept, row.columns, now_ms), ())
             if stale:
                 file_rows.touch(conn, entry_id, stale, now_ms)
+            if replaced is not None:
+                file_rows.touch(conn, entry_id, [replaced.path], 0)
             before = captures.get(conn, entry_id, row.snapshot_id)
             TARGETS.delete_kind(conn, entry_id, row.snapshot_id, "table")
             TARGETS.delete_kind(conn, entry_id, row.snapshot_id, "column-")
@@ -218,8 +233,10 @@ class Finalization:
         live: Sequence[LiveFile],
         known: Mapping[str, SidecarRow],
         found: Found,
-    ) -> tuple[FilesSummary, int]:
-        """All files that are known or found together, and of how many parts that was made.
+        *,
+        reuse: bool = True,
+    ) -> tuple[FilesSummary, Sidecar | None]:
+        """All files that are known or found together, and the merged columns of the parent that are in it.
 
         Raises:
             FloecatError: a sidecar cannot be read, or storage fails.
@@ -228,16 +245,18 @@ class Finalization:
         keys, schema = sizes.keys(), table.schema_of(snapshot_id)
         parts: list[FilesSummary] = []
         wanted = [key for key in keys if key in known]
-        if len({known[key].path for key in wanted}) > _MANY_SIDECARS:
+        used: Sidecar | None = None
+        if reuse and len({known[key].path for key in wanted}) > _MANY_SIDECARS:
             before = self._before(table, snapshot_id, columns, keys)
             # files that were read again, as their sidecar was lost, must not count twice
-            if before is not None and before[1].isdisjoint(found.result.summaries):
-                parts.append(before[0])
-                wanted = [key for key in wanted if key not in before[1]]
+            if before is not None and before.files.isdisjoint(found.result.summaries):
+                used = before.sidecar
+                parts.append(before.summary)
+                wanted = [key for key in wanted if key not in before.files]
         if found.result.summaries:
             parts.append(counting.of_files(found.result.summaries, sizes, schema))
         parts += self._stored(table, wanted, known, sizes, schema)
-        return counting.of_parts(parts, columns, schema), len(parts)
+        return counting.of_parts(parts, columns, schema), used
 
     def _stored(
         self,
@@ -268,8 +287,8 @@ class Finalization:
 
     def _before(
         self, table: CapturedTable, snapshot_id: int, columns: Mapping[int, str], keys: Collection[str]
-    ) -> tuple[FilesSummary, set[str]] | None:
-        """The parent snapshot with its files, if all of them are live here and its columns were kept."""
+    ) -> _Before | None:
+        """The parent snapshot, if all of them are live here and its columns were kept."""
         with self._store.read() as conn:
             row = captures.finalized_below(conn, table.row.id, snapshot_id)
         coverage = None if row is None else coverage_of(row)
@@ -281,7 +300,9 @@ class Finalization:
             planner = self._planner.planner()
             of_parent = live_files(planner, table.storage, table.metadata, row.snapshot_id)
             before = {each.key for each in of_parent}
-            return (read_summary(table.storage, coverage.merged), before) if before <= set(keys) else None
+            if not before <= set(keys):
+                return None
+            return _Before(read_summary(table.storage, coverage.merged), coverage.merged, before)
         except FloecatError as error:
             _log.info(
                 "the capture of snapshot %s does without the one before: %s", snapshot_id, error.message

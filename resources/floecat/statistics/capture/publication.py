@@ -50,6 +50,8 @@ class Publication:
         """Whether a snapshot is to get a statistics file, and has none."""
         if table.row.format != "iceberg" or policy.publish == "never":
             return False
+        if table.metadata.snapshot(snapshot_id) is None:
+            return False
         last_commit_ms = table.metadata.last_updated_ms
         if policy.publish == "recent" and last_commit_ms < self._clock.now_ms() - _RECENT_MS:
             return False

@@ -22,6 +22,7 @@ __all__ = [
     "CAPTURE",
     "COMMIT",
     "GROUP",
+    "REQUEST",
     "SPARK_LANE",
     "CapturePayload",
     "CaptureRequests",
@@ -40,6 +41,9 @@ SPARK_LANE: Final = "spark"
 
 COMMIT: Final = "commit"
 """Reason of captures that commits start."""
+
+REQUEST: Final = "request"
+"""Reason of captures that someone asked for."""
 
 _COMMITS: Final = 1_000
 """Commits that one look takes from the log of a catalog."""

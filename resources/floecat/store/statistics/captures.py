@@ -14,6 +14,7 @@ from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT, decode_texts, insert_if_absent, upsert
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
+from floecat.store.schema import jobs as _jobs
 from floecat.store.schema import namespaces as _namespaces
 from floecat.store.schema import refs as _refs
 from floecat.store.schema import snapshots as _snapshots
@@ -131,7 +132,7 @@ def newest_finalized(conn: Connection, entry_id: UUID) -> CaptureRow | None:
 
 
 def uncaptured(conn: Connection, entry_id: UUID, limit: int) -> list[int]:
-    """Snapshots of a table that no capture was asked for, newest first."""
+    """Snapshots of a table that are not captured, and no open capture was asked for, newest first."""
     return [row[0] for row in conn.all(_UNCAPTURED, {"of_entry": entry_id, "limit": limit})]
 
 
@@ -242,7 +243,13 @@ _UNCAPTURED: Final = (
     .where(
         _snapshots.c.entry_id == sa.bindparam("of_entry"),
         ~sa.exists().where(
-            _captures.c.entry_id == _snapshots.c.entry_id, _captures.c.snapshot_id == _snapshots.c.snapshot_id
+            _captures.c.entry_id == _snapshots.c.entry_id,
+            _captures.c.snapshot_id == _snapshots.c.snapshot_id,
+            # one that was cancelled, or failed for good, is not asked for any more
+            sa.or_(
+                _captures.c.status == "finalized",
+                sa.exists().where(_jobs.c.id == _captures.c.job_id, _jobs.c.finished_at_ms.is_(None)),
+            ),
         ),
     )
     .order_by(_snapshots.c.timestamp_ms.desc())

@@ -14,7 +14,13 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind
-from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob, WorkerStoppedError
+from floecat.jobs.running import (
+    JobAbandonedError,
+    JobCancelledError,
+    JobPostponedError,
+    RunningJob,
+    WorkerStoppedError,
+)
 from floecat.store import job_claims
 from floecat.store.database.engine import Store
 from floecat.store.jobs import DEFAULT_LANE, JobRow
@@ -163,6 +169,9 @@ class JobQueue:
             except LeaseLostError:
                 _log.warning("%s job %s of %s was taken over", row.kind, row.id, row.title)
                 return Worked("lost", "another worker took the job over")
+            except JobAbandonedError as abandoned:
+                _log.warning("%s job %s of %s keeps its lease: %s", row.kind, row.id, row.title, abandoned)
+                return Worked("waiting", str(abandoned))
             except JobCancelledError:
                 return self._finish(job, "cancelled")
             except WorkerStoppedError:

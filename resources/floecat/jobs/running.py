@@ -18,9 +18,16 @@ from floecat.store.job_claims import Lease
 from floecat.store.jobs import JobRow
 from floecat.store.leases import HeldLease, LeaseLostError
 
-__all__ = ["JobCancelledError", "JobPostponedError", "RunningJob", "WorkerStoppedError"]
+__all__ = ["JobAbandonedError", "JobCancelledError", "JobPostponedError", "RunningJob", "WorkerStoppedError"]
 
 _PROGRESS_INTERVAL_S = 1.0
+
+
+class JobAbandonedError(Exception):
+    """The job is left as by a worker that was killed: it is due again after its lease and a back-off.
+
+    Its text says why, for operators.
+    """
 
 
 class JobCancelledError(Exception):

@@ -16,6 +16,7 @@ import msgspec
 
 from floecat.child_process import ChildProcess
 from floecat.errors import FloecatError, UnavailableError
+from floecat.jobs.running import JobAbandonedError
 from floecat.purge.live_tables import LiveTables
 from floecat.purge.process_worker import Answer, Ended, PurgeOrder, PurgeSetup, Question, RefusedError
 from floecat.purge.progress import PurgeProgress
@@ -72,6 +73,7 @@ class PurgeProcesses:
 
         Raises:
             UnavailableError: the process ended, or cannot be started.
+            JobAbandonedError: the process ended in a batch, of which calls may be on their way to storage.
         """
         packed = pickle.dumps(msgspec.structs.replace(target, renew=None))
         order = PurgeOrder(packed, progress, refuse_large, target.renew is not None)
@@ -80,16 +82,15 @@ class PurgeProcesses:
             process = self._take()
             try:
                 ended = services.serve(process, order)
-            except (EOFError, ConnectionError):
+            except BaseException as error:
                 process.end()
-                services.end_batch()
+                if services.in_batch and isinstance(error, Exception):
+                    raise JobAbandonedError("The purge process ended while it deleted files") from error
+                if not isinstance(error, (EOFError, ConnectionError)):
+                    raise
                 # one that was idle may have ended before it saw the order
                 if is_retry or services.was_asked:
                     raise UnavailableError("The purge process ended") from None
-            except BaseException:
-                process.end()
-                services.end_batch()
-                raise
             else:
                 self._give_back(process)
                 services.finish(ended)
@@ -143,7 +144,7 @@ class _Services:
         before_batch: Callable[[], None],
         progress: PurgeProgress,
     ) -> None:
-        self.was_asked = False
+        self.was_asked = self.in_batch = False
         self._live = live
         self._sidecars = sidecars
         self._target = target
@@ -170,11 +171,6 @@ class _Services:
         if ended.error is not None:
             raise ended.error
 
-    def end_batch(self) -> None:
-        """Ends the batch under way, after the process has ended."""
-        if self._target.lease is not None:
-            self._live.end_batch(self._target.lease)
-
     def _answer(self, question: Question) -> Answer:
         try:
             return Answer(self._call(question.name, *question.arguments))
@@ -186,7 +182,10 @@ class _Services:
 
     def _call(self, name: str, *arguments: Any) -> Any:
         if name in _LIVE:
-            return getattr(self._live, name)(*arguments)
+            answer = getattr(self._live, name)(*arguments)
+            if name in ("begin_batch", "end_batch"):
+                self.in_batch = answer is True
+            return answer
         if name == "next":
             iterator, length = self._parts[arguments[0]]
             return list(islice(iterator, length))

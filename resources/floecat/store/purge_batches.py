@@ -20,8 +20,10 @@ A catalog that is made meanwhile begins with `purging`. Its first commit looks: 
 announced, or before that, and then the catalog is there when the purge locks all.
 
 A batch counts for as long as its worker holds the job. A worker whose process died is past its lease some
-time later, and commits stop waiting for it then. The lease is checked before each call to storage; a call
-that outlives the lease by a stopped clock or process is the one case in which this cannot help.
+time later, and commits stop waiting for it then. The same holds for a purge process that ends in a batch:
+calls of it may still be on their way to storage, so the batch is not ended, and the job keeps its lease. The
+lease is checked before each call to storage; a call that outlives the lease by a stopped clock or process is
+the one case in which this cannot help.
 
 Commits that wait hold off further batches (`hold`), so that they are not overtaken each time.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from floecat.errors import UnavailableError
 from floecat.fileio.base import DeleteOutcome
 from floecat.fileio.local import LocalFileIO
 from floecat.jobs.queue import Drained
+from floecat.purge.live_tables import StoredTables
+from floecat.purge.purge_jobs import PURGE
 from floecat.runtime import Kernel
 from floecat.settings import (
     CommitSettings,
@@ -29,9 +33,11 @@ from floecat.settings import (
 )
 from floecat.store import schema
 from floecat.store.database.engine import Store
+from floecat.store.job_claims import Lease
 from floecat.struct_types import prepare_struct_types
 from tests.behaviour.catalog.changes import append, set_property, table
 from tests.unit.purge.table_files import TableFiles
+from tests.unit.purge.test_processes import children
 
 BATCH = 3
 WAIT_S = 30
@@ -142,12 +148,12 @@ def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> s
 def make_lake(store_url: str, tmp_path: Path) -> Iterator[Callable[..., Lake]]:
     opened: list[Lake] = []
 
-    def make(purge_wait_ms: int = 20_000) -> Lake:
+    def make(purge_wait_ms: int = 20_000, **purge: Any) -> Lake:
         settings = Settings(
             data_dir=str(tmp_path / "data"),
             store=StoreSettings(url=store_url),
             storage=StorageSettings(fsync=False),
-            purge=PurgeSettings(files_per_call=BATCH, delete_threads_per_job=1),
+            purge=PurgeSettings(files_per_call=BATCH, delete_threads_per_job=1, **purge),
             gateway=GatewaySettings(commit=CommitSettings(purge_wait_ms=purge_wait_ms)),
         )
         prepare_struct_types()
@@ -238,6 +244,36 @@ def test_a_wait_is_bounded_and_names_the_purge(make_lake: Callable[..., Lake]) -
     assert lake.kernel.tables.load(lake.call, table("live")).metadata_location == current
     assert {file.name for file in folder.iterdir()} == before[0]
     assert lake.left() == set()
+
+
+def test_a_batch_whose_process_died_holds_commits_until_its_lease_ends(
+    make_lake: Callable[..., Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that the process sent may still be on its way to storage."""
+    lake = make_lake(enabled=False, lease_timeout_ms=2_000, backoff_base_ms=1)
+    begin = StoredTables.begin_batch
+
+    def begin_and_die(self: StoredTables, lease: Lease, folders: Sequence[str]) -> bool:
+        begun = begin(self, lease, folders)
+        for process in children():
+            os.kill(process, signal.SIGKILL)
+        return begun
+
+    lake.kernel.start_workers()
+    lake.kernel.drops.drop(lake.call, table("old"), purge=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredTables, "begin_batch", begin_and_die)
+        assert lake.kernel.purge_queue.drain_once() == Drained(waiting=1)
+    (job,) = lake.kernel.jobs.list(lake.call, kinds=[PURGE])
+    added = lake.later(lambda: lake.add_to_live(lake.late))
+    assert added.result(WAIT_S).metadata_location
+    assert lake.kernel.clock.now_ms() >= (job.lease_expires_at_ms or 0) > job.created_at_ms
+    ends_at = time.monotonic() + WAIT_S
+    while not (drained := lake.kernel.purge_queue.drain_once()).total:
+        assert time.monotonic() < ends_at
+        time.sleep(0.005)
+    assert drained == Drained(succeeded=1)
+    assert lake.left() == {lake.late}
 
 
 def test_a_delta_table_is_not_registered_around_files_that_are_being_deleted(

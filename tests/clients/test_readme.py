@@ -112,14 +112,20 @@ def service_in(folder: Path) -> Iterator[str]:
 def test_delta_tables(tmp_path: Path) -> None:
     [section] = re.findall(r"^## Delta tables\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
     blocks = re.findall(r"```(toml|sh)\n(.*?)```", section, re.DOTALL)
-    assert [language for language, _ in blocks] == ["toml", "sh", "sh"]
-    settings, start, register = (text.replace("/data/lake", str(tmp_path / "lake")) for _, text in blocks)
+    assert [language for language, _ in blocks] == ["sh", "toml", "sh", "sh"]
+    lake = str(tmp_path / "lake")
+    demo, settings, start, register = (text.replace("/data/lake", lake) for _, text in blocks)
     (tmp_path / "floecat.toml").write_text(settings, encoding="utf-8")
     writable_copy("kernel-rs/table-with-dv-small", tmp_path / "lake" / "orders")
     assert start == "make up\n"
     with service_in(tmp_path) as url:
         command, *arguments = shlex.split(register)
         assert command == ".venv/bin/floecat"
+        output_of(tmp_path, "-m", "floecat_rest", "demo", "--url", url)
+        show, snippet = re.findall(r"\.venv/bin/(?:floecat (.*)|python -c '\n([^']*)')", demo)
+        assert "delta" in output_of(tmp_path, "-m", "floecat_rest", *shlex.split(show[0]))
+        snippet = snippet[1].replace("http://127.0.0.1:9200", url)
+        assert "station" in output_of(tmp_path, "-c", snippet)
         assert "version 1" in output_of(tmp_path, "-m", "floecat_rest", *arguments)
         catalog = load_catalog("floecat", type="rest", uri=url, warehouse="floecat")
         assert catalog.load_table("demo.orders").scan().to_arrow().num_rows == 8

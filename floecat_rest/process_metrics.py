@@ -24,6 +24,7 @@ _REQUESTS: Final = ("reads", "writes", "lookups", "deletes", "lists", "directori
 _LIVE_SUM: Final = "livesum"
 
 _commits = Counter("floecat_commits", "Commits, by what became of them", ("outcome",))
+_refreshes = Counter("floecat_delta_refreshes", "Looks at logs of Delta tables by loads", ("outcome",))
 _requests = Counter("floecat_storage_requests", "Requests to storage", ("kind",))
 _bytes = Counter("floecat_storage_bytes", "Bytes of files that were read and written", ("direction",))
 _cached = Gauge("floecat_cache_bytes", "Bytes that caches hold", ("cache",), multiprocess_mode=_LIVE_SUM)
@@ -46,7 +47,7 @@ class ProcessMetrics:
 
     def update(self) -> None:
         """Brings the metrics up to date. To be called on the event loop."""
-        metrics = {"commits": _commits, "requests": _requests, "bytes": _bytes}
+        metrics = {"commits": _commits, "refreshes": _refreshes, "requests": _requests, "bytes": _bytes}
         for metric, label, total in self._totals():
             metrics[metric].labels(label).inc(total - self._told[metric, label])
             self._told[metric, label] = total
@@ -66,6 +67,8 @@ class ProcessMetrics:
     def _totals(self) -> Iterator[tuple[str, str, int]]:
         for outcome, total in self._kernel.parts.writes.outcomes.items():
             yield "commits", outcome, total
+        for outcome, total in self._kernel.delta_refreshes.items():
+            yield "refreshes", outcome, total
         counts = self._kernel.files.counters.counts
         for kind in _REQUESTS:
             yield "requests", kind, getattr(counts, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -186,6 +186,11 @@ class Kernel:
     def compat(self) -> DeltaRefreshService | None:
         """Makes Delta tables readable; `None` where that is turned off."""
         return None if self._delta is None else self._delta.engine.open()
+
+    @property
+    def delta_refreshes(self) -> Mapping[str, int]:
+        """Looks at logs of Delta tables by loads, by what became of them."""
+        return {} if self._delta is None else self._delta.engine.refreshes
 
     def delta_pipeline(self) -> DeltaPipeline:
         """What the pipeline asks about Delta tables.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -28,6 +30,7 @@ class DeferredEngine:
         self._settings = settings
         self._lock = Lock()
         self._opened: DeltaRefreshService | None = None
+        self._refreshes: Counts[str] = Counts()
 
     def open(self) -> DeltaRefreshService:
         """The engine."""
@@ -46,8 +49,14 @@ class DeferredEngine:
                     self._settings.gateway.delta_compat,
                     self._settings.limits,
                     parts.memory,
+                    self._refreshes,
                 )
             return self._opened
+
+    @property
+    def refreshes(self) -> Mapping[str, int]:
+        """Looks at logs of Delta tables by loads, by what became of them; see `DeltaRefreshService`."""
+        return self._refreshes
 
     def close(self) -> None:
         """Ends the threads of the engine, if it was opened."""

@@ -63,6 +63,20 @@ def test_a_load_looks_only_as_often_as_set(open_lake, tmp_path):
     assert lake.versions(table)[-1] == writer.version - 1
 
 
+def test_looks_are_counted_by_what_became_of_them(lake, tmp_path):
+    writer = delta_table(tmp_path / "t")
+    table = lake.register(writer.folder)
+    before = dict(lake.kernel.delta_refreshes)
+    lake.load(table)
+    writer.append(rows_of(100))
+    lake.load(table)
+    after = lake.kernel.delta_refreshes
+    assert {name: count - before.get(name, 0) for name, count in after.items()} == {
+        "unchanged": 1,
+        "changed": 1,
+    }
+
+
 def test_looking_costs_a_listing_of_the_log_and_one_of_the_artifacts(lake, tmp_path):
     table = lake.register(delta_table(tmp_path / "t", files=5).folder)
     lake.load(table)

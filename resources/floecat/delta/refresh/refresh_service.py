@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,7 +96,10 @@ class DeltaRefreshService:
         settings: DeltaCompatSettings,
         limits: LimitSettings,
         memory: MemoryBudget,
+        outcomes: Counts[str] | None = None,
     ) -> None:
+        """Takes what it works with; `outcomes` counts looks by loads: unchanged, changed, left, failed."""
+        self._outcomes: Counts[str] = Counts() if outcomes is None else outcomes
         self._store = store
         self._guard = guard
         self._clock = clock
@@ -292,6 +296,7 @@ class DeltaRefreshService:
             if isinstance(outcome, bool):
                 self._note(table, _Look(started, table.row.metadata_location, outcome))
             self._running.pop(table.row.id, None)
+            self._outcomes[_outcome_name(outcome)] += 1
         if isinstance(outcome, bool):
             look.set_result(outcome)
         else:
@@ -389,6 +394,12 @@ class DeltaRefreshService:
             if self._artifacts is None:
                 self._artifacts = ArtifactFiles(*of_table, self._memory)
             return self._artifacts.of(*of_table, table.row.id)
+
+
+def _outcome_name(outcome: bool | BaseException) -> str:
+    if isinstance(outcome, bool):
+        return "changed" if outcome else "unchanged"
+    return "left" if isinstance(outcome, LeftToPipelineError) else "failed"
 
 
 def _left_to_pipeline(table: DeltaTableEntry, reason: str) -> LeftToPipelineError:

@@ -16,6 +16,7 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import ForbiddenError, StorageUnavailableError
 from floecat.fileio.base import DeleteFailure, DeleteOutcome
 from floecat.fileio.local import LocalFileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
 from floecat.purge.progress import FailedKey, progress_of
 from floecat.purge.shared_files import SharedFiles
@@ -110,9 +111,9 @@ class AwayForDeletes(LocalFileIO):
 
     away = True
 
-    def delete_many(self, locations: object) -> DeleteOutcome:
+    def delete_many(self, locations: object, allowed: AllowedLocations | None = None) -> DeleteOutcome:
         if not self.away:
-            return super().delete_many(locations)  # type: ignore[arg-type]
+            return super().delete_many(locations, allowed)  # type: ignore[arg-type]
         return DeleteOutcome(0, tuple(DeleteFailure(each, "away", passing=True) for each in locations))  # type: ignore[attr-defined]
 
 
@@ -154,12 +155,12 @@ class ExpiringFiles(LocalFileIO):
         self._use()
         return super().read(location, max_bytes=max_bytes)
 
-    def delete_many(self, locations: object) -> DeleteOutcome:
+    def delete_many(self, locations: object, allowed: AllowedLocations | None = None) -> DeleteOutcome:
         try:
             self._use()
         except ForbiddenError as error:
             return DeleteOutcome(0, tuple(DeleteFailure(each, error.message) for each in locations))  # type: ignore[attr-defined]
-        return super().delete_many(locations)  # type: ignore[arg-type]
+        return super().delete_many(locations, allowed)  # type: ignore[arg-type]
 
     def _use(self) -> None:
         self.calls -= 1

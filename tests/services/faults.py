@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from floecat.errors import StorageUnavailableError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, FileIO
+from floecat.fileio.locations import AllowedLocations
 
 __all__ = ["FaultyFileIO", "Hang", "Kind", "When"]
 
@@ -132,8 +133,8 @@ class FaultyFileIO:
     def delete(self, location: str) -> None:
         self._call("delete", location, lambda: self.inner.delete(location))
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
-        return self._call("delete_many", "", lambda: self._delete_allowed(list(locations)))
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
+        return self._call("delete_many", "", lambda: self._delete_allowed(list(locations), allowed))
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[FileEntry]:
         return self._call("list", prefix, lambda: self.inner.list(prefix, start_after=start_after))
@@ -168,7 +169,7 @@ class FaultyFileIO:
     def _is_refused(self, location: str) -> bool:
         return any(text in location for text in self._refused)
 
-    def _delete_allowed(self, locations: Sequence[str]) -> DeleteOutcome:
+    def _delete_allowed(self, locations: Sequence[str], allowed: AllowedLocations | None) -> DeleteOutcome:
         refused = [DeleteFailure(each, "injected") for each in locations if self._is_refused(each)]
-        outcome = self.inner.delete_many([each for each in locations if not self._is_refused(each)])
+        outcome = self.inner.delete_many([each for each in locations if not self._is_refused(each)], allowed)
         return DeleteOutcome(outcome.deleted, (*outcome.failures, *refused))

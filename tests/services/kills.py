@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from floecat.fileio.base import DeleteOutcome, FileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.store.database.connections import Connection
 from floecat.store.database.engine import Store
 
@@ -67,11 +68,11 @@ class KillableFileIO:
         self._switch.point()
         return self._inner.read(location, max_bytes=max_bytes)
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         outcomes = []
         for location in locations:
             self._switch.point()
-            outcomes.append(self._inner.delete_many([location]))
+            outcomes.append(self._inner.delete_many([location], allowed))
         self._switch.point()
         failures = tuple(failure for outcome in outcomes for failure in outcome.failures)
         return DeleteOutcome(sum(outcome.deleted for outcome in outcomes), failures)

@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from floecat.fileio.locations import AllowedLocations
+
 __all__ = [
     "Counters",
     "Counts",
@@ -189,10 +191,15 @@ class FileIO(Protocol):
         """Deletes a file; one that is missing is no error."""
         ...
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         """Deletes files in as few requests as storage allows; streams its input.
 
         What fails for single files, as a malformed location or a refusal, is reported and not raised.
+
+        Args:
+            locations: of the files, which the caller has checked.
+            allowed: what they were checked by. On the local disk, a folder that links lead outside of it by
+                then is refused.
         """
         ...
 

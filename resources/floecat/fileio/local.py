@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from floecat.errors import (
     BadRequestError,
     FileMissingError,
     FloecatError,
+    LocationNotAllowedError,
     PayloadTooLargeError,
     StorageRefusedError,
     StorageUnavailableError,
@@ -126,15 +128,15 @@ class LocalFileIO:
     def delete(self, location: str) -> None:
         """See `FileIO.delete`."""
         self.counters.add("deletes")
-        self._delete(location)
+        self._delete(location, self._allowed)
 
-    def _delete(self, location: str) -> None:
+    def _delete(self, location: str, allowed: AllowedLocations | None) -> None:
         found = self._normalized(location)
-        with _opened_folder(found) as descriptor:
+        with _opened_folder(found, allowed) as descriptor:
             if descriptor is not None:
                 _unlink(descriptor, found, found.path.rpartition("/")[2])
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         """See `FileIO.delete_many`. Folders are looked up once; of a link, the link is deleted."""
         asked = 0
         failures: list[DeleteFailure] = []
@@ -142,11 +144,13 @@ class LocalFileIO:
         while some := list(islice(rest, _DELETED_TOGETHER)):
             asked += len(some)
             for folder, names in _by_folder(some).items():
-                failures += self._delete_in(folder, names)
+                failures += self._delete_in(folder, names, allowed or self._allowed)
         self.counters.add("deletes", number=asked)
         return DeleteOutcome(asked - len(failures), tuple(failures))
 
-    def _delete_in(self, folder: str, names: Sequence[str]) -> list[DeleteFailure]:
+    def _delete_in(
+        self, folder: str, names: Sequence[str], allowed: AllowedLocations | None
+    ) -> list[DeleteFailure]:
         """Deletes files whose locations are that of a folder, which ends with a slash, and their names."""
         failures: list[DeleteFailure] = []
 
@@ -159,11 +163,11 @@ class LocalFileIO:
         # a name that links elsewhere counts where the roots are given
         if self._allowed is not None or not all(map(is_plain_name, names)):
             for name in names:
-                try_to(lambda name: self._delete(folder + name), name)
+                try_to(lambda name: self._delete(folder + name, allowed), name)
             return failures
         try:
             found = self._normalized(f"{folder}_")
-            with _opened_folder(found) as descriptor:
+            with _opened_folder(found, allowed) as descriptor:
                 if descriptor is not None:
                     unlink = partial(_unlink, descriptor, found)
                     for name in names:
@@ -296,20 +300,37 @@ def _by_folder(locations: Iterable[str]) -> Mapping[str, Sequence[str]]:
 
 
 @contextmanager
-def _opened_folder(file: Location) -> Iterator[int | None]:
-    """The folder of a file, whatever becomes of its path meanwhile; `None` if it is missing."""
-    path = os.path.realpath(file.path.rpartition("/")[0] or "/")
+def _opened_folder(file: Location, allowed: AllowedLocations | None) -> Iterator[int | None]:
+    """The folder of a file, whatever becomes of its path meanwhile; `None` if it is missing.
+
+    Raises:
+        LocationNotAllowedError: links lead outside the allowed locations, maybe only since they were checked.
+    """
+    folder, _, name = file.path.rpartition("/")
+    path = os.path.realpath(folder or "/")
     try:
         descriptor = os.open(path, _ONLY_FOLDERS)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        if error.errno != errno.ENOENT:
             raise local_failure(error, file) from error
         yield None
         return
     try:
+        real = _real_path(descriptor).rstrip("/")
+        if allowed is not None and not allowed.holds_real(file._replace(path=f"{real}/{name}")):
+            raise LocationNotAllowedError(f"Location leads outside the allowed locations: {file}")
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _real_path(descriptor: int) -> str:
+    """Where an open folder is now; its path has no links."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
 def _unlink(folder: int, location: Location, name: str) -> None:
@@ -317,7 +338,7 @@ def _unlink(folder: int, location: Location, name: str) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        if error.errno == errno.ENOENT:
             return
         found = location._replace(path=f"{location.path.rpartition('/')[0]}/{name}")
         with suppress(OSError):

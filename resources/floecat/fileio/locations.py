@@ -275,11 +275,13 @@ class AllowedLocations:
             raise LocationNotAllowedError(f"Location leads outside the allowed locations: {found}")
         return found
 
+    def holds_real(self, target: Location) -> bool:
+        """Whether a file on the local disk, whose folder has no links in its path, lies in the roots."""
+        return any(root.scheme == "file" and _resolved(root).contains(target) for root in self._roots)
+
     def _holds_target(self, location: Location, target: Location) -> bool:
         # a path without a link has none above it either, so the root need not be resolved
-        return target == location or any(
-            root.scheme == "file" and _resolved(root).contains(target) for root in self._roots
-        )
+        return target == location or self.holds_real(target)
 
 
 def _resolved(location: Location) -> Location:

@@ -13,7 +13,7 @@ import obstore
 from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError, StorageUnavailableError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, read_merged
 from floecat.fileio.buckets import Bucket, Buckets
-from floecat.fileio.locations import Location, normalize_location
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
 from floecat.fileio.options import ObjectStoreOptions
 
@@ -107,7 +107,7 @@ class ObjectStoreFileIO:
             if failure_kind(error) is not FailureKind.MISSING:
                 raise object_failure(error, found) from None
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:  # noqa: ARG002
         """See `FileIO.delete_many`."""
         deletion = _BulkDeletion(self._buckets, self.counters)
         for location in locations:

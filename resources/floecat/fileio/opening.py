@@ -9,7 +9,7 @@ from typing import Final
 from floecat.errors import FloecatError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, FileIO
 from floecat.fileio.local import LocalFileIO
-from floecat.fileio.locations import normalize_location
+from floecat.fileio.locations import AllowedLocations, normalize_location
 from floecat.fileio.object_store import ObjectStoreFileIO
 from floecat.fileio.options import ObjectStoreOptions
 
@@ -78,7 +78,7 @@ class StorageFileIO:
         """See `FileIO.delete`."""
         self._storage(location).delete(location)
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         """See `FileIO.delete_many`."""
         deleted = 0
         failures: list[DeleteFailure] = []
@@ -93,7 +93,7 @@ class StorageFileIO:
                     continue
                 by_storage.setdefault(id(storage), (storage, []))[1].append(location)
             for storage, its_locations in by_storage.values():
-                outcome = storage.delete_many(its_locations)
+                outcome = storage.delete_many(its_locations, allowed)
                 deleted += outcome.deleted
                 failures += outcome.failures
         return DeleteOutcome(deleted, tuple(failures))

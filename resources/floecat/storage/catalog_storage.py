@@ -56,11 +56,13 @@ class CatalogStorage:
     def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
         """Deletes files of any of the storages; see `FileIO.delete_many`."""
         if not self._prefixes:
-            return self._access.files.delete_many(locations)
+            return self._access.files.delete_many(locations, self.allowed)
         by_files: dict[FileIO, list[str]] = {}
         for location in locations:
             by_files.setdefault(self.files(location), []).append(location)
-        outcomes = [files.delete_many(its_locations) for files, its_locations in by_files.items()]
+        outcomes = [
+            files.delete_many(its_locations, self.allowed) for files, its_locations in by_files.items()
+        ]
         failures: tuple[DeleteFailure, ...] = sum((outcome.failures for outcome in outcomes), ())
         return DeleteOutcome(sum(outcome.deleted for outcome in outcomes), failures)
 

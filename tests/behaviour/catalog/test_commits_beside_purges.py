@@ -19,6 +19,7 @@ from floecat.entries.calls import Call, LoadedTable
 from floecat.errors import UnavailableError
 from floecat.fileio.base import DeleteOutcome
 from floecat.fileio.local import LocalFileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
 from floecat.purge.live_tables import StoredTables
 from floecat.purge.purge_jobs import PURGE
@@ -56,11 +57,11 @@ class HookedFileIO(LocalFileIO):
         self.at_delete: Callable[[], None] | None = None
         self.at_read: dict[str, list[Callable[[], object]]] = {}
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         hook, self.at_delete = self.at_delete, None
         if hook is not None:
             hook()
-        return super().delete_many(locations)
+        return super().delete_many(locations, allowed)
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
         if hooks := self.at_read.get(location):

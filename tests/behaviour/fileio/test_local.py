@@ -177,7 +177,8 @@ def test_a_file_is_no_folder(root: Path, files: LocalFileIO) -> None:
         files.make_directory(f"{root}/file/below/deep")
     with pytest.raises(BadRequestError, match="is a folder"):
         files.delete(str(root))
-    files.delete(f"{root}/file/below")
+    with pytest.raises(StorageUnavailableError, match=r"a file where a folder of .*/file/below belongs"):
+        files.delete(f"{root}/file/below")
     assert not files.exists(f"{root}/file/below")
 
 
@@ -239,8 +240,38 @@ def test_a_bulk_delete_takes_links_and_not_what_they_lead_to(tmp_path: Path) -> 
     (tmp_path / "real" / "below").mkdir()
     asked = [f"{tmp_path}/folder/{name}" for name in ("a", "link", "below", "missing", "odd name")]
     outcome = LocalFileIO(fsync=False).delete_many([*asked, f"{tmp_path}/missing/a", f"{tmp_path}/b/a"])
-    assert outcome.deleted == 6
-    assert [failure.location for failure in outcome.failures] == [f"{tmp_path}/folder/below"]
+    assert outcome.deleted == 5
+    assert [failure.location for failure in outcome.failures] == [
+        f"{tmp_path}/folder/below",
+        f"{tmp_path}/b/a",
+    ]
     assert "is a folder" in outcome.failures[0].reason
+    assert "a file where a folder" in outcome.failures[1].reason
     assert sorted(os.listdir(tmp_path)) == ["b", "folder", "real"]
     assert os.listdir(tmp_path / "real") == ["below"]
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_deleted_in(root: Path, above: bool) -> None:
+    outside = root.parent / "outside"
+    (outside / "deep").mkdir()
+    (outside / "deep" / "secret").touch()
+    (root / "t" / "deep").mkdir(parents=True)
+    allowed = AllowedLocations([str(root)])
+    location = f"{root}/t/deep/secret" if above else f"{root}/t/secret"
+    allowed.check(location)
+    (root / "t").rename(root / "moved")
+    (root / "t").symlink_to(outside)
+    (failure,) = LocalFileIO(fsync=False).delete_many([location], allowed).failures
+    assert "leads outside the allowed locations" in failure.reason
+    assert not failure.passing
+    assert sorted(os.listdir(outside)) == ["deep", "secret"]
+    assert os.listdir(outside / "deep") == ["secret"]
+
+
+def test_a_bulk_delete_follows_a_root_that_is_a_link(root: Path) -> None:
+    link = root.with_name("link")
+    link.symlink_to(root)
+    (root / "a").touch()
+    outcome = LocalFileIO(fsync=False).delete_many([f"{link}/a"], AllowedLocations([str(link)]))
+    assert (outcome.deleted, os.listdir(root)) == (1, [])

@@ -516,11 +516,11 @@ class StoppingFileIO(LocalFileIO):
 
     dies_at = 0
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         self.dies_at -= 1
         if self.dies_at == 0:
             raise KeyboardInterrupt
-        return super().delete_many(locations)
+        return super().delete_many(locations, allowed)
 
 
 @pytest.mark.parametrize("dies_at", range(1, 9))
@@ -567,10 +567,12 @@ def test_batches_are_full(
     batches: list[int] = []
 
     class CountingFileIO(LocalFileIO):
-        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        def delete_many(
+            self, locations: Iterable[str], allowed: AllowedLocations | None = None
+        ) -> DeleteOutcome:
             listed = list(locations)
             batches.append(len(listed))
-            return super().delete_many(listed)
+            return super().delete_many(listed, allowed)
 
     counting = CountingFileIO(fsync=False)
     table = TableFiles(counting, f"{warehouse}/t")

@@ -18,6 +18,7 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.events.listeners import EventListeners
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.local import LocalFileIO
+from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import Drained, JobQueue
@@ -300,10 +301,10 @@ class FailingFileIO(LocalFileIO):
 
     failure: BaseException | None = None
 
-    def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
         if self.failure is not None:
             raise self.failure
-        return super().delete_many(locations)
+        return super().delete_many(locations, allowed)
 
 
 def test_a_failed_job_is_tried_again_later_and_given_up_in_the_end(
@@ -387,13 +388,15 @@ def test_a_job_that_was_taken_over_is_left_alone(
     class SleepingFileIO(LocalFileIO):
         batches = 0
 
-        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        def delete_many(
+            self, locations: Iterable[str], allowed: AllowedLocations | None = None
+        ) -> DeleteOutcome:
             self.batches += 1
             if self.batches == 1:
                 clock.ms += lease_ms + 1000
                 assert claim(store, "other", clock.ms) is not None
                 time.sleep(2 * lease_ms / 1000)
-            return super().delete_many(locations)
+            return super().delete_many(locations, allowed)
 
     files = SleepingFileIO(fsync=False)
     table = new_table(files, f"{warehouse}/t", count=20)
@@ -448,10 +451,12 @@ def test_no_more_jobs_are_claimed_than_threads_are_idle(
     entered, go_on = threading.Semaphore(0), threading.Event()
 
     class SlowFileIO(LocalFileIO):
-        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        def delete_many(
+            self, locations: Iterable[str], allowed: AllowedLocations | None = None
+        ) -> DeleteOutcome:
             entered.release()
             assert go_on.wait(20)
-            return super().delete_many(locations)
+            return super().delete_many(locations, allowed)
 
     files = SlowFileIO(fsync=False)
     made = [catalog.dropped(new_table(files, f"{warehouse}/t{number}", 1)) for number in range(6)]
@@ -489,10 +494,12 @@ def test_stopping_gives_the_job_back_at_once(
     entered, go_on = threading.Event(), threading.Event()
 
     class SlowFileIO(LocalFileIO):
-        def delete_many(self, locations: Iterable[str]) -> DeleteOutcome:
+        def delete_many(
+            self, locations: Iterable[str], allowed: AllowedLocations | None = None
+        ) -> DeleteOutcome:
             entered.set()
             go_on.wait(20)
-            return super().delete_many(locations)
+            return super().delete_many(locations, allowed)
 
     files = SlowFileIO(fsync=False)
     table = new_table(files, f"{warehouse}/t", count=30)

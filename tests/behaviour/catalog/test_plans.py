@@ -490,6 +490,9 @@ class TestLife:
         scans.append(4)
         keyed = with_key(scans.call, "k")
         answer = scans.plan(call=keyed)
+        with scans.kernel.store.read() as conn:
+            # the answers of a client that always sends keys would fill the store
+            assert conn.all(sa.select(plan_rows.c.answer)) == [(None,)]
         lifetime_ms = scans.kernel.settings.gateway.idempotency_key_lifetime.ms
         scans.append(1)
         scans.clock.ms += lifetime_ms - 1

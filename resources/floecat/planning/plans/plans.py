@@ -2,9 +2,10 @@
 
 A plan is made while the client waits, within a budget. What takes longer starts again as a job, which any
 process works on; the manifests that were read are in memory by then. A plan whose tasks fit one answer has
-answered everything, and is kept for as long as a client may ask for it again. A larger one is answered by the
-names of its tasks alone. Tasks of a very large one are ranges of manifests, which answer the names of further
-tasks.
+answered everything, and is kept for as long as a client may ask for it again. Under an idempotency key that
+is long: only the scan with its snapshot is kept then, and the same answer is made again. A larger plan is
+answered by the names of its tasks alone. Tasks of a very large one are ranges of manifests, which answer the
+names of further tasks.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class PlanService:
                 return PlanAnswer(plan_id, "failed", error=decode_error(plan.error or ""))
             case "ended_abort":
                 return PlanAnswer(plan_id, "cancelled")
-        return PlanAnswer(plan_id, "completed", unpack(plan.answer))
+        return PlanAnswer(plan_id, "completed", unpack(self._answer(call, plan)))
 
     def cancel(self, call: Call, identifier: TableIdentifier, plan_id: UUID) -> None:
         """Cancels a plan, and frees what it takes; one that is cancelled stays so.
@@ -169,6 +170,15 @@ class PlanService:
                 plans.free(conn, plan_id)
 
         self._store.run(cancel)
+
+    def _answer(self, call: Call, plan: PlanRow) -> bytes | None:
+        """What a completed plan answers; made again where only its scan is kept."""
+        if plan.answer is not None or not plan.request:
+            return plan.answer
+        chunks = list(self._planner.run(call.catalog.storage, PlannedScan.decode(plan.request)))
+        if len(chunks) > 1:  # the settings of tasks have changed
+            raise NoSuchPlanIdError(f"Plan does not exist: {plan.query_id}")
+        return chunks[0].answer if chunks else None
 
     def _submitted(self, plan_id: UUID) -> PlanAnswer:
         """A plan that is not finished, unless its job has ended without finishing it."""
@@ -228,17 +238,20 @@ class PlanService:
 
     def _complete(self, plan: _NewPlan, chunks: Sequence[TaskChunk]) -> PlanAnswer:
         now_ms, plan_id = self._clock.now_ms(), uuids.uuid7()
-        is_whole = len(chunks) <= 1
-        if is_whole:
-            answer = chunks[0].answer if chunks else None
-            tasks = []
-            kept_ms = REPLAY_MS if plan.call.request is None else max(REPLAY_MS, self._keys.lifetime_ms)
-            query = plan.query(plan_id, "ended_commit", now_ms, kept_ms, ended_at_ms=now_ms)
-        else:
-            answer = task_list(plan_id, range(len(chunks)))
+        if len(chunks) > 1:
+            answer: bytes | None = task_list(plan_id, range(len(chunks)))
             tasks = [TaskRow(plan_id, number, chunk.answer) for number, chunk in enumerate(chunks)]
             query = plan.query(plan_id, "completed", now_ms, self._rows.ttl_ms)
-        self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, b"", answer), tasks)
+            self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, b"", answer), tasks)
+            return PlanAnswer(plan_id, "completed", unpack(answer))
+        answer = chunks[0].answer if chunks else None
+        row, kept_ms = PlanRow(plan_id, plan.entry.row.id, b"", answer), REPLAY_MS
+        if plan.call.request is not None:
+            kept_ms = max(REPLAY_MS, self._keys.lifetime_ms)
+            if answer is not None:
+                row = PlanRow(plan_id, plan.entry.row.id, plan.scan.encode())
+        query = plan.query(plan_id, "ended_commit", now_ms, kept_ms, ended_at_ms=now_ms)
+        self._insert(plan, query, row, [])
         return PlanAnswer(plan_id, "completed", unpack(answer))
 
     def _divide(self, plan: _NewPlan, ranges: Sequence[tuple[int, int]]) -> PlanAnswer:

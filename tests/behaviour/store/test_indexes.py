@@ -40,13 +40,15 @@ BEGINNINGS = {
 
 SORTS = {
     "commit_log._WRITERS_OF",
+    "jobs._LIST_FINISHED",  # those that ended in the same millisecond
     "jobs._LIST_IN_LANE",
     "jobs._WITH_OPEN",
     "staged_tables._FIND",
     "snapshots._LIST",
+    "statistics.captures._NEWEST",
     "statistics.captures._UNCAPTURED",
 }
-"""Statements that sort what they found; no page is cut from it."""
+"""Statements that sort what they found, which is little."""
 
 
 def statements() -> dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete]:

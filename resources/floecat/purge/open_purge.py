@@ -152,7 +152,7 @@ def _processes(
         parts.memory.share("purge-areas") // purge.worker_threads,
         tuple(formats),
     )
-    return PurgeProcesses(setup, live, (EarlierMetadata(parts.store), *sidecars))
+    return PurgeProcesses(setup, live, (EarlierMetadata(parts.store), *sidecars), purge.worker_threads)
 
 
 def _purgers(

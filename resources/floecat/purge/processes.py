@@ -26,6 +26,7 @@ __all__ = ["PurgeProcesses"]
 
 _MODULE: Final = "floecat.purge.process_worker"
 _IDLE_S: Final = 60.0
+_LOOKS_AFTER_S: Final = 1.0
 _LIVE: Final = frozenset(
     {"remember", "document", "storages", "positions", "changed", "begin_batch", "end_batch"}
 )
@@ -36,18 +37,20 @@ _PARTS: Final = {"near": 1, "sidecars": 1_000, "sidecars of": 1_000}
 class PurgeProcesses:
     """The processes. Thread-safe."""
 
-    def __init__(self, setup: PurgeSetup, live: LiveTables, sidecars: Sequence[Sidecars]) -> None:
+    def __init__(self, setup: PurgeSetup, live: LiveTables, sidecars: Sequence[Sidecars], most: int) -> None:
         """Starts nothing yet: a process starts with the first table that finds no free one.
 
         Args:
             setup: of each process.
             live: tables that may need files of purged ones.
             sidecars: find further files of a table.
+            most: tables that are purged at a time; another purge waits for its turn.
         """
         self._setup = setup
         self._live = live
         self._sidecars = sidecars
         self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(most)
         self._free: list[ChildProcess] = []
         self._idle: threading.Timer | None = None
         self._is_on = self._closed = False
@@ -75,6 +78,21 @@ class PurgeProcesses:
             UnavailableError: the process ended, or cannot be started.
             JobAbandonedError: the process ended in a batch, of which calls may be on their way to storage.
         """
+        while not self._turns.acquire(timeout=_LOOKS_AFTER_S):
+            before_batch()  # the purge may be cancelled while it waits
+        try:
+            self._purge(target, before_batch, progress, refuse_large=refuse_large)
+        finally:
+            self._turns.release()
+
+    def _purge(
+        self,
+        target: PurgeTarget,
+        before_batch: Callable[[], None],
+        progress: PurgeProgress,
+        *,
+        refuse_large: bool,
+    ) -> None:
         packed = pickle.dumps(msgspec.structs.replace(target, renew=None))
         order = PurgeOrder(packed, progress, refuse_large, target.renew is not None)
         for is_retry in (False, True):

@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -62,7 +63,7 @@ class Bench:
         setup = PurgeSetup(
             sys.path, 1, pickle.dumps(DEFAULT_BOUNDS), 1 << 20, 2, 1, 1_000, 1 << 20, ("delta",)
         )
-        self.processes = PurgeProcesses(setup, self.live, [lambda _: iter(self.sidecars)])
+        self.processes = PurgeProcesses(setup, self.live, [lambda _: iter(self.sidecars)], most=1)
 
     def table(self, name: str) -> TableFiles:
         table = TableFiles(self.files, f"{self.warehouse}/{name}")
@@ -213,6 +214,22 @@ def test_a_process_that_dies_before_a_batch_gives_the_job_back(
         bench.purge(bench.target(table))
     assert bench.live.batches == 0
     assert table.remaining() == table.written
+
+
+def test_purges_take_turns(bench: Bench) -> None:
+    first, second = bench.table("first"), bench.table("second")
+    waiting = threading.Thread(target=lambda: bench.purge(bench.target(second)))
+
+    def check() -> None:
+        if waiting.ident is None:
+            waiting.start()
+            waiting.join(0.3)
+        assert len(children()) == 1
+        assert second.remaining() == second.written
+
+    bench.purge(bench.target(first), check)
+    waiting.join(30)
+    assert first.remaining() == second.remaining() == []
 
 
 def test_a_process_that_died_while_idle_is_replaced(bench: Bench) -> None:

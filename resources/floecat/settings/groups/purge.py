@@ -27,7 +27,8 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     """Properties of a purger of another package."""
 
     worker_threads: Annotated[int, integer(minimum=1, maximum=64)] = 4
-    """Jobs that one process works on at a time."""
+    """Jobs that one process works on at a time. Requests that purge at once wait for their turn, too, where
+    each table is purged in a process of its own."""
 
     process_per_job: Annotated[bool, boolean()] = True
     """The service purges each table in a process of its own, at lower priority. Off takes less memory, and

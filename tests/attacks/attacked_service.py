@@ -77,10 +77,14 @@ class Report:
             f" after {self.bytes_after >> 20} MiB"
         )
 
+    def is_slow(self, never_slow_ms: float) -> bool:
+        """Whether honest clients were too slow. A p99 up to `never_slow_ms` is always allowed."""
+        return p99_ms(self.attacked) > max(_MOST_SLOWER * p99_ms(self.quiet), never_slow_ms)
+
     def check(self, never_slow_ms: float) -> None:
-        """Asserts the bounds. A p99 up to `never_slow_ms` is always allowed."""
+        """Asserts the bounds; see `is_slow`."""
         assert {sample.outcome for sample in [*self.quiet, *self.attacked]} <= _ALLOWED, self
-        assert p99_ms(self.attacked) <= max(_MOST_SLOWER * p99_ms(self.quiet), never_slow_ms), self
+        assert not self.is_slow(never_slow_ms), self
         assert self.peak_bytes <= MOST_BYTES, self
         assert self.bytes_after <= _may_keep(self.bytes_before), self
 
@@ -123,15 +127,29 @@ class AttackedService:
         at_once: int,
         least_s: float,
         never_slow_ms: float = _NEVER_SLOW_MS,
+        prepare: Callable[[], object] = lambda: None,
     ) -> None:
         """Has attackers send at once, again and again for a time, and checks the bounds.
+
+        If honest clients were slow, the attack is repeated once, and must not slow them again: other tests on
+        the machine may have been in the way.
 
         Args:
             send: sends a request.
             at_once: how many attackers.
             least_s: how long, at least; one round in any case.
             never_slow_ms: see `Report.check`.
+            prepare: called before each attack.
         """
+        report = self._attack(send, at_once, least_s, prepare)
+        if report.is_slow(never_slow_ms):
+            report = self._attack(send, at_once, least_s, prepare)
+        report.check(never_slow_ms)
+
+    def _attack(
+        self, send: Callable[[], object], at_once: int, least_s: float, prepare: Callable[[], object]
+    ) -> Report:
+        prepare()
         with self.attacked() as report, ThreadPoolExecutor(at_once) as attackers:
             ends_s = time.monotonic() + least_s
             while True:
@@ -140,7 +158,7 @@ class AttackedService:
                 if time.monotonic() >= ends_s:
                     break
         print(report)
-        report.check(never_slow_ms)
+        return report
 
     def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         """A request of an attacker, on a connection of its own."""

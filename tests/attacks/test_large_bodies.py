@@ -15,8 +15,6 @@ from tests.attacks.honest_clients import SCHEMA
 
 _NAMESPACES = "/v1/floecat/namespaces"
 _MIB = 1 << 20
-_LARGE_MS = 1500
-"""Parsing 50 MB holds the interpreter for a moment, which is longer beside other tests."""
 
 
 def _properties(size_bytes: int) -> dict[str, str]:
@@ -60,13 +58,17 @@ def test_large_commits_at_once(
 
 def test_one_new_document_is_loaded_by_many(start_attacked: Callable[..., AttackedService]) -> None:
     attacked_service = start_attacked(FLOECAT_GATEWAY_MAX_REQUEST_BODY_BYTES="64MiB")
-    table = {"name": "large", "schema": SCHEMA, "properties": _properties(50 * _MIB)}
-    created = attacked_service.send("POST", f"{_NAMESPACES}/used0/tables", json.dumps(table).encode())
-    assert created.status == 200
+    made: list[str] = []
+
+    def create() -> None:
+        made.append(f"large{len(made)}")
+        table = {"name": made[-1], "schema": SCHEMA, "properties": _properties(50 * _MIB)}
+        path = f"{_NAMESPACES}/used0/tables"
+        assert attacked_service.send("POST", path, json.dumps(table).encode()).status == 200
 
     def send() -> None:
-        path = f"{_NAMESPACES}/used0/tables/large"
+        path = f"{_NAMESPACES}/used0/tables/{made[-1]}"
         answer = attacked_service.send("GET", path, **{"Accept-Encoding": "gzip"})
         assert answer.status == 200 or answer.is_refusal, answer
 
-    attacked_service.attack(send, at_once=64, least_s=0, never_slow_ms=_LARGE_MS)
+    attacked_service.attack(send, at_once=64, least_s=0, prepare=create)

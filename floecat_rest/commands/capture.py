@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier
 from floecat_rest.commands.options import (
     AccountOption,
@@ -21,13 +18,14 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    SnapshotOption,
+    TableArgument,
     open_call,
     settings_from,
 )
+from floecat_rest.commands.watching import follow
 
 if TYPE_CHECKING:
-    from floecat.entries.calls import Call
-    from floecat.runtime import Kernel
     from floecat.statistics.capture.control import CaptureInfo
 
 __all__ = ["app"]
@@ -38,18 +36,14 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-NameArgument = Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")]
 IdArgument = Annotated[UUID, typer.Argument(help="Id of the capture, as `floecat capture list` shows it.")]
-SnapshotOption = Annotated[
-    str | None, typer.Option("--snapshot", help="Id, or name of a branch or tag. Default: the current one.")
-]
 
 _HEADINGS = ("id", "table", "snapshot", "state", "attempts", "files", "groups")
 
 
 @app.command()
 def now(
-    name: NameArgument,
+    name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
     full: Annotated[
@@ -75,7 +69,7 @@ def now(
 
 @app.command()
 def backfill(
-    name: NameArgument,
+    name: TableArgument,
     *,
     as_json: JsonOption = False,
     catalog: CatalogOption = None,
@@ -177,32 +171,14 @@ def watch(
     """Follow captures until they end. Exits with 1 if one has failed then."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
-        ended = _follow(kernel, call, wanted, interval_s=interval_s, as_json=as_json)
+        ended = follow(
+            lambda: [kernel.captures.get(call, each) for each in wanted],
+            rendered=None if as_json else _rendered,
+            print_changed=print_json if as_json else _print_lines,
+            interval_s=interval_s,
+        )
     if any(each.state == "failed" for each in ended):
         raise typer.Exit(1)
-
-
-def _follow(
-    kernel: Kernel, call: Call, wanted: Sequence[UUID], *, interval_s: float, as_json: bool
-) -> list[CaptureInfo]:
-    """Shows captures until all have ended; without a terminal, a line for each change."""
-    seen: dict[UUID, CaptureInfo] = {}
-    with ExitStack() as shown:
-        live = shown.enter_context(Live(console=out)) if out.is_terminal and not as_json else None
-        while True:
-            found = [kernel.captures.get(call, each) for each in wanted]
-            changed = [each for each in found if seen.get(each.id) != each]
-            seen.update((each.id, each) for each in changed)
-            if live is not None:
-                live.update(_rendered(found))
-            elif as_json:
-                print_json(changed)
-            else:
-                for each in changed:
-                    print_plain("  ".join((*_row(each), each.last_error or "")).rstrip())
-            if not any(each.is_open for each in found):
-                return found
-            time.sleep(interval_s)
 
 
 def _rendered(captures: Sequence[CaptureInfo]) -> Table:
@@ -210,6 +186,11 @@ def _rendered(captures: Sequence[CaptureInfo]) -> Table:
     for each in captures:
         table.add_row(*map(Text, (*_row(each), each.last_error or "")))
     return table
+
+
+def _print_lines(captures: Sequence[CaptureInfo]) -> None:
+    for each in captures:
+        print_plain("  ".join((*_row(each), each.last_error or "")).rstrip())
 
 
 def _row(capture: CaptureInfo) -> tuple[str, ...]:

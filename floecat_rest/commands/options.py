@@ -26,6 +26,8 @@ __all__ = [
     "HostOption",
     "JsonOption",
     "RestPortOption",
+    "SnapshotOption",
+    "TableArgument",
     "WorkersOption",
     "environment_of",
     "open_call",
@@ -55,6 +57,10 @@ AccountOption = Annotated[
 ]
 CatalogOption = Annotated[
     str | None, typer.Option("--catalog", help="Name of the catalog. Default: the default catalog.")
+]
+TableArgument = Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")]
+SnapshotOption = Annotated[
+    str | None, typer.Option("--snapshot", help="Id, or name of a branch or tag. Default: the current one.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 

@@ -15,6 +15,7 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    TableArgument,
     open_call,
     settings_from,
 )
@@ -26,7 +27,7 @@ __all__ = ["plan"]
 
 
 def plan(
-    name: Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")],
+    name: TableArgument,
     *,
     row_filter: Annotated[
         str | None,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import written
 from floecat_rest.commands.options import (
     AccountOption,
@@ -24,12 +21,11 @@ from floecat_rest.commands.options import (
     open_call,
     settings_from,
 )
+from floecat_rest.commands.watching import follow
 from floecat_rest.management.purge_wire import purge_response
 
 if TYPE_CHECKING:
-    from floecat.entries.calls import Call
     from floecat.purge.purge_operations import PurgeInfo
-    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -179,31 +175,14 @@ def watch(
     """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
     with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
         wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
-        ended = _follow(kernel, call, wanted, interval_s=interval_s, as_json=as_json)
+        ended = follow(
+            lambda: [kernel.purges.get(call, each) for each in wanted],
+            rendered=None if as_json else _rendered,
+            print_changed=_print_json if as_json else _print_lines,
+            interval_s=interval_s,
+        )
     if any(each.state == "DEAD_LETTER" for each in ended):
         raise typer.Exit(1)
-
-
-def _follow(
-    kernel: Kernel, call: Call, wanted: Sequence[UUID], *, interval_s: float, as_json: bool
-) -> list[PurgeInfo]:
-    """Shows purges until all have ended; without a terminal, a line for each change."""
-    seen: dict[UUID, PurgeInfo] = {}
-    with ExitStack() as shown:
-        live = shown.enter_context(Live(console=out)) if out.is_terminal and not as_json else None
-        while True:
-            found = [kernel.purges.get(call, each) for each in wanted]
-            changed = [each for each in found if seen.get(each.id) != each]
-            seen.update((each.id, each) for each in changed)
-            if live is not None:
-                live.update(_rendered(found))
-            elif as_json:
-                _print_json(changed)
-            else:
-                _print_lines(changed)
-            if not any(each.is_open for each in found):
-                return found
-            time.sleep(interval_s)
 
 
 def _rendered(purges: Sequence[PurgeInfo]) -> Table:

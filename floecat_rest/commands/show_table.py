@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from floecat_rest.commands.console import out, print_json, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import (
@@ -14,6 +10,7 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    TableArgument,
     open_call,
     settings_from,
 )
@@ -22,7 +19,7 @@ __all__ = ["show"]
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")],
+    name: TableArgument,
     *,
     as_json: JsonOption = False,
     catalog: CatalogOption = None,

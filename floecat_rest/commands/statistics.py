@@ -14,6 +14,8 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    SnapshotOption,
+    TableArgument,
     open_call,
     settings_from,
 )
@@ -25,14 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["constraints", "statistics"]
 
-NameArgument = Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")]
-SnapshotOption = Annotated[
-    str | None, typer.Option("--snapshot", help="Id, or name of a branch or tag. Default: the current one.")
-]
-
 
 def statistics(
-    name: NameArgument,
+    name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
     kind: Annotated[str | None, typer.Option("--kind", help="table, column, expression or file.")] = None,
@@ -79,7 +76,7 @@ def statistics(
 
 
 def constraints(
-    name: NameArgument,
+    name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,

@@ -8,11 +8,10 @@ from uuid import UUID
 from litestar import get, post, put
 from litestar.params import QueryParameter, RawBody
 
-from floecat.errors import BadRequestError, NotFoundError
 from floecat.statistics.capture.control import CaptureInfo
 from floecat.statistics.capture.policies import CapturePolicy
 from floecat.statistics.capture.policy_service import PolicyChange
-from floecat_rest.management.controllers import ManagementController
+from floecat_rest.management.controllers import ManagementController, listed_after, path_id
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
     CapturedSnapshotsResponse,
@@ -106,7 +105,7 @@ class CapturesController(ManagementController):
     ) -> ListCapturesResponse:
         """Captures, oldest first."""
         found = request.kernel.captures.list(
-            request.call(), states=states or (), table=table, after=_after(page_token), limit=page_size
+            request.call(), states=states or (), table=table, after=listed_after(page_token), limit=page_size
         )
         more = page_size is not None and len(found) == page_size
         return ListCapturesResponse(found, str(found[-1].id) if more else None)
@@ -135,15 +134,4 @@ class CancelCaptureController(ManagementController):
 
 
 def _capture_id(request: CatalogRequest) -> UUID:
-    text = request.path_params["capture"]
-    try:
-        return UUID(text)
-    except ValueError:
-        raise NotFoundError(f"Capture does not exist: {text[:80]}") from None
-
-
-def _after(token: str | None) -> UUID | None:
-    try:
-        return UUID(token) if token else None
-    except ValueError:
-        raise BadRequestError("Invalid pageToken: not one of this listing") from None
+    return path_id(request, "capture", "Capture")

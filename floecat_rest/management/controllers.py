@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from litestar import Controller, Request
 from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, NotFoundError
 
-__all__ = ["ManagementController"]
+__all__ = ["ManagementController", "listed_after", "path_id"]
 
 
 async def _refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
@@ -35,3 +36,33 @@ class ManagementController(Controller):
 
     tags = ["Management"]
     before_request = staticmethod(_refuse_unknown_parameters)
+
+
+def path_id(request: Request[Any, Any, Any], name: str, what: str) -> UUID:
+    """The id in a path.
+
+    Args:
+        request: the request.
+        name: of the parameter of the path.
+        what: what the id is of, for a message.
+
+    Raises:
+        NotFoundError: it is no id.
+    """
+    text = request.path_params[name]
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFoundError(f"{what} does not exist: {text[:80]}") from None
+
+
+def listed_after(page_token: str | None) -> UUID | None:
+    """The id at which the page before ended; None for the first page.
+
+    Raises:
+        BadRequestError: the token is of no listing by ids.
+    """
+    try:
+        return UUID(page_token) if page_token else None
+    except ValueError:
+        raise BadRequestError("Invalid pageToken: not one of this listing") from None

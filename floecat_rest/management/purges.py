@@ -8,8 +8,7 @@ from uuid import UUID
 from litestar import get, post
 from litestar.params import FromQuery, QueryParameter
 
-from floecat.errors import BadRequestError, NotFoundError
-from floecat_rest.management.controllers import ManagementController
+from floecat_rest.management.controllers import ManagementController, listed_after, path_id
 from floecat_rest.management.purge_wire import (
     ListPurgesResponse,
     PurgeResponse,
@@ -52,7 +51,7 @@ class PurgesController(ManagementController):
             request.call(),
             states=states or (),
             table=table,
-            after=_after(page_token),
+            after=listed_after(page_token),
             limit=page_size,
         )
         return list_response(found, more=page_size is not None and len(found) == page_size)
@@ -93,17 +92,4 @@ class CancelPurgeController(ManagementController):
 
 
 def _purge_id(request: CatalogRequest) -> UUID:
-    text = request.path_params["purge"]
-    try:
-        return UUID(text)
-    except ValueError:
-        raise NotFoundError(f"Job does not exist: {text[:80]}") from None
-
-
-def _after(token: str | None) -> UUID | None:
-    if not token:
-        return None
-    try:
-        return UUID(token)
-    except ValueError:
-        raise BadRequestError("Invalid pageToken: not one of this listing") from None
+    return path_id(request, "purge", "Job")

@@ -1,0 +1,63 @@
+"""Follows jobs on the terminal until they have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from rich.live import Live
+from rich.table import Table
+
+from floecat_rest.commands.console import out
+
+__all__ = ["Watched", "follow"]
+
+
+class Watched(Protocol):
+    """A job that is followed."""
+
+    @property
+    def id(self) -> UUID:
+        """Of the job."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        ...
+
+
+W = TypeVar("W", bound=Watched)
+
+
+def follow(
+    look: Callable[[], Sequence[W]],
+    *,
+    rendered: Callable[[Sequence[W]], Table] | None,
+    print_changed: Callable[[Sequence[W]], None],
+    interval_s: float,
+) -> Sequence[W]:
+    """Shows jobs until all have ended, and returns them.
+
+    Args:
+        look: gives the jobs as they are now.
+        rendered: all of them for a terminal, in place; None to print there, too.
+        print_changed: prints those that have changed since the last look.
+        interval_s: seconds between two looks.
+    """
+    seen: dict[UUID, W] = {}
+    with ExitStack() as shown:
+        live = shown.enter_context(Live(console=out)) if out.is_terminal and rendered is not None else None
+        while True:
+            found = look()
+            if live is not None and rendered is not None:
+                live.update(rendered(found))
+            else:
+                print_changed([each for each in found if seen.get(each.id) != each])
+            seen.update((each.id, each) for each in found)
+            if not any(each.is_open for each in found):
+                return found
+            time.sleep(interval_s)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
-from floecat.store.database.engine import Connection, Store
+from floecat.store.database.engine import Store
 from floecat.store.statistics import artifact_files
-from floecat.store.statistics.artifact_files import FIRST, Place
 
 __all__ = ["ArtifactLocations"]
-
-_PAGE: Final = 1_000
 
 
 class _Artifact(msgspec.Struct, rename="kebab"):
@@ -32,21 +29,12 @@ class ArtifactLocations:
 
     def of_purge(self, job_id: UUID) -> Iterator[str]:
         """Yields those of the dropped table that a job purges."""
-        return self._all(artifact_files.of_purge, job_id)
+        return map(_location, artifact_files.all_of(self._store, artifact_files.of_purge, job_id))
 
     def of_entry(self, entry_id: UUID) -> Iterator[str]:
         """Yields those of a live table."""
-        return self._all(artifact_files.of_entry, entry_id)
+        return map(_location, artifact_files.all_of(self._store, artifact_files.of_entry, entry_id))
 
-    def _all(
-        self, read: Callable[[Connection, UUID, Place, int], list[tuple[Place, bytes]]], owner: UUID
-    ) -> Iterator[str]:
-        after = FIRST
-        while True:
-            with self._store.read() as conn:
-                page = read(conn, owner, after, _PAGE)
-            for place, body in page:
-                after = place
-                yield _decoder.decode(body).artifact_uri
-            if len(page) < _PAGE:
-                return
+
+def _location(artifact: bytes) -> str:
+    return _decoder.decode(artifact).artifact_uri

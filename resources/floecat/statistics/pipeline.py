@@ -17,7 +17,7 @@ from floecat.errors import NoSuchTableError
 from floecat.jobs.queue import Drained, JobQueue, Worked
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.reports import TableReports
-from floecat.statistics.capture.requests import CAPTURE, GROUP, SPARK_LANE, GroupPayload
+from floecat.statistics.capture.requests import BACKFILL, CAPTURE, GROUP, SPARK_LANE, GroupPayload
 from floecat.store import jobs
 from floecat.store.jobs import JobRow
 from floecat.store.statistics import captures
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
 
-_BACKFILLED = 1_000
 SETTLED_MS = 1_000
 """What ended so long ago is in the store: a transaction that commits later has a later time."""
 
@@ -84,19 +83,23 @@ class StatisticsPipeline:
         with self._store.read() as conn:
             open_captures = jobs.list_open(conn, CAPTURE)
             groups = jobs.list_open(conn, GROUP) if open_captures else []
-        found: dict[str, PendingTable] = {}
+        of_table: dict[str, tuple[list[JobRow], list[JobRow]]] = {}
         for job in sorted(open_captures, key=lambda each: each.created_at_ms):
-            of_table = [group for group in groups if group.subject == job.subject]
-            known = found.get(job.subject)
-            found[job.subject] = PendingTable(
-                UUID(job.subject),
-                job.title,
-                1 if known is None else known.captures + 1,
-                len(of_table),
-                sum(_size(group) for group in of_table if group.lane == SPARK_LANE),
-                job.created_at_ms if known is None else known.oldest_at_ms,
+            of_table.setdefault(job.subject, ([], []))[0].append(job)
+        for group in groups:
+            if group.subject in of_table:
+                of_table[group.subject][1].append(group)
+        return [
+            PendingTable(
+                UUID(subject),
+                its_captures[-1].title,
+                len(its_captures),
+                len(its_groups),
+                sum(_size(group) for group in its_groups if group.lane == SPARK_LANE),
+                its_captures[0].created_at_ms,
             )
-        return list(found.values())
+            for subject, (its_captures, its_groups) in of_table.items()
+        ]
 
     def finished(self, after_ms: int, after_id: UUID | None, limit: int) -> list[FinishedCapture]:
         """Captures that ended, in the order of their ends.
@@ -136,14 +139,15 @@ class StatisticsPipeline:
         Raises:
             NoSuchTableError: there is no such table.
         """
+        requests = self._work.requests
+        if not latest:
+            return len(requests.backfill(entry_id, created_by))
         with self._store.read() as conn:
             named = captures.named(conn, [entry_id])
-            wanted = [] if latest else captures.uncaptured(conn, entry_id, _BACKFILLED)
         if not named:
             raise NoSuchTableError(f"Table does not exist: {entry_id}")
-        if latest and named[0].snapshot_id is not None:
-            wanted = [named[0].snapshot_id]
-        return len(self._work.requests.request(named[0], wanted, "backfill", created_by))
+        current = named[0].snapshot_id
+        return 0 if current is None else len(requests.request(named[0], [current], BACKFILL, created_by))
 
     def drain(self, entry_id: UUID, stopped: Callable[[], bool] = lambda: False) -> Drained:
         """Works on the captures of one table, and on their groups, until none is due.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FloecatError
+from floecat.errors import FloecatError, NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
 from floecat.statistics.capture import counting
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 __all__ = ["CaptureWork"]
 
 _GROUPS_WAIT_MS: Final = 5_000
-_BACKFILLED: Final = 1_000
 _ROUND: Final = "round"
 
 
@@ -131,7 +131,8 @@ class CaptureWork:
             self._store.run(lambda conn: captures.forget(conn, payload.entry_id, payload.snapshot_id))
             return reason
         if policy.snapshots == "all" and payload.reason == COMMIT:
-            self._backfill(payload.entry_id, job.row.created_by)
+            with suppress(NoSuchTableError):  # dropped meanwhile, which is seen below
+                self._requests.backfill(payload.entry_id, job.row.created_by)
         with self._store.read() as conn:
             row = captures.get(conn, payload.entry_id, payload.snapshot_id)
         summary: FilesSummary | None = None
@@ -171,13 +172,6 @@ class CaptureWork:
             others = jobs.list_open(conn, CAPTURE, job.row.subject)
         newer = any(other.id > job.row.id and payload_of(other).reason == COMMIT for other in others)
         return "a newer snapshot is captured" if newer else None
-
-    def _backfill(self, entry_id: UUID, created_by: str) -> None:
-        with self._store.read() as conn:
-            missing = captures.uncaptured(conn, entry_id, _BACKFILLED)
-            named = captures.named(conn, [entry_id]) if missing else []
-        for table in named:
-            self._requests.request(table, missing, "backfill", created_by)
 
     def _finalize(
         self, job: RunningJob, payload: CapturePayload, table: CapturedTable, policy: CapturePolicy

@@ -12,13 +12,14 @@ import msgspec
 
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call
+from floecat.entries.names import missing_table
 from floecat.errors import BadRequestError, NoSuchTableError, NotFoundError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
 from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
-from floecat.statistics.snapshots import Snapshots
+from floecat.statistics.snapshots import Snapshots, TableSnapshot
 from floecat.store import jobs
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
@@ -41,7 +42,6 @@ __all__ = [
 DEFAULT_WAIT_MS: Final = 10_000
 LONGEST_WAIT_MS: Final = 60_000
 _POLL_S: Final = 0.02
-_BACKFILL: Final = 1_000
 _CAPTURES: Final = 10_000
 
 _STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
@@ -113,7 +113,6 @@ class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab")
 
 
 _Captures: TypeAlias = list[CaptureInfo]
-_Jobs: TypeAlias = list[JobRow]
 _Snapshots: TypeAlias = list[SnapshotCapture]
 
 
@@ -159,7 +158,7 @@ class CaptureControl:
             raise BadRequestError(f"Invalid wait: must be at most {LONGEST_WAIT_MS // 1000} s")
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         found = self._snapshots.read(call, identifier, snapshot)
-        job = self._request(call, identifier, [found.snapshot_id], REQUEST, full=full)[0]
+        job = self._request(call, identifier, found, full=full)
         if wait_ms:
             self._wait(job, wait_ms)
         return self._shown(job)
@@ -173,9 +172,11 @@ class CaptureControl:
         """
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         entry = self._snapshots.table(call, identifier)
-        with self._store.read() as conn:
-            missing = captures.uncaptured(conn, entry.row.id, _BACKFILL)
-        return [_info(row) for row in self._request(call, identifier, missing, "backfill")]
+        try:
+            rows = self._work.requests.backfill(entry.row.id, call.principal.name)
+        except NoSuchTableError:
+            raise missing_table(identifier) from None  # dropped meanwhile
+        return [_info(row) for row in rows]
 
     def get(self, call: Call, capture_id: UUID) -> CaptureInfo:
         """A capture with its groups.
@@ -251,25 +252,18 @@ class CaptureControl:
         return self._shown(row)
 
     def _request(
-        self,
-        call: Call,
-        identifier: TableIdentifier,
-        snapshot_ids: Sequence[int],
-        reason: str,
-        *,
-        full: bool = False,
-    ) -> _Jobs:
-        entry = self._snapshots.table(call, identifier)
+        self, call: Call, identifier: TableIdentifier, found: TableSnapshot, *, full: bool
+    ) -> JobRow:
         with self._store.read() as conn:
-            named = captures.named(conn, [entry.row.id])
+            named = captures.named(conn, [found.entry_id])
         try:
-            if named:
+            for table in named:
                 return self._work.requests.request(
-                    named[0], snapshot_ids, reason, call.principal.name, full=full
-                )
+                    table, [found.snapshot_id], REQUEST, call.principal.name, full=full
+                )[0]
         except ForeignKeyError:
             pass
-        raise NoSuchTableError(f"Table does not exist: {identifier}")
+        raise missing_table(identifier)
 
     def _wait(self, job: JobRow, wait_ms: int) -> None:
         """Waits for a capture, and works on it here, as no worker may run."""

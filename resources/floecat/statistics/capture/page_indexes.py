@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["BuiltIndexes", "PageIndexes"]
 
 _BATCH: Final = 100
-_PAGE: Final = 1_000
 _MEMORY_BYTES: Final = 256 << 20
 
 
@@ -77,7 +76,8 @@ class PageIndexes:
             return None
         snapshot_id = table.metadata.current_snapshot_id
         live = live_files(self._planner.planner(), table.storage, table.metadata, snapshot_id)
-        known = {artifact.artifact_uri: artifact for artifact in self._known(entry_id)}
+        bodies = artifact_files.all_of(self._parts.store, artifact_files.of_entry, entry_id)
+        known = {artifact.artifact_uri: artifact for artifact in map(artifact_of, bodies)}
         built = kept = size_bytes = 0
         problems: list[FileProblem] = []
         batch: list[IndexArtifact] = []
@@ -104,17 +104,6 @@ class PageIndexes:
                     batch.clear()
         self._put(table, snapshot_id, batch)
         return BuiltIndexes(snapshot_id, built, kept, size_bytes, problems)
-
-    def _known(self, entry_id: UUID) -> Iterator[IndexArtifact]:
-        after = artifact_files.FIRST
-        while True:
-            with self._parts.store.read() as conn:
-                page = artifact_files.of_entry(conn, entry_id, after, _PAGE)
-            for place, body in page:
-                after = place
-                yield artifact_of(body)
-            if len(page) < _PAGE:
-                return
 
     def _write(
         self, table: CapturedTable, reader: FileReader, live: LiveFile, path: str

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.clock import Clock
+from floecat.errors import NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.store import commit_log, jobs
 from floecat.store.database.engine import Connection, Store
@@ -19,6 +20,7 @@ from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow, NamedTable
 
 __all__ = [
+    "BACKFILL",
     "CAPTURE",
     "COMMIT",
     "GROUP",
@@ -45,6 +47,10 @@ COMMIT: Final = "commit"
 REQUEST: Final = "request"
 """Reason of captures that someone asked for."""
 
+BACKFILL: Final = "backfill"
+"""Reason of captures of snapshots that were there before."""
+
+_BACKFILLED: Final = 1_000
 _COMMITS: Final = 1_000
 """Commits that one look takes from the log of a catalog."""
 
@@ -108,6 +114,22 @@ class CaptureRequests:
                 continue  # another process asked for one of them at this moment
             self._wake()
             return made
+
+    def backfill(self, entry_id: UUID, created_by: str) -> list[JobRow]:
+        """Asks for captures of the snapshots of a table that are not captured, newest first, at most 1,000.
+
+        Raises:
+            NoSuchTableError: there is no such table.
+        """
+        with self._store.read() as conn:
+            missing = captures.uncaptured(conn, entry_id, _BACKFILLED)
+            named = captures.named(conn, [entry_id])
+        if not named:
+            raise NoSuchTableError(f"Table does not exist: {entry_id}")
+        try:
+            return self.request(named[0], missing, BACKFILL, created_by) if missing else []
+        except ForeignKeyError:
+            raise NoSuchTableError(f"Table does not exist: {entry_id}") from None
 
     def search_commits(self) -> int:
         """Asks for captures of the tables that were committed to since the last search, in any process.

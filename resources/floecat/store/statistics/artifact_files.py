@@ -5,23 +5,27 @@ The rows of a table go with its entry, so a drop with purge copies them for its 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
+from floecat.store.database.engine import Store
 from floecat.store.database.statements import LIMIT
 from floecat.store.statistics.schema import index_artifacts as _artifacts
 from floecat.store.statistics.schema import purged_artifacts as _purged
 
-__all__ = ["FIRST", "Place", "keep_for_purge", "of_entry", "of_purge"]
+__all__ = ["Place", "all_of", "keep_for_purge", "of_entry", "of_purge"]
 
 Place = tuple[int, str]
 """Snapshot and storage id of an artifact; pages are in this order."""
 
-FIRST: Final[Place] = (-(2**63), "")
+_FIRST: Final[Place] = (-(2**63), "")
 """Comes before every artifact."""
+
+_PAGE: Final = 1_000
 
 
 def keep_for_purge(conn: Connection, job_id: UUID, entry_id: UUID) -> None:
@@ -37,6 +41,29 @@ def of_entry(conn: Connection, entry_id: UUID, after: Place, limit: int) -> list
 def of_purge(conn: Connection, job_id: UUID, after: Place, limit: int) -> list[tuple[Place, bytes]]:
     """Encoded artifacts of the table that a job purges, that come after a place."""
     return _page(conn, _OF_PURGE, job_id, after, limit)
+
+
+def all_of(
+    store: Store,
+    read: Callable[[Connection, UUID, Place, int], list[tuple[Place, bytes]]],
+    owner: UUID,
+) -> Iterator[bytes]:
+    """Yields all encoded artifacts of an owner, a page at a time.
+
+    Args:
+        store: the store.
+        read: `of_entry` or `of_purge`.
+        owner: the entry, or the job.
+    """
+    after = _FIRST
+    while True:
+        with store.read() as conn:
+            page = read(conn, owner, after, _PAGE)
+        for place, body in page:
+            after = place
+            yield body
+        if len(page) < _PAGE:
+            return
 
 
 def _page(

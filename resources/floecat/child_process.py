@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 __all__ = ["ChildProcess", "ProcessSetup", "serve_parent"]
@@ -39,22 +40,33 @@ class ProcessSetup(Protocol):
 class ChildProcess:
     """One process. Used by one thread at a time."""
 
-    def __init__(self, module: str, setup: ProcessSetup) -> None:
+    def __init__(
+        self,
+        module: str,
+        setup: ProcessSetup,
+        *,
+        descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Starts it.
 
         Args:
             module: whose `main` calls `serve_parent`.
             setup: the first message.
+            descriptors: open files that it gets too; see `serve_parent`.
+            environment: variables that it has, unless they are set here.
 
         Raises:
             OSError: the system starts no process.
         """
         own, other = socket.socketpair()
         with own, other:
+            passed = (other.fileno(), *descriptors)
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", f"from {module} import main; main()", str(other.fileno())],
-                pass_fds=[other.fileno()],
+                [sys.executable, "-P", "-c", f"from {module} import main; main()", *map(str, passed)],
+                pass_fds=passed,
                 stdin=subprocess.PIPE,
+                env={**environment, **os.environ},
                 start_new_session=True,  # an interrupt of the service is not for it
             )
             self.connection: Connection[Any, Any] = Connection(own.detach())
@@ -74,19 +86,20 @@ class ChildProcess:
             self._process.stdin.close()
 
 
-def serve_parent(serve: Callable[[Connection[Any, Any], Any], None]) -> None:
+def serve_parent(serve: Callable[..., None]) -> None:
     """Runs the program of a `ChildProcess`; the process ends at once when its parent does.
 
     Args:
-        serve: gets the connection to the parent and the setup.
+        serve: gets the connection to the parent, the setup, and the further descriptors.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    own, *descriptors = map(int, sys.argv[1:])
+    connection: Connection[Any, Any] = Connection(own)
     with suppress(EOFError, ConnectionError):
         setup = connection.recv()
         sys.path[:] = setup.path
         os.nice(setup.niceness)
-        serve(connection, setup)
+        serve(connection, setup, *descriptors)
 
 
 def _end_with_parent() -> None:

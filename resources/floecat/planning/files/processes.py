@@ -7,10 +7,8 @@ plan waits for decode manifests for one that finds few in memory.
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from typing import Any, Final, TypeVar
 
+from floecat.child_process import ChildProcess
 from floecat.errors import PlanStoppedError, UnavailableError
 from floecat.iceberg.values.bounds import Bounds
 from floecat.planning.files.scans import ScanPlan, Stop
@@ -31,7 +30,7 @@ __all__ = ["NICENESS", "PlanProcesses"]
 
 T = TypeVar("T")
 
-_PROGRAM: Final = "from floecat.planning.files.worker import main; main()"
+_PROGRAM: Final = "floecat.planning.files.worker"
 NICENESS: Final = 10
 """How far the priority of processes is below that of the one that starts them."""
 
@@ -43,28 +42,14 @@ _STOP_S: Final = 5.0
 _START_S: Final = 30.0
 
 
-class _Process:
+class _Process(ChildProcess):
     """One process. Used by one thread at a time."""
 
     def __init__(self, setup: Setup) -> None:
         own, other = socket.socketpair()
-        own_help, other_help = socket.socketpair()
-        with own, other, own_help, other_help:
-            descriptors = (other.fileno(), other_help.fileno())
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", _PROGRAM, *map(str, descriptors)],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                env={**_KEEPS_MEMORY, **os.environ},
-                start_new_session=True,  # an interrupt of the service is not for it
-            )
-            self.connection: Connection[Any, Any] = Connection(own.detach())
-            self._help: Connection[Any, Any] = Connection(own_help.detach())
-        self.connection.send(setup)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
+        with own, other:
+            super().__init__(_PROGRAM, setup, descriptors=[other.fileno()], environment=_KEEPS_MEMORY)
+            self._help: Connection[Any, Any] = Connection(own.detach())
 
     def help(self, other: _Process, share: Share) -> None:
         """Begins to decode manifests for a plan of another process."""
@@ -75,10 +60,9 @@ class _Process:
             send_handle(other._help, other_end.fileno(), None)
 
     def end(self) -> None:
-        self.connection.close()
+        """Ends it, whatever it does."""
         self._help.close()
-        self._process.kill()
-        self._process.wait()
+        super().end()
 
 
 class PlanProcesses:

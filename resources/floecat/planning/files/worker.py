@@ -1,12 +1,11 @@
 """A planning process: makes one plan after the other for the process that started it.
 
 While it is free it decodes manifests for another one, whose plan finds few in memory. Messages are pickled;
-see `processes`. It ends when the other end of the connection does.
+see `floecat.child_process`.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from floecat.child_process import serve_parent
 from floecat.errors import FloecatError, PlanStoppedError, UnavailableError
 
 __all__ = ["Failed", "Job", "NeedsHelp", "Setup", "Share", "main"]
@@ -85,13 +85,8 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Serves the file descriptors of the command line until their other end is closed."""
-    connection, help = (Connection(int(descriptor)) for descriptor in sys.argv[1:])
-    with suppress(EOFError, ConnectionError):
-        setup = connection.recv()
-        sys.path[:] = setup.path
-        os.nice(setup.niceness)
-        _Worker(connection, setup).serve(help)
+    """Makes plans for the process that started this one, until that ends."""
+    serve_parent(lambda connection, setup, help: _Worker(connection, setup).serve(Connection(help)))
 
 
 class _Worker:

@@ -17,7 +17,8 @@ import msgspec
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.errors import AlreadyExistsError, IllegalArgumentError, NoSuchTableError, NotFoundError
+from floecat.entries.names import missing_table
+from floecat.errors import AlreadyExistsError, IllegalArgumentError, NotFoundError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.snapshots import ALL, Snapshots, size_of
@@ -292,7 +293,7 @@ class Constraints:
             try:
                 return self._store.run(apply)
             except ForeignKeyError:
-                raise NoSuchTableError(f"Table does not exist: {identifier}") from None
+                raise missing_table(identifier) from None
 
         return self._keys.run(call, JsonAnswer(SnapshotConstraints), work)
 

@@ -12,14 +12,13 @@ import msgspec
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.errors import BadRequestError, IllegalArgumentError, NoSuchTableError, NotFoundError
+from floecat.errors import BadRequestError, IllegalArgumentError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import FileTarget, target_storage_id
 from floecat.statistics.snapshots import ALL, Snapshots, size_of
-from floecat.statistics.target_statistics import MOST_RECORDS
+from floecat.statistics.target_statistics import MOST_RECORDS, put_rows
 from floecat.store import page_tokens
-from floecat.store.database.engine import Connection, Store
-from floecat.store.database.errors import ForeignKeyError
+from floecat.store.database.engine import Store
 from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS, RecordRow
 
 __all__ = [
@@ -112,20 +111,8 @@ class IndexArtifacts:
             for artifact in artifacts:
                 call.catalog.allowed.check(artifact.artifact_uri)
             now_ms = self._clock.now_ms()
-            rows = {
-                row.storage_id: row
-                for row in (artifact_row(found.snapshot_id, each, now_ms) for each in artifacts)
-            }
-
-            def put(conn: Connection) -> int:
-                INDEX_ARTIFACTS.put(conn, found.entry_id, list(rows.values()))
-                finish(conn, len(rows))
-                return len(rows)
-
-            try:
-                return self._store.run(put)
-            except ForeignKeyError:
-                raise NoSuchTableError(f"Table does not exist: {identifier}") from None
+            rows = [artifact_row(found.snapshot_id, each, now_ms) for each in artifacts]
+            return put_rows(self._store, INDEX_ARTIFACTS, found, rows, finish)
 
         return self._keys.run(call, JsonAnswer(int), work)
 

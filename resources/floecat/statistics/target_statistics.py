@@ -10,7 +10,8 @@ import msgspec
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.errors import BadRequestError, NoSuchTableError, NotFoundError
+from floecat.entries.names import missing_table
+from floecat.errors import BadRequestError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import (
     StatisticsRecord,
@@ -22,9 +23,9 @@ from floecat.statistics.snapshots import ALL, Snapshots, TableSnapshot, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.statistics.snapshot_records import TARGETS, RecordRow
+from floecat.store.statistics.snapshot_records import TARGETS, RecordRow, SnapshotRecords
 
-__all__ = ["MOST_RECORDS", "CapturedFiles", "TargetStatistics", "record_row"]
+__all__ = ["MOST_RECORDS", "CapturedFiles", "TargetStatistics", "put_rows", "record_row"]
 
 MOST_RECORDS: Final = 10_000
 """Records in one put."""
@@ -89,17 +90,7 @@ class TargetStatistics:
             found = self._snapshots.write(call, identifier, snapshot, strict=strict)
             now_ms = self._clock.now_ms()
             rows = [record_row(found.snapshot_id, record, now_ms) for record in records]
-            distinct = {row.storage_id: row for row in rows}
-
-            def put(conn: Connection) -> int:
-                TARGETS.put(conn, found.entry_id, list(distinct.values()))
-                finish(conn, len(distinct))
-                return len(distinct)
-
-            try:
-                return self._store.run(put)
-            except ForeignKeyError:
-                raise NoSuchTableError(f"Table does not exist: {identifier}") from None
+            return put_rows(self._store, TARGETS, found, rows, finish)
 
         return self._keys.run(call, JsonAnswer(int), work)
 
@@ -170,6 +161,37 @@ class TargetStatistics:
         ordered = sorted(records.items())
         token = page_tokens.encode(ordered[size - 1][0], scope) if len(ordered) > size else None
         return found.snapshot_id, Page([record for _, record in ordered[:size]], token)
+
+
+def put_rows(
+    store: Store, kept: SnapshotRecords, found: TableSnapshot, rows: Sequence[RecordRow], finish: Finish[int]
+) -> int:
+    """Puts records of a snapshot, the last one of each storage id.
+
+    Args:
+        store: the store.
+        kept: where such records are.
+        found: the snapshot.
+        rows: the records.
+        finish: notes the answer, in the same transaction.
+
+    Returns:
+        How many were put.
+
+    Raises:
+        NoSuchTableError: the table was dropped.
+    """
+    distinct = {row.storage_id: row for row in rows}
+
+    def put(conn: Connection) -> int:
+        kept.put(conn, found.entry_id, list(distinct.values()))
+        finish(conn, len(distinct))
+        return len(distinct)
+
+    try:
+        return store.run(put)
+    except ForeignKeyError:
+        raise missing_table(found.entry.identifier) from None
 
 
 def record_row(snapshot_id: int, record: StatisticsRecord, now_ms: int) -> RecordRow:

@@ -15,6 +15,7 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    SnapshotOption,
     TableArgument,
     open_call,
     settings_from,
@@ -35,9 +36,7 @@ def plan(
             "--filter", help="Rows that are read, as in SQL: \"day = '2026-11-01' and amount > 10\"."
         ),
     ] = None,
-    snapshot_id: Annotated[
-        int | None, typer.Option("--snapshot-id", help="Snapshot that is read. Default: the current one.")
-    ] = None,
+    snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
     catalog: CatalogOption = None,
     account: AccountOption = None,
@@ -55,7 +54,7 @@ def plan(
             call,
             identifier,
             row_filter,
-            snapshot_id,
+            snapshot,
             progress=lambda files: show(f"{text}: {files:,} files in manifests so far"),
         )
     if as_json:
@@ -67,8 +66,8 @@ def plan(
     )
     print_rows(("stage", "of", "left"), _stages(made))
     print_plain(
-        f"Reads {made.files_by_metrics:,} files: {made.rows:,} rows, {made.size_bytes:,} bytes;"
-        f" {made.files_with_deletes:,} of them with {made.delete_files:,} delete files"
+        f"Data files: {made.files_by_metrics:,}, with {made.rows:,} rows, {made.size_bytes:,} bytes;"
+        f" {made.files_with_deletes:,} have deletes. Delete files: {made.delete_files:,}"
     )
     print_plain(
         f"Planned in {made.elapsed_ms:,.0f} ms from {made.manifest_bytes:,} bytes of manifests;"

@@ -46,7 +46,8 @@ class ExplainRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
 
     filter: str | None = None
     """As in SQL: `day = '2026-11-01' and amount > 10`."""
-    snapshot_id: int | None = None
+    snapshot: str | None = None
+    """An id, or the name of a branch or tag."""
 
 
 class Identifier(msgspec.Struct):

@@ -9,15 +9,17 @@ from floecat.entries.calls import Call
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entries, Entry
 from floecat.entries.names import missing_table
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, NotFoundError
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 
-__all__ = ["CurrentTables", "PinKind", "snapshot_of"]
+__all__ = ["CurrentTables", "PinKind", "named_snapshot_id", "snapshot_of"]
 
 PinKind: TypeAlias = Literal["current", "as_of", "snapshot_id"]
 """How a state is asked for."""
+
+_LAST_ID = 2**63 - 1
 
 
 class CurrentTables:
@@ -69,3 +71,31 @@ def snapshot_of(
     if snapshot is None:
         raise BadRequestError(f"The table has no snapshot {snapshot_id}: it may have expired")
     return snapshot
+
+
+def named_snapshot_id(metadata: TableMetadata, snapshot: str | None) -> int | None:
+    """The id of the snapshot that people name.
+
+    Args:
+        metadata: the table.
+        snapshot: an id, or the name of a branch or tag; None for the current one.
+
+    Returns:
+        None if the table has no current snapshot.
+
+    Raises:
+        BadRequestError: it is neither an id nor the name of a branch or tag.
+        NotFoundError: the table has no such snapshot.
+    """
+    if snapshot is None:
+        return metadata.current_snapshot_id
+    ref = metadata.refs.get(snapshot)
+    if ref is not None:
+        return ref.snapshot_id
+    try:
+        wanted = int(snapshot)
+    except ValueError:
+        raise BadRequestError("Invalid snapshot: neither an id nor the name of a branch or tag") from None
+    if abs(wanted) > _LAST_ID or metadata.snapshot(wanted) is None:
+        raise NotFoundError(f"The table has no snapshot {snapshot[:20]}: it may have expired")
+    return wanted

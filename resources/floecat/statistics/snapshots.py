@@ -9,10 +9,10 @@ from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, PageRequest
 from floecat.entries.lookup import Entries, Entry
 from floecat.entries.names import missing_table
-from floecat.errors import BadRequestError, NotFoundError
+from floecat.errors import NotFoundError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.planning.table_states import CurrentTables
+from floecat.planning.table_states import CurrentTables, named_snapshot_id
 
 __all__ = ["ALL", "LARGEST_PAGE", "Snapshots", "TableSnapshot", "size_of"]
 
@@ -100,21 +100,7 @@ def size_of(request: PageRequest) -> int:
 
 
 def _resolve(entry: Entry[TableMetadata], snapshot: str | None) -> TableSnapshot:
-    if not entry.row.has_metadata:
+    found = named_snapshot_id(entry.document.parsed(), snapshot) if entry.row.has_metadata else None
+    if found is None:
         raise NotFoundError(f"Table {entry.identifier} has no snapshot")
-    metadata = entry.document.parsed()
-    if snapshot is None:
-        found = metadata.current_snapshot_id
-        if found is None:
-            raise NotFoundError(f"Table {entry.identifier} has no snapshot")
-        return TableSnapshot(entry, found)
-    ref = metadata.refs.get(snapshot)
-    if ref is not None:
-        return TableSnapshot(entry, ref.snapshot_id)
-    try:
-        wanted = int(snapshot)
-    except ValueError:
-        raise BadRequestError("Invalid snapshot: neither an id nor the name of a branch or tag") from None
-    if abs(wanted) > _LAST_ID or metadata.snapshot(wanted) is None:
-        raise NotFoundError(f"Table {entry.identifier} has no snapshot {snapshot[:20]}: it may have expired")
-    return TableSnapshot(entry, wanted)
+    return TableSnapshot(entry, found)

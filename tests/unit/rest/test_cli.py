@@ -466,8 +466,8 @@ def test_plans_are_explained(lake: Path) -> None:
     lines = [" ".join(line.split()) for line in made.stdout.splitlines()]
     assert lines[0] == "ns.orders, snapshot 1"
     assert "files, by bounds and counts 1 1" in lines
-    assert any(line.startswith("Reads 1 files: 10 rows, ") for line in lines)
-    assert any(line.endswith("; 1 of them with 1 delete files") for line in lines)
+    assert any(line.startswith("Data files: 1, with 10 rows, ") for line in lines)
+    assert any(line.endswith("; 1 have deletes. Delete files: 1") for line in lines)
     assert lines[-1] == "1 (value >= 5 and value < 100)"
     nothing = run("table", "plan", "ns.orders", "--filter", "value > 1000")
     assert "files, by bounds and counts 1 0" in [
@@ -475,7 +475,8 @@ def test_plans_are_explained(lake: Path) -> None:
     ]
     for filter, message in (("value >", "character"), ("nothing = 1", "nothing"), ("value = 'x'", "value")):
         assert message in one_error(run("table", "plan", "ns.orders", "--filter", filter), 1)
-    assert "no snapshot 9" in one_error(run("table", "plan", "ns.orders", "--snapshot-id", "9"), 1)
+    assert "no snapshot 9" in one_error(run("table", "plan", "ns.orders", "--snapshot", "9"), 1)
+    assert run("table", "plan", "ns.orders", "--snapshot", "main").stdout.splitlines()[0] == lines[0]
 
 
 def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

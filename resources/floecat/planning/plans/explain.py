@@ -11,7 +11,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.explanations import Explanation
 from floecat.planning.plans.plan_requests import PlannedScan, PlanTableScan
 from floecat.planning.plans.task_chunks import ChunkedPlanner
-from floecat.planning.table_states import CurrentTables
+from floecat.planning.table_states import CurrentTables, named_snapshot_id
 
 __all__ = ["ExplainService"]
 
@@ -29,7 +29,7 @@ class ExplainService:
         call: Call,
         identifier: TableIdentifier,
         filter: str | None = None,
-        snapshot_id: int | None = None,
+        snapshot: str | None = None,
         *,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Explanation:
@@ -39,13 +39,14 @@ class ExplainService:
             call: who asks.
             identifier: the table.
             filter: which rows, as in SQL: `day = '2026-11-01' and amount > 10`; None for all.
-            snapshot_id: the snapshot; None for the current one.
+            snapshot: its id, or the name of a branch or tag; None for the current one.
             progress: called now and then with how many files were looked at.
 
         Raises:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table does not exist.
-            BadRequestError: the filter cannot be read, or there is no such snapshot.
+            BadRequestError: the filter cannot be read.
+            NotFoundError: there is no such snapshot.
             UnavailableError: it takes longer than `floecat.planning.explain-budget-ms`.
             FloecatError: the table, or one of its manifests, cannot be read.
         """
@@ -55,7 +56,8 @@ class ExplainService:
         from floecat.planning.plans.plan_summaries import explain_plan, parse_filter_text
 
         sent = PlanTableScan(
-            snapshot_id=snapshot_id, filter=None if filter is None else parse_filter_text(filter)
+            snapshot_id=named_snapshot_id(metadata, snapshot),
+            filter=None if filter is None else parse_filter_text(filter),
         )
         scan = PlannedScan.of(metadata, sent)
         try:

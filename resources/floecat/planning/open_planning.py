@@ -67,6 +67,8 @@ def open_planning(
             in_process_bytes=made.in_process_bytes,
             most_waiting=made.most_waiting,
             bounds=settings.limits,
+            disk_folder=made.disk_cache_folder,
+            disk_bytes=made.disk_cache_size,
         )
 
     planner = ChunkedPlanner(opened, files_per_chunk=gateway.plan_task_files_per_task)

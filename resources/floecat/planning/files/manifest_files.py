@@ -1,8 +1,8 @@
-"""The live files of a manifest in columns, decoded once and kept in memory by table and location."""
+"""The live files of a manifest in columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -19,14 +19,21 @@ from floecat.iceberg.manifests.reader import ManifestEntries, ManifestEntryStatu
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import Bounds, exceeded
-from floecat.memory_budget import LruCache
 from floecat.planning.files.scans import FILE_FIELDS, ContentFiles
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["COLUMN_SIZES", "ManifestCache", "ManifestFiles", "SpecTypes", "read_bounded"]
+__all__ = [
+    "COLUMN_SIZES",
+    "METRICS",
+    "ManifestFiles",
+    "SpecTypes",
+    "decode_manifest",
+    "read_bounded",
+    "with_metrics",
+]
 
 _ENTRY_FIELDS: Final = (*FILE_FIELDS, "status", "snapshot_id")
-_METRICS: Final = tuple(METRIC_IDS)
+METRICS: Final = tuple(METRIC_IDS)
 
 COLUMN_SIZES: Final = -1
 """Stands among ids of columns for the sizes of these: they are large, and no filter needs them."""
@@ -79,7 +86,7 @@ class ManifestFiles:
         """Memory that it takes."""
         arrays = [*self.columns.values(), self.partitions]
         for metrics in self.metrics.values():
-            arrays += [array for name in _METRICS if (array := getattr(metrics, name)) is not None]
+            arrays += [array for name in METRICS if (array := getattr(metrics, name)) is not None]
         return _OVERHEAD_BYTES + sum(int(array.nbytes) for array in arrays if isinstance(array, pa.Array))
 
     def column(self, name: str, rows: Int64s | None = None) -> pa.Array:
@@ -128,91 +135,6 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
 }
 
 
-class ManifestCache:
-    """Manifests in memory, within a budget. Thread-safe."""
-
-    def __init__(self, cache: LruCache[ManifestFiles], bounds: Bounds) -> None:
-        self._cache = cache
-        self._bounds = bounds
-
-    def held(
-        self,
-        storage: CatalogStorage,
-        table_uuid: str,
-        listed: ManifestFile,
-        spec: SpecTypes,
-        column_ids: frozenset[int],
-    ) -> ManifestFiles | None:
-        """What `load` would give, if it is in memory."""
-        found = self._cache.get(_key(storage, table_uuid, listed, spec))
-        return found if found is not None and column_ids <= found.metric_ids else None
-
-    def keep(
-        self,
-        storage: CatalogStorage,
-        table_uuid: str,
-        listed: ManifestFile,
-        spec: SpecTypes,
-        files: ManifestFiles,
-    ) -> None:
-        """Keeps what another planner decoded."""
-        if self.held(storage, table_uuid, listed, spec, files.metric_ids) is None:
-            self._cache.put(_key(storage, table_uuid, listed, spec), files, files.size_bytes)
-
-    def load(
-        self,
-        storage: CatalogStorage,
-        table_uuid: str,
-        listed: ManifestFile,
-        spec: SpecTypes,
-        column_ids: Collection[int],
-    ) -> ManifestFiles:
-        """The live files of a manifest.
-
-        Args:
-            storage: of the catalog.
-            table_uuid: of the table.
-            listed: the manifest's entry in the manifest list.
-            spec: of the manifest.
-            column_ids: columns whose metrics are needed, and maybe `COLUMN_SIZES`.
-
-        Raises:
-            FileMissingError: it is gone.
-            InvalidMetadataError: it is damaged, or exceeds a bound.
-            LocationNotAllowedError: it is outside the allowed locations.
-        """
-        wanted = frozenset(column_ids)
-        key = _key(storage, table_uuid, listed, spec)
-        held = self._cache.get(key)
-        if held is not None and wanted <= held.metric_ids:
-            return held
-        data = read_bounded(storage, listed.manifest_path, "manifest", self._bounds)
-        if held is None:
-            found = _decode(data, listed, spec, wanted, self._bounds)
-        else:
-            missing = wanted - held.metric_ids
-            if COLUMN_SIZES in missing:
-                missing |= held.metric_ids
-            found = _with_metrics(held, data, listed, missing, self._bounds)
-        self._cache.put(key, found, found.size_bytes)
-        return found
-
-
-def _key(storage: CatalogStorage, table_uuid: str, listed: ManifestFile, spec: SpecTypes) -> Hashable:
-    return (
-        storage.access_key,
-        storage.allowed.roots,  # of which it was checked that they hold the file
-        table_uuid,  # a table that is made at the place of a dropped one may use its file names
-        listed.manifest_path,
-        listed.manifest_length,
-        # entries inherit these, and a list may give a manifest new ones
-        listed.sequence_number,
-        listed.added_snapshot_id,
-        listed.first_row_id,
-        spec.types,
-    )
-
-
 def read_bounded(storage: CatalogStorage, location: str, what: str, bounds: Bounds) -> bytes:
     """The bytes of a manifest or a manifest list.
 
@@ -230,9 +152,14 @@ def read_bounded(storage: CatalogStorage, location: str, what: str, bounds: Boun
         raise exceeded(bounds, "manifest_bytes", f"{what} {location}", "it has more bytes than") from None
 
 
-def _decode(
+def decode_manifest(
     data: bytes, listed: ManifestFile, spec: SpecTypes, column_ids: frozenset[int], bounds: Bounds
 ) -> ManifestFiles:
+    """The live files of a manifest, with metrics of some columns; see `ManifestCache.load`.
+
+    Raises:
+        InvalidMetadataError: it is damaged, or exceeds a bound.
+    """
     fields = {*_ENTRY_FIELDS, "partition", *_metrics(column_ids)}
     types = {
         field.field_id: type
@@ -263,9 +190,14 @@ def _decode(
     return ManifestFiles(listed.partition_spec_id, size, columns, partitions, metrics, column_ids)
 
 
-def _with_metrics(
+def with_metrics(
     held: ManifestFiles, data: bytes, listed: ManifestFile, column_ids: frozenset[int], bounds: Bounds
 ) -> ManifestFiles:
+    """The same files with metrics of further columns.
+
+    Raises:
+        InvalidMetadataError: the manifest is damaged, or has other files than before.
+    """
     parts = [
         _live(entries)
         for entries in read_manifest(
@@ -285,8 +217,8 @@ def _with_metrics(
 def _metrics(column_ids: frozenset[int]) -> tuple[str, ...]:
     """Names of the metrics that are read."""
     if COLUMN_SIZES in column_ids:
-        return _METRICS
-    return tuple(name for name in _METRICS if name != "column_sizes") if column_ids else ()
+        return METRICS
+    return tuple(name for name in METRICS if name != "column_sizes") if column_ids else ()
 
 
 def _live(entries: ManifestEntries) -> ManifestEntries:
@@ -301,7 +233,7 @@ def _live(entries: ManifestEntries) -> ManifestEntries:
 
 def _take(column: ColumnMetrics, rows: Int64s) -> ColumnMetrics:
     places = pa.array(rows)
-    found = {name: getattr(column, name) for name in _METRICS}
+    found = {name: getattr(column, name) for name in METRICS}
     taken = {name: None if array is None else array.take(places) for name, array in found.items()}
     return ColumnMetrics(column.field_id, **taken)
 
@@ -348,7 +280,7 @@ def _joined(parts: Sequence[tuple[ColumnMetrics, ...]], sizes: Sequence[int]) ->
     for id in ids:
         pieces = [columns.get(id, ColumnMetrics(id)) for columns in by_id]
         joined = {}
-        for name in _METRICS:
+        for name in METRICS:
             arrays = [getattr(piece, name) for piece in pieces]
             kind = next((array.type for array in arrays if array is not None), None)
             if kind is not None:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import default_memory_bytes
+from floecat.planning.files.disk_cache import open_disk_cache
 from floecat.planning.files.processes import PlanProcesses
 from floecat.planning.files.scan_planning import ScanPlanner, local_planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest, Stop
@@ -31,6 +32,8 @@ def open_planner(
     in_process_bytes: int = 256 << 10,
     most_waiting: int = 100,
     bounds: Bounds = DEFAULT_BOUNDS,
+    disk_folder: str | None = None,
+    disk_bytes: int = 1 << 30,
 ) -> Planner:
     """The planner of a service.
 
@@ -42,7 +45,10 @@ def open_planner(
         in_process_bytes: scans whose manifests have no more bytes are planned here.
         most_waiting: plans that may wait for a process.
         bounds: of manifests and manifest lists.
+        disk_folder: where all keep decoded manifests, for a restart; see `DiskCache`.
+        disk_bytes: of these.
     """
+    disk = open_disk_cache(disk_folder, disk_bytes)
     cores = len(os.sched_getaffinity(0))
     count = max(cores - 1, 1) if processes is None else processes
     others = None
@@ -53,8 +59,10 @@ def open_planner(
             threads=max(cores // count, 1),
             most_waiting=most_waiting,
             bounds=bounds,
+            disk=None if disk is None else (disk_folder, disk_bytes),
         )
-    return Planner(local_planner(local_bytes, 1, bounds), others, in_process_bytes=in_process_bytes)
+    local = local_planner(local_bytes, 1, bounds, disk)
+    return Planner(local, others, in_process_bytes=in_process_bytes)
 
 
 class Planner:

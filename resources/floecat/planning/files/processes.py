@@ -69,7 +69,14 @@ class PlanProcesses:
     """The processes. Thread-safe."""
 
     def __init__(
-        self, count: int, *, memory_bytes: int, threads: int, most_waiting: int, bounds: Bounds
+        self,
+        count: int,
+        *,
+        memory_bytes: int,
+        threads: int,
+        most_waiting: int,
+        bounds: Bounds,
+        disk: tuple[str | None, int] | None = None,
     ) -> None:
         """Starts nothing yet: a process starts with the first plan that finds no free one.
 
@@ -79,8 +86,11 @@ class PlanProcesses:
             threads: of each process.
             most_waiting: plans that may wait for a process.
             bounds: of manifests.
+            disk: folder and bytes of a `DiskCache`.
         """
-        self._setup = Setup(sys.path, memory_bytes // count, threads, NICENESS, pickle.dumps(bounds))
+        self._setup = Setup(
+            sys.path, memory_bytes // count, threads, NICENESS, pickle.dumps(bounds), *(disk or (None, 0))
+        )
         self._count = count
         self._most_waiting = most_waiting
         self._free: list[_Process] = []

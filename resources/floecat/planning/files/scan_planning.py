@@ -19,8 +19,11 @@ from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
 from floecat.planning.files.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
+from floecat.planning.files.disk_cache import DiskCache
 from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics
-from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestCache, ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_cache import ManifestCache
+from floecat.planning.files.manifest_disk import ManifestDisk
+from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestFiles, SpecTypes
 from floecat.planning.files.manifest_lists import ManifestLists
 from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
@@ -130,18 +133,23 @@ class ScanPlanner:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def local_planner(memory_bytes: int, threads: int, bounds: Bounds = DEFAULT_BOUNDS) -> ScanPlanner:
+def local_planner(
+    memory_bytes: int, threads: int, bounds: Bounds = DEFAULT_BOUNDS, disk: DiskCache | None = None
+) -> ScanPlanner:
     """A planner for this process.
 
     Args:
         memory_bytes: of manifests that it keeps.
         threads: how many decode manifests.
         bounds: of manifests and manifest lists.
+        disk: keeps manifests for a restart.
     """
     lists = memory_bytes // _LIST_PART
     manifests: LruCache[Any] = LruCache(memory_bytes - lists)
     return ScanPlanner(
-        ManifestCache(manifests, bounds), ManifestLists(LruCache(lists), bounds), max(threads, 1)
+        ManifestCache(manifests, bounds, None if disk is None else ManifestDisk(disk)),
+        ManifestLists(LruCache(lists), bounds),
+        max(threads, 1),
     )
 
 

@@ -34,6 +34,8 @@ class Setup(msgspec.Struct, frozen=True):
         threads: how many decode manifests.
         niceness: how far its priority is below that of the other process.
         bounds: of manifests, pickled.
+        disk_folder: of manifests on disk; None to keep none there.
+        disk_bytes: of these.
     """
 
     path: list[str]
@@ -41,6 +43,8 @@ class Setup(msgspec.Struct, frozen=True):
     threads: int
     niceness: int
     bounds: bytes
+    disk_folder: str | None
+    disk_bytes: int
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -91,11 +95,13 @@ def main() -> None:
 
 class _Worker:
     def __init__(self, connection: Connection[Any, Any], setup: Setup) -> None:
+        from floecat.planning.files.disk_cache import open_disk_cache
         from floecat.planning.files.scan_planning import local_planner
 
         self._connection = connection
         bounds = pickle.loads(setup.bounds)  # noqa: S301
-        self._planner = local_planner(setup.memory_bytes, setup.threads, bounds)
+        disk = open_disk_cache(setup.disk_folder, setup.disk_bytes)
+        self._planner = local_planner(setup.memory_bytes, setup.threads, bounds, disk)
         self._storages: OrderedDict[bytes, Any] = OrderedDict()
 
     def serve(self, help: Connection[Any, Any]) -> None:

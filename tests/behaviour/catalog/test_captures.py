@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from uuid_utils.compat import uuid7
@@ -25,10 +26,17 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.expressions import Expression
 from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
 from floecat.statistics.capture.policy_service import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
-from floecat.statistics.records import Completeness, StatisticsRecord, TargetKind
+from floecat.statistics.records import (
+    Completeness,
+    ExpressionTarget,
+    StatisticsRecord,
+    TargetKind,
+    target_storage_id,
+)
 from floecat.store import jobs, leases
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics import schema
@@ -183,7 +191,7 @@ def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     entry_id = bench.entry_id
     with bench.kernel.store.count_statements() as counter:
         assert bench.pipeline.drain(entry_id).succeeded == 1
-    assert (counter.statements, counter.transactions) == (35, 7)
+    assert (counter.statements, counter.transactions) == (36, 7)
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
@@ -469,6 +477,70 @@ def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
     assert policies.change(bench.call, T, PolicyChange()) == default
     with pytest.raises(BadRequestError, match="must be latest or all"):
         policies.change(bench.call, T, PolicyChange(snapshots="some"))
+
+
+def test_expressions_that_a_policy_names_are_captured_as_columns_are(bench: Bench) -> None:
+    bucket = Expression("bucket[4]", "id")
+    bench.append(1)
+    bench.capture()
+    policies = bench.kernel.capture_policies
+    change = PolicyChange(
+        columns=("id",), expressions=(Expression("BUCKET[4]", "id"), Expression("truncate[1]", "text"))
+    )
+    assert policies.change(bench.call, T, change).expressions == (bucket, Expression("truncate[1]", "text"))
+    bench.append(1)
+    bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert captured.coverage.read == 2  # the file of before, too
+    bench.append(1)
+    bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert captured.coverage.read == 1
+    found = {
+        each.scalar.display_name: each.scalar for each in bench.records(TargetKind.EXPRESSION) if each.scalar
+    }
+    assert found.keys() == {"bucket(4, id)", "truncate(1, text)"}
+    numbers = found["bucket(4, id)"]
+    assert (numbers.row_count, numbers.null_count, numbers.avg_width_bytes) == (30, 0, 4)
+    assert (numbers.logical_type, numbers.min, numbers.max) == ("INT", "0", "3")
+    assert numbers.ndv is not None
+    assert numbers.ndv.exact == 4
+    text = found["truncate(1, text)"]
+    assert (text.logical_type, text.min, text.max, text.avg_width_bytes) == ("STRING", "0", "2", 1)
+    # the column is captured with its expression; the statistics file has columns only
+    assert len(bench.records(TargetKind.COLUMN)) == 2
+    assert {blob.fields for each in bench.metadata.statistics for blob in each.blob_metadata} == {(1,), (2,)}
+    target = target_storage_id(
+        ExpressionTarget("iceberg", b'{"type":"transform","transform":"bucket[4]","term":"id"}')
+    )
+    assert bench.kernel.statistics.get(bench.call, T, None, target).scalar == numbers
+    policies.change(bench.call, T, PolicyChange(expressions=()))
+    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+    assert bench.records(TargetKind.EXPRESSION) == []
+
+
+def test_expressions_that_do_not_fit_are_refused_or_left_out(bench: Bench) -> None:
+    policies = bench.kernel.capture_policies
+    for transform, term, message in (
+        ("day", "id", "day does not take column id of long"),
+        ("bucket[0]", "id", "width of transform bucket"),
+        ("bucket", "id", "unknown transform bucket"),
+        ("identity", "id", "unknown transform identity"),
+        ("bucket[4]", "nothing", "cannot find column nothing"),
+        ("bucket[4]", "", "must be the name of a column"),
+    ):
+        with pytest.raises(BadRequestError, match=message):
+            policies.change(bench.call, T, PolicyChange(expressions=(Expression(transform, term),)))
+    fitting, other = Expression("bucket[2]", "id"), Expression("day", "id")
+    terms = msgspec.json.encode([other, fitting]).decode()
+    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.expressions", terms))
+    bench.append(1)
+    bench.capture()
+    assert [each.scalar.display_name for each in bench.records(TargetKind.EXPRESSION) if each.scalar] == [
+        "bucket(2, id)"
+    ]
 
 
 @BOTH

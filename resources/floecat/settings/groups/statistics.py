@@ -15,8 +15,8 @@ _MIB = 1 << 20
 class StatisticsSettings(Group, frozen=True, kw_only=True):
     """Capture of statistics: rows, nulls, bounds and distinct values of what is committed.
 
-    The properties `floecat.statistics.enabled`, `.snapshots`, `.columns`, `.first-columns` and `.publish` of
-    a table, or of its catalog, take precedence.
+    The properties `floecat.statistics.enabled`, `.snapshots`, `.columns`, `.first-columns`, `.expressions`
+    and `.publish` of a table, or of its catalog, take precedence.
     """
 
     enabled: Annotated[bool, boolean()] = True

@@ -42,7 +42,7 @@ from floecat.statistics.capture.requests import (
 )
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, read_files
 from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
-from floecat.statistics.files.summaries import FileSummary
+from floecat.statistics.files.summaries import CountedColumns, FileSummary
 from floecat.statistics.records import StatisticsRecord
 from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection
@@ -215,7 +215,7 @@ class CaptureWork:
         self,
         job: RunningJob,
         payload: CapturePayload,
-        columns: dict[int, str],
+        columns: CountedColumns,
         missing: Sequence[LiveFile],
     ) -> int:
         """Makes the jobs of groups, and returns how many they are."""

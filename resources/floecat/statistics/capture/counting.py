@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations, location_bounds
 from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text, logical_type
+from floecat.planning.filters.transforms import result_type
+from floecat.statistics.capture.expressions import expression_of
 from floecat.statistics.capture.sidecars import FilesSummary
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.merging import merge_columns
 from floecat.statistics.files.page_index import PageIndex
-from floecat.statistics.files.summaries import ColumnSummary, DataFile, FileSummary
+from floecat.statistics.files.summaries import ColumnSummary, CountedColumns, DataFile, FileSummary, Term
 from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import (
     THETA_SKETCH,
@@ -35,6 +38,7 @@ from floecat.statistics.records import (
     StatisticsRecord,
     TableStatistics,
     TableTarget,
+    Target,
 )
 
 __all__ = [
@@ -50,6 +54,7 @@ __all__ = [
 
 NAME_MAPPING: Final = "schema.name-mapping.default"
 
+_NOTHING: Final = CountedColumns({})
 _CONFIDENCE: Final = 0.954
 """Of two standard deviations."""
 
@@ -58,18 +63,17 @@ class FileSource(NamedTuple):
     """How data files of one snapshot are read. It can be pickled, and holds no keys."""
 
     schema: Schema
-    columns: tuple[int, ...]
-    """Field ids of those that are counted."""
+    columns: CountedColumns
     name_mapping: str | None
     allowed: AllowedLocations
     bounds: Bounds
 
     @staticmethod
-    def of(table: CapturedTable, snapshot_id: int, columns: Iterable[int] = ()) -> FileSource:
+    def of(table: CapturedTable, snapshot_id: int, columns: CountedColumns = _NOTHING) -> FileSource:
         """The files of a snapshot."""
         return FileSource(
             table.schema_of(snapshot_id),
-            tuple(columns),
+            columns,
             table.metadata.properties.get(NAME_MAPPING),
             table.storage.allowed,
             location_bounds.limits,
@@ -132,7 +136,8 @@ class FileReader:
             reader = FileSummaries(
                 files,
                 source.schema,
-                source.columns,
+                list(source.columns.types),
+                expressions=source.columns.expressions,
                 name_mapping=source.name_mapping,
                 memory_bytes=self._memory_bytes,
                 bounds=source.bounds,
@@ -167,7 +172,7 @@ def of_files(summaries: Mapping[str, FileSummary], sizes: Mapping[str, int], sch
     )
 
 
-def of_parts(parts: Sequence[FilesSummary], columns: Mapping[int, str], schema: Schema) -> FilesSummary:
+def of_parts(parts: Sequence[FilesSummary], columns: CountedColumns, schema: Schema) -> FilesSummary:
     """Parts of a snapshot together. A part without one of the columns has nulls there.
 
     Args:
@@ -175,13 +180,14 @@ def of_parts(parts: Sequence[FilesSummary], columns: Mapping[int, str], schema: 
         columns: the wanted columns; others are left out.
         schema: of the snapshot.
     """
-    filled = []
+    filled, terms = [], columns.terms
     for part in parts:
-        held = {column.field_id: column for column in part.columns if column.field_id in columns}
-        for field_id in columns.keys() - held.keys():
-            if is_null_before(schema, field_id):
+        held = {column.term: column for column in part.columns if column.term in terms}
+        for term in terms - held.keys():
+            if is_null_before(schema, term.field_id):
+                id, transform = term
                 nulls = part.row_count
-                held[field_id] = ColumnSummary(field_id, nulls, nulls, 0, None, None, None, 0, None)
+                held[term] = ColumnSummary(id, nulls, nulls, 0, None, None, None, 0, None, transform)
         filled.append(tuple(held.values()))
     return FilesSummary(
         files=sum(part.files for part in parts),
@@ -195,7 +201,7 @@ def of_parts(parts: Sequence[FilesSummary], columns: Mapping[int, str], schema: 
 def records(
     summary: FilesSummary, schema: Schema, now_ms: int, *, is_partial: bool
 ) -> list[StatisticsRecord]:
-    """The records of a table and of its columns.
+    """The records of a table, of its columns, and of expressions.
 
     Args:
         summary: all files of the snapshot.
@@ -215,7 +221,10 @@ def records(
     found = [StatisticsRecord(TableTarget(), metadata, table=table)]
     for column in summary.columns:
         scalar = scalar_statistics(column, schema, properties)
-        found.append(StatisticsRecord(ColumnTarget(column.field_id), metadata, scalar=scalar))
+        target: Target = ColumnTarget(column.field_id)
+        if column.transform != IDENTITY:
+            target = expression_of(column.term, schema).target
+        found.append(StatisticsRecord(target, metadata, scalar=scalar))
     return found
 
 
@@ -236,22 +245,24 @@ def file_record(file: DataFile, summary: FileSummary, schema: Schema) -> Statist
             columns=tuple(
                 FileColumnStatistics(column.field_id, scalar_statistics(column, schema, properties))
                 for column in summary.columns
-                if column.field_id in schema.fields_by_id
+                if column.field_id in schema.fields_by_id and column.transform == IDENTITY
             ),
         ),
     )
 
 
 def scalar_statistics(column: ColumnSummary, schema: Schema, properties: dict[str, str]) -> ScalarStatistics:
-    """The record of a column."""
-    type = schema.fields_by_id[column.field_id].type
-    if not isinstance(type, PrimitiveType):
+    """The record of a column or an expression."""
+    type = _type_of(column.term, schema)
+    if type is None:
         raise TypeError(f"column {column.field_id} is nested")
     width = None
     if column.size_bytes is not None and column.stored_count:
         width = max(1, -(-column.size_bytes // column.stored_count))
     return ScalarStatistics(
-        display_name=schema.names_by_id[column.field_id],
+        display_name=schema.names_by_id[column.field_id]
+        if column.transform == IDENTITY
+        else str(expression_of(column.term, schema)),
         logical_type=str(logical_type(type)),
         row_count=column.value_count,
         null_count=column.null_count,
@@ -286,13 +297,19 @@ def _ndv(column: ColumnSummary) -> Ndv:
 
 
 def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[ColumnSummary, ...]:
-    """Columns that every part has, by field id."""
-    by_id: dict[int, list[ColumnSummary]] = {}
+    """Columns and expressions that every part has, by field id."""
+    by_term: dict[Term, list[ColumnSummary]] = {}
     for part in parts:
         for column in part:
-            by_id.setdefault(column.field_id, []).append(column)
+            by_term.setdefault(column.term, []).append(column)
     return tuple(
         merge_columns(found, type)
-        for field_id, found in sorted(by_id.items())
-        if len(found) == len(parts) and isinstance(type := schema.find_type(field_id), PrimitiveType)
+        for term, found in sorted(by_term.items())
+        if len(found) == len(parts) and (type := _type_of(term, schema)) is not None
     )
+
+
+def _type_of(term: Term, schema: Schema) -> PrimitiveType | None:
+    """The type of the values; None if the schema has no such column, or a nested one."""
+    type = schema.find_type(term.field_id)
+    return result_type(term.transform, type) if isinstance(type, PrimitiveType) else None

@@ -15,6 +15,7 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.expressions import ENGINE_KIND
 from floecat.statistics.capture.groups import FileProblem, GroupResult, encode_columns, has_columns
 from floecat.statistics.capture.live_files import LiveFile, live_files
 from floecat.statistics.capture.sidecars import (
@@ -25,6 +26,7 @@ from floecat.statistics.capture.sidecars import (
     write_sidecar,
 )
 from floecat.statistics.capture.tables import CapturedTable, discard_files
+from floecat.statistics.files.summaries import CountedColumns
 from floecat.statistics.records import StatisticsRecord
 from floecat.statistics.target_statistics import record_row
 from floecat.store import job_claims
@@ -79,13 +81,13 @@ class Finalization:
         self._retention_ms = settings.sidecar_retention.ms
 
     def known(
-        self, table: CapturedTable, columns: Mapping[int, str], *, only_by: UUID | None
+        self, table: CapturedTable, columns: CountedColumns, *, only_by: UUID | None
     ) -> dict[str, SidecarRow]:
         """The sidecars of files whose statistics are stored, by file key.
 
         Args:
             table: the table.
-            columns: types of the wanted columns by field id.
+            columns: the wanted ones.
             only_by: only what was submitted for this capture.
         """
         with self._store.read() as conn:
@@ -104,7 +106,7 @@ class Finalization:
         job: RunningJob,
         table: CapturedTable,
         snapshot_id: int,
-        columns: Mapping[int, str],
+        columns: CountedColumns,
         live: Sequence[LiveFile],
         known: Mapping[str, SidecarRow],
         found: Found,
@@ -117,7 +119,7 @@ class Finalization:
             job: the capture.
             table: its table.
             snapshot_id: its snapshot.
-            columns: types of the captured columns by field id.
+            columns: what is captured.
             live: the data files of the snapshot.
             known: sidecars by file key.
             found: what is not in a sidecar yet.
@@ -198,8 +200,8 @@ class Finalization:
             if replaced is not None:
                 file_rows.touch(conn, entry_id, [replaced.path], 0)
             before = captures.get(conn, entry_id, row.snapshot_id)
-            TARGETS.delete_kind(conn, entry_id, row.snapshot_id, "table")
-            TARGETS.delete_kind(conn, entry_id, row.snapshot_id, "column-")
+            for kind in ("table", "column-", f"expression-{ENGINE_KIND}-"):
+                TARGETS.delete_kind(conn, entry_id, row.snapshot_id, kind)
             TARGETS.put(conn, entry_id, rows)
             captures.finalize(
                 conn,
@@ -229,7 +231,7 @@ class Finalization:
         self,
         table: CapturedTable,
         snapshot_id: int,
-        columns: Mapping[int, str],
+        columns: CountedColumns,
         live: Sequence[LiveFile],
         known: Mapping[str, SidecarRow],
         found: Found,
@@ -286,7 +288,7 @@ class Finalization:
             raise UnavailableError(f"Statistics of data files are lost: {len(lost)} sidecars, as {lost[0]}")
 
     def _before(
-        self, table: CapturedTable, snapshot_id: int, columns: Mapping[int, str], keys: Collection[str]
+        self, table: CapturedTable, snapshot_id: int, columns: CountedColumns, keys: Collection[str]
     ) -> _Before | None:
         """The parent snapshot, if all of them are live here and its columns were kept."""
         with self._store.read() as conn:

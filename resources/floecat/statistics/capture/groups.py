@@ -15,7 +15,7 @@ from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.sidecars import write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
-from floecat.statistics.files.summaries import DataFile, FileSummary
+from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
 from floecat.store.database.engine import Connection
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
@@ -46,8 +46,7 @@ class FileGroup(msgspec.Struct, frozen=True):
     """Data files that are captured together."""
 
     snapshot_id: int
-    columns: dict[int, str]
-    """Types by field id."""
+    columns: CountedColumns
     files: tuple[LiveFile, ...]
 
 
@@ -142,31 +141,33 @@ def store_group(
     return lambda conn: file_rows.put(conn, table.row.id, row, list(summaries))
 
 
-class _Columns(msgspec.Struct, frozen=True):
-    types: dict[int, str]
-    last_id: int
+class _StoredColumns(CountedColumns, frozen=True):
+    last_id: int = 0
 
 
-def encode_columns(types: Mapping[int, str], last_id: int) -> str:
+def encode_columns(columns: CountedColumns, last_id: int) -> str:
     """The columns of a sidecar as its row has them.
 
     Args:
-        types: by field id.
+        columns: what its files were counted for.
         last_id: the last field id that the table had: the files have no column with a higher one.
     """
-    return msgspec.json.encode(_Columns(dict(types), last_id)).decode()
+    return msgspec.json.encode(_StoredColumns(columns.types, columns.expressions, last_id)).decode()
 
 
-def has_columns(encoded: str, wanted: Mapping[int, str], schema: Schema) -> bool:
+def has_columns(encoded: str, wanted: CountedColumns, schema: Schema) -> bool:
     """Whether a sidecar has the columns that are wanted, in the same types, or its files hold nulls for them.
 
     Args:
         encoded: as `encode_columns` made it.
-        wanted: types by field id.
+        wanted: the columns and expressions.
         schema: the current one of the table.
     """
-    held = msgspec.json.decode(encoded, type=_Columns)
+    held = msgspec.json.decode(encoded, type=_StoredColumns)
+    terms = held.terms
     return all(
-        held.types.get(id) == type or (id > held.last_id and counting.is_null_before(schema, id))
-        for id, type in wanted.items()
+        (term in terms and held.types[id] == wanted.types[id])
+        or (id > held.last_id and counting.is_null_before(schema, id))
+        for term in wanted.terms
+        for id in (term.field_id,)
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from floecat.errors import BadRequestError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.settings import StatisticsSettings
+from floecat.statistics.capture.expressions import MOST_EXPRESSIONS, Expression
+from floecat.statistics.files.summaries import CountedColumns, Term
 
 __all__ = ["PREFIX", "CapturePolicy", "capture_policy"]
 
@@ -32,9 +36,11 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
     """How many of these; 0 for all."""
     publish: str
     """`recent`, `always` or `never`."""
+    expressions: tuple[Expression, ...] = ()
+    """Captured beside the columns, with the columns that they transform."""
 
-    def columns_of(self, schema: Schema) -> dict[int, str]:
-        """The columns that are captured: types by field id. Names that the schema lacks are left out."""
+    def columns_of(self, schema: Schema) -> CountedColumns:
+        """What is captured. Columns that the schema lacks are left out, as are expressions of these."""
         if self.columns:
             ids = [schema.ids_by_name[name] for name in self.columns if name in schema.ids_by_name]
         else:
@@ -42,7 +48,15 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
         found = {id: schema.fields_by_id[id].type for id in ids}
         primitive = {id: str(type) for id, type in found.items() if isinstance(type, PrimitiveType)}
         most = None if self.columns or self.first_columns == 0 else self.first_columns
-        return dict(list(primitive.items())[:most])
+        types = dict(list(primitive.items())[:most])
+        expressions = tuple(self._bound(schema))
+        types |= {each.field_id: str(schema.fields_by_id[each.field_id].type) for each in expressions}
+        return CountedColumns(types, expressions)
+
+    def _bound(self, schema: Schema) -> Iterator[Term]:
+        for each in self.expressions:
+            with suppress(BadRequestError):
+                yield each.bind(schema)
 
 
 def capture_policy(
@@ -76,4 +90,13 @@ def capture_policy(
         if first.isdecimal() and len(first) < 10
         else settings.first_columns,
         publish=publish if publish in ("recent", "always", "never") else settings.publish,
+        expressions=_expressions(found.get("expressions", "")),
     )
+
+
+def _expressions(json: str) -> tuple[Expression, ...]:
+    try:
+        found = msgspec.json.decode(json, type=tuple[Expression, ...])[:MOST_EXPRESSIONS]
+        return tuple(dict.fromkeys(each.normalized() for each in found))
+    except (msgspec.MsgspecError, BadRequestError):
+        return ()

@@ -13,6 +13,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.updates import RemoveProperties, SetProperties, TableUpdate
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import StatisticsSettings
+from floecat.statistics.capture.expressions import MOST_EXPRESSIONS, Expression
 from floecat.statistics.capture.policies import PREFIX, CapturePolicy, capture_policy
 from floecat.statistics.snapshots import Snapshots
 
@@ -31,6 +32,7 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
     """Full names."""
     first_columns: int | None = None
     publish: str | None = None
+    expressions: tuple[Expression, ...] | None = None
 
     def check(self) -> None:
         """Checks the values.
@@ -46,6 +48,10 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
             raise BadRequestError("Invalid first-columns: must not be negative")
         if any("," in name or not name.strip() for name in self.columns or ()):
             raise BadRequestError("Invalid columns: a name is blank or has a comma")
+        if len(self.expressions or ()) > MOST_EXPRESSIONS:
+            raise BadRequestError(f"Invalid expressions: more than {MOST_EXPRESSIONS}")
+        for each in self.expressions or ():
+            each.normalized()
 
     @property
     def properties(self) -> dict[str, str | None]:
@@ -56,6 +62,9 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
             f"{PREFIX}columns": None if self.columns is None else ",".join(self.columns),
             f"{PREFIX}first-columns": None if self.first_columns is None else str(self.first_columns),
             f"{PREFIX}publish": self.publish,
+            f"{PREFIX}expressions": None
+            if self.expressions is None
+            else msgspec.json.encode([each.normalized() for each in self.expressions]).decode(),
         }
 
 
@@ -80,13 +89,17 @@ class CapturePolicies:
         """Replaces what a table sets by itself.
 
         Raises:
-            BadRequestError: a value is not known.
+            BadRequestError: a value is not known, or an expression does not fit the table.
             ForbiddenError: the principal may not write the table.
             NoSuchTableError: the table does not exist.
             UnsupportedOperationError: it is a Delta table, whose own properties say what is captured.
             FloecatError: as any commit.
         """
         change.check()
+        if change.expressions:
+            schema = self._snapshots.table(call, identifier).document.parsed().current_schema
+            for each in change.expressions:
+                each.normalized().bind(schema)
         properties = change.properties
         updates: list[TableUpdate] = [
             SetProperties(updates={key: value for key, value in properties.items() if value is not None}),

@@ -1,4 +1,4 @@
-"""Counts the values of a column, array by array."""
+"""Counts the values of a column or an expression, array by array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.statistics.files.hashing import hash_values
 from floecat.statistics.files.leaf_values import has_single_values, one_value
-from floecat.statistics.files.summaries import ColumnSummary
+from floecat.statistics.files.summaries import ColumnSummary, Term
 from floecat.statistics.files.theta import SketchBuilder
 
 __all__ = ["ColumnCounts"]
@@ -24,20 +24,25 @@ _BYTES: Final = frozenset({"binary", "fixed"})
 
 
 class ColumnCounts:
-    """Numbers of one column, in memory that does not grow with its values."""
+    """Numbers of one term, in memory that does not grow with its values.
 
-    def __init__(self, field_id: int, type: PrimitiveType) -> None:
-        self._field_id = field_id
+    Attributes:
+        value_count: values so far, nulls and NaNs included.
+    """
+
+    def __init__(self, term: Term, type: PrimitiveType) -> None:
+        """Begins with no values; `type` is that of the term."""
+        self._term = term
         self._type = type
         self._has_values = has_single_values(type)
         self._is_float = type.name in ("float", "double")
-        self._value_count = self._null_count = self._nan_count = 0
+        self.value_count = self._null_count = self._nan_count = 0
         self._extremes: list[pa.Array] = []
         self._sketch = SketchBuilder()
 
     def add(self, values: pa.Array) -> None:
         """Adds values as `leaf_values` gives them."""
-        self._value_count += len(values)
+        self.value_count += len(values)
         if pa.types.is_dictionary(values.type):
             self._null_count += values.indices.null_count + _null_uses(values)
             values = values.dictionary.take(pc.unique(values.indices))
@@ -62,7 +67,7 @@ class ColumnCounts:
             value: a single value, None for null.
             count: how many times.
         """
-        self._value_count += count
+        self.value_count += count
         if value is None:
             self._null_count += count
         elif count and self._has_values:
@@ -106,8 +111,8 @@ class ColumnCounts:
             ends = pa.array([found["min"], found["max"]], self._extremes[0].type)
             lower, upper = self._bounds(*encode(ends, self._type).to_pylist())
         return ColumnSummary(
-            self._field_id,
-            self._value_count,
+            self._term.field_id,
+            self.value_count,
             self._null_count,
             self._nan_count,
             lower,
@@ -115,6 +120,7 @@ class ColumnCounts:
             size_bytes,
             stored_count,
             self._sketch.build().to_bytes() if self._has_values else None,
+            self._term.transform,
         )
 
     def _bounds(self, lower: bytes, upper: bytes) -> tuple[bytes, bytes | None]:

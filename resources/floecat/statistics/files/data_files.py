@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Self
 
@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from floecat.fileio.base import FileIO
 from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.planning.filters.transforms import result_type
 from floecat.statistics.files.column_counts import ColumnCounts
 from floecat.statistics.files.deleted_rows import DeletedRows, Rows
 from floecat.statistics.files.leaf_values import leaf_values
@@ -21,7 +23,8 @@ from floecat.statistics.files.parquet_source import ParquetSource
 from floecat.statistics.files.projection import Projection
 from floecat.statistics.files.row_sources import AvroSource, OrcSource
 from floecat.statistics.files.sources import NameMapping, Source, UnreadableFileError, reading
-from floecat.statistics.files.summaries import ColumnSummary, DataFile, DeleteFile, FileSummary
+from floecat.statistics.files.summaries import ColumnSummary, DataFile, DeleteFile, FileSummary, Term
+from floecat.statistics.files.transforms import transform_values, transformed_value, value_bytes
 
 __all__ = ["FileSummaries"]
 
@@ -41,6 +44,7 @@ class FileSummaries:
         schema: Schema,
         columns: Sequence[int],
         *,
+        expressions: Sequence[Term] = (),
         name_mapping: str | None = None,
         memory_bytes: int = _DEFAULT_MEMORY_BYTES,
         threads: int | None = None,
@@ -52,6 +56,7 @@ class FileSummaries:
             files: where files are read. Callers check that their locations are allowed.
             schema: of the snapshot.
             columns: field ids of columns of primitive types; others are left out.
+            expressions: of these columns, as of `CountedColumns`.
             name_mapping: the property `schema.name-mapping.default` of the table.
             memory_bytes: of decoded values and deletes together.
             threads: how many columns are read at a time; by default one per core, at most 4.
@@ -64,6 +69,13 @@ class FileSummaries:
         self._bounds = bounds
         self._projection = Projection(schema)
         self._columns = sorted(id for id in set(columns) if id in self._projection.types)
+        types = self._projection.types
+        self._terms = {id: [Term(id), *(each for each in expressions if each.field_id == id)] for id in types}
+        self._result_types = {
+            term: result_type(term.transform, types[id]) or types[id]
+            for id, terms in self._terms.items()
+            for term in terms
+        }
         self._names = None if name_mapping is None else NameMapping(name_mapping)
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._column_bytes = memory_bytes // 2 // count
@@ -94,9 +106,8 @@ class FileSummaries:
         for id in self._columns:
             per_row = None if source.has(id) else self._projection.rows_without(source, id)
             if per_row is not None:
-                counts = ColumnCounts(id, self._projection.types[id])
-                counts.add_constant(self._projection.default(id, file.constants), rows * per_row)
-                columns.append(counts.summary(None, 0))
+                value = self._projection.default(id, file.constants)
+                columns += self._count_constant(id, value, rows * per_row)
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)
 
@@ -132,7 +143,10 @@ class FileSummaries:
         self, file: DataFile, source: Source, ids: Sequence[int], live: Rows | None
     ) -> list[ColumnSummary]:
         types = self._projection.types
-        counts = {id: ColumnCounts(id, types[id]) for id in ids}
+        counts = {
+            term: ColumnCounts(term, self._result_types[term]) for id in ids for term in self._terms[id]
+        }
+        sizes = dict.fromkeys(counts, 0)
         start = 0
         for batch in source.read(ids):
             length = len(batch[ids[0]])
@@ -142,7 +156,25 @@ class FileSummaries:
             for id, rows in batch.items():
                 with reading(file.location):
                     kept = rows if mask is None else rows.filter(mask)
-                    counts[id].add(leaf_values(kept, types[id], source.struct_path(id)))
+                    values = leaf_values(kept, types[id], source.struct_path(id))
+                    column, *expressions = self._terms[id]
+                    counts[column].add(values)
+                    for term in expressions:
+                        found = transform_values(values, term.transform, types[id])
+                        counts[term].add(found)
+                        sizes[term] += value_bytes(found)
         if start != source.row_count:
             raise UnreadableFileError(file.location, "its columns have other rows than its footer says")
-        return [counts[id].summary(*source.stored(id)) for id in ids]
+        return [
+            counted.summary(*source.stored(term.field_id))
+            if term.transform == IDENTITY
+            else counted.summary(sizes[term], counted.value_count)
+            for term, counted in counts.items()
+        ]
+
+    def _count_constant(self, field_id: int, value: bytes | None, count: int) -> Iterator[ColumnSummary]:
+        for term in self._terms[field_id]:
+            counts = ColumnCounts(term, self._result_types[term])
+            type = self._projection.types[field_id]
+            counts.add_constant(transformed_value(value, term.transform, type), count)
+            yield counts.summary(None, 0)

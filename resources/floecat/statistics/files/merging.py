@@ -16,11 +16,11 @@ __all__ = ["merge_columns"]
 
 
 def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> ColumnSummary:
-    """One column of several files, or of parts that were merged before.
+    """One term of several files, or of parts that were merged before.
 
     Args:
         parts: at least one; no file is in two.
-        type: of the column.
+        type: of the term.
 
     Raises:
         InvalidMetadataError: a sketch is damaged.
@@ -40,6 +40,7 @@ def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> Column
         size_bytes=None if None in sizes or not sizes else sum(size or 0 for size in sizes),
         stored_count=sum(part.stored_count for part in parts),
         sketch=union(sketches).to_bytes() if sketches else None,
+        transform=parts[0].transform,
     )
 
 

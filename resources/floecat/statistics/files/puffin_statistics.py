@@ -12,6 +12,7 @@ import msgspec
 
 from floecat.iceberg.metadata.statistics_files import StatisticsFile
 from floecat.iceberg.puffin import PuffinBlob, write_blobs
+from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.statistics.files.summaries import ColumnSummary
 from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import THETA_SKETCH
@@ -25,7 +26,7 @@ def write_statistics_file(
     """The file of a snapshot, and what table metadata says of it.
 
     Args:
-        columns: of all files of the snapshot; those without a sketch are left out.
+        columns: of all files of the snapshot; expressions and columns without a sketch are left out.
         path: where the file will be.
         snapshot_id: the snapshot.
         sequence_number: of the snapshot.
@@ -43,7 +44,7 @@ def write_statistics_file(
             properties={"ndv": str(round(ThetaSketch.from_bytes(column.sketch).estimate))},
         )
         for column in columns
-        if column.sketch is not None
+        if column.sketch is not None and column.transform == IDENTITY
     ]
     written = write_blobs(blobs)
     described = {

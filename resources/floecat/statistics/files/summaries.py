@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-__all__ = ["ColumnSummary", "DataFile", "DeleteFile", "FileSummary"]
+from floecat.iceberg.schemas.transforms import IDENTITY
+
+__all__ = ["ColumnSummary", "CountedColumns", "DataFile", "DeleteFile", "FileSummary", "Term"]
+
+
+class Term(NamedTuple):
+    """What is counted: a column, or a transform of one."""
+
+    field_id: int
+    transform: str = IDENTITY
+
+
+class CountedColumns(msgspec.Struct, frozen=True):
+    """What is counted of data files.
+
+    Attributes:
+        types: of the columns by field id; all are primitive.
+        expressions: transforms of these columns, which accept the types. The columns are in no list or map.
+    """
+
+    types: dict[int, str]
+    expressions: tuple[Term, ...] = ()
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """The columns and the expressions."""
+        return frozenset((*map(Term, self.types), *self.expressions))
 
 
 class DeleteFile(msgspec.Struct, frozen=True):
@@ -51,7 +79,7 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class ColumnSummary(msgspec.Struct, frozen=True):
-    """A column of some files.
+    """A column of some files, or an expression.
 
     Attributes:
         field_id: of a column of a primitive type, nested ones included.
@@ -62,10 +90,11 @@ class ColumnSummary(msgspec.Struct, frozen=True):
             and for types without an order.
         upper: the same above.
         size_bytes: of the values in the files, encoded and not compressed, of deleted rows too; None if the
-            format does not tell.
-        stored_count: values in the files that `size_bytes` counts, of deleted rows too.
+            format does not tell. Of expressions, whose values are in no file, of live rows and not encoded.
+        stored_count: values that `size_bytes` counts.
         sketch: theta sketch of the values (`floecat.statistics.files.theta`); None for types without single
             values.
+        transform: of the column; all other values are of the result type.
     """
 
     field_id: int
@@ -77,6 +106,12 @@ class ColumnSummary(msgspec.Struct, frozen=True):
     size_bytes: int | None
     stored_count: int
     sketch: bytes | None
+    transform: str = IDENTITY
+
+    @property
+    def term(self) -> Term:
+        """What was counted."""
+        return Term(self.field_id, self.transform)
 
 
 class FileSummary(msgspec.Struct, frozen=True):
@@ -85,7 +120,8 @@ class FileSummary(msgspec.Struct, frozen=True):
     Attributes:
         location: where it is.
         row_count: rows that are not deleted.
-        columns: by field id, ascending. Columns whose number of values cannot be told are left out.
+        columns: by field id, ascending, each followed by its expressions. Columns whose number of values
+            cannot be told are left out.
         is_exact: whether all deletes were applied; otherwise the numbers are upper bounds.
     """
 

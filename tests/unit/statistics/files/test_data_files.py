@@ -21,7 +21,7 @@ from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import UnreadableFileError
-from floecat.statistics.files.summaries import DataFile
+from floecat.statistics.files.summaries import DataFile, Term
 from tests.unit.statistics.files.table_files import (
     FILES,
     column,
@@ -303,6 +303,29 @@ def test_orc_and_avro_files_have_the_same_numbers(tmp_path: Path) -> None:
             assert (each.value_count, each.null_count) == (other.value_count, other.null_count)
             assert (each.lower, each.upper, each.sketch) == (other.lower, other.upper, other.sketch)
             assert each.size_bytes is None
+
+
+def test_expressions_are_counted_with_their_columns(tmp_path: Path) -> None:
+    schema = schema_of((1, "at", "timestamp"), (2, "later", "string", "default"))
+    times = pa.array(
+        [dt.datetime(2020, 1, 1, 3), dt.datetime(2020, 1, 1, 4), None, dt.datetime(1969, 12, 31, 23)]
+    )
+    file = write_parquet(tmp_path, "data.parquet", with_ids({1: ("at", times.cast(pa.timestamp("us")))}))
+    expressions = [Term(1, "day"), Term(1, "hour"), Term(2, "truncate[3]")]
+    with FileSummaries(FILES, schema, [1, 2], expressions=expressions) as summaries:
+        found = {each.term: each for each in summaries.summarize(file).columns}
+    assert list(found) == [Term(1), Term(1, "day"), Term(1, "hour"), Term(2), Term(2, "truncate[3]")]
+    day = found[Term(1, "day")]
+    assert (day.value_count, day.null_count, distinct(day)) == (4, 1, 2)
+    assert (day.size_bytes, day.stored_count) == (12, 4)
+    date = parse_primitive("date")
+    assert (canonical_text(day.lower or b"", date), canonical_text(day.upper or b"", date)) == (
+        "1969-12-31",
+        "2020-01-01",
+    )
+    assert distinct(found[Term(1, "hour")]) == 3
+    text = found[Term(2, "truncate[3]")]
+    assert (text.lower, text.value_count, distinct(text)) == (b"def", 4, 1)
 
 
 def _secret_file(tmp_path: Path) -> DataFile:

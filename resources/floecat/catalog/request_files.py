@@ -2,34 +2,76 @@
 
 A registration may name the endpoint and keys that its metadata file is read with. They are used for that
 one read, and neither kept nor passed on. Locations stay inside the allowed ones whatever the request
-says.
+says. Names are those of Iceberg's own file IO and of PyIceberg, as in `floecat.storage.client_config`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from floecat.errors import BadRequestError, SettingsError
 from floecat.fileio.base import FileIO
+from floecat.fileio.locations import Location, normalize_location
 from floecat.fileio.opening import open_fileio
-from floecat.fileio.options import ObjectStoreOptions
+from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 
 __all__ = ["RequestFiles"]
 
-_FAMILIES = ("s3.", "s3a.", "s3n.", "fs.", "client.", "aws.", "hadoop.")
-_FIELDS = {
-    "s3.endpoint": "endpoint",
-    "s3.region": "region",
-    "client.region": "region",
-    "s3.access-key-id": "access_key_id",
-    "s3.secret-access-key": "secret_access_key",
-    "s3.session-token": "session_token",
-    "s3.path-style-access": "path_style_access",
-}
-_KEYS = frozenset({"access_key_id", "secret_access_key", "session_token"})
-"""They belong together: one that a request brings is never completed from the catalog's own."""
+_FAMILIES: Final = ("s3.", "s3a.", "s3n.", "fs.", "client.", "aws.", "hadoop.", "gcs.", "adls.")
+
+Options = TypeVar("Options", ObjectStoreOptions, GcsOptions, AdlsOptions)
+
+
+class _Properties(NamedTuple):
+    """What a request may say about one kind of storage."""
+
+    endpoint: str
+    """Property of the endpoint."""
+
+    fields: Mapping[str, str]
+    """Properties, and the fields of the options that they set."""
+
+    credentials: frozenset[str]
+    """Fields that belong together: one that a request brings is never completed from the catalog's own."""
+
+
+_S3: Final = _Properties(
+    "s3.endpoint",
+    {
+        "s3.endpoint": "endpoint",
+        "s3.region": "region",
+        "client.region": "region",
+        "s3.access-key-id": "access_key_id",
+        "s3.secret-access-key": "secret_access_key",
+        "s3.session-token": "session_token",
+        "s3.path-style-access": "path_style_access",
+    },
+    frozenset({"access_key_id", "secret_access_key", "session_token"}),
+)
+_GCS: Final = _Properties(
+    "gcs.service.host",
+    {"gcs.service.host": "endpoint", "gcs.project-id": "project_id", "gcs.oauth2.token": "token"},
+    frozenset({"service_account_file", "service_account_key", "token"}),
+)
+
+
+def _adls(host: str) -> _Properties:
+    # Java names the host in properties; its "connection string" is an endpoint
+    endpoint = f"adls.connection-string.{host}"
+    fields = {
+        endpoint: "endpoint",
+        "adls.account-key": "account_key",
+        "adls.auth.shared-key.account.key": "account_key",
+        "adls.sas-token": "sas_token",
+        f"adls.sas-token.{host}": "sas_token",
+        "adls.tenant-id": "tenant_id",
+        "adls.client-id": "client_id",
+        "adls.client-secret": "client_secret",
+    }
+    return _Properties(endpoint, fields, frozenset(fields.values()) - {"endpoint"})
 
 
 class RequestFiles:
@@ -38,15 +80,17 @@ class RequestFiles:
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
 
-    def open(self, own: ObjectStoreOptions, properties: Mapping[str, str]) -> FileIO | None:
+    def open(self, own: ObjectStoreOptions, location: str, properties: Mapping[str, str]) -> FileIO | None:
         """Storage as the properties describe it, or `None` when they do not concern storage.
 
         Args:
             own: how the catalog itself reaches the storage.
+            location: of the file to read.
             properties: of the request.
 
         Raises:
-            BadRequestError: a property of storage is unknown or malformed, or this is turned off.
+            BadRequestError: a property of storage is unknown or malformed, the location is malformed, or this
+                is turned off.
         """
         given = {key: value for key, value in properties.items() if key.startswith(_FAMILIES)}
         if not given:
@@ -56,27 +100,44 @@ class RequestFiles:
                 "Storage properties are not taken from requests; "
                 "floecat.gateway.register-storage-properties turns that on"
             )
-        unknown = sorted(given.keys() - _FIELDS.keys())
+        place = normalize_location(location)
+        adls = _adls(place.authority.rpartition("@")[2])
+        known = {**_S3.fields, **_GCS.fields, **adls.fields}
+        unknown = sorted(given.keys() - known.keys())
         if unknown:
             raise BadRequestError(
-                f"Unknown storage property: {unknown[0][:80]} (known: {', '.join(sorted(_FIELDS))})"
+                f"Unknown storage property: {unknown[0][:80]} (known: {', '.join(sorted(known))})"
             )
-        return open_fileio(_merged(own, given))
+        if adls.endpoint in given:
+            given[adls.endpoint] = _without_account(adls.endpoint, given[adls.endpoint], place)
+        try:
+            options = msgspec.structs.replace(
+                own, gcs=_merged(own.gcs, _GCS, given), adls=_merged(own.adls, adls, given)
+            )
+            return open_fileio(_merged(options, _S3, given))
+        except SettingsError as error:
+            raise BadRequestError(f"Invalid storage properties: {error.message}") from None
 
 
-def _merged(own: ObjectStoreOptions, given: Mapping[str, str]) -> ObjectStoreOptions:
-    changes: dict[str, object] = {_FIELDS[key]: value for key, value in given.items()}
+def _merged(own: Options, known: _Properties, given: Mapping[str, str]) -> Options:
+    changes: dict[str, object] = {known.fields[key]: given[key] for key in given if key in known.fields}
     if "path_style_access" in changes:
         changes["path_style_access"] = _boolean(given["s3.path-style-access"])
-    if "endpoint" in changes and "access_key_id" not in changes:
+    brought = known.credentials & changes.keys()
+    if "endpoint" in changes and not brought:
         # neither the catalog's keys nor those of its machine sign for an endpoint that a request names
-        raise BadRequestError("Invalid storage properties: s3.endpoint needs s3.access-key-id")
-    if _KEYS & changes.keys():
-        changes = dict.fromkeys(_KEYS) | changes
-    try:
-        return msgspec.structs.replace(own, **changes)
-    except SettingsError as error:
-        raise BadRequestError(f"Invalid storage properties: {error.message}") from None
+        raise BadRequestError(f"Invalid storage properties: {known.endpoint} needs credentials beside it")
+    if brought:
+        changes = dict.fromkeys(known.credentials) | changes
+    return msgspec.structs.replace(own, **changes)
+
+
+def _without_account(name: str, value: str, place: Location) -> str:
+    account = place.authority.rpartition("@")[2].partition(".")[0]
+    endpoint, _, last = value.rstrip("/").rpartition("/")
+    if last != account:
+        raise BadRequestError(f"Invalid storage property {name}: must be a URL that ends with /{account}")
+    return endpoint
 
 
 def _boolean(value: str) -> bool:

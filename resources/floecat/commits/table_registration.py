@@ -84,7 +84,7 @@ class RegisterService:
 
         def prepare() -> Sequence[AnyPrepared]:
             own = call.catalog.storage.options(metadata_location)
-            files = self._request_files.open(own, storage_properties or {})
+            files = self._request_files.open(own, metadata_location, storage_properties or {})
             return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
         codec = self._answers.of_table(call, identifier)

@@ -11,8 +11,10 @@ import pytest
 
 from floecat.auth.authorizer import AllowAll
 from floecat.auth.principals import Principal
+from floecat.catalog.request_files import RequestFiles
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FileMissingError
+from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel, prepare_store
@@ -149,3 +151,24 @@ def test_other_spellings_of_a_location_name_the_same_files(lake: Lake) -> None:
     }
     for spelling in spellings[scheme]:
         assert lake.files.read(f"{spelling}/lake/a") == b"x"
+
+
+def test_a_registration_may_bring_access_to_a_cloud(gcs_server: GcsServer, azure_server: AzureServer) -> None:
+    on_google, on_azure = f"{gcs_server.create_bucket()}/m.json", f"{azure_server.create_container()}/m.json"
+    azure = f"{azure_server.endpoint}/{ACCOUNT}"
+    brought = {
+        on_google: {"gcs.service.host": gcs_server.endpoint, "gcs.oauth2.token": SECRET},
+        on_azure: {
+            f"adls.connection-string.{ACCOUNT}.dfs.core.windows.net": azure,
+            "adls.account-key": azure_server.account_key,
+        },
+    }
+    own = ObjectStoreOptions(
+        gcs=GcsOptions(service_account_file="/missing.json"),
+        adls=AdlsOptions(tenant_id="t", client_id="c", client_secret="s"),
+    )
+    for location, properties in brought.items():
+        files = RequestFiles(enabled=True).open(own, location, properties)
+        assert files is not None
+        files.write_new(location, b"x")
+        assert files.read(location) == b"x"

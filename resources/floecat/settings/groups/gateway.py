@@ -112,9 +112,10 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """How long reports of scans and commits are kept."""
 
     register_storage_properties: Annotated[bool, boolean()] = False
-    """A registration may bring its own access to storage to read its metadata file with: the fields
-    `s3.endpoint`, `s3.region`, `s3.access-key-id` and so on of its `properties`. Off, since it lets clients
-    choose an address that the service connects to."""
+    """A registration may bring its own access to storage to read its metadata file with: `s3.endpoint`,
+    `s3.region`, `s3.access-key-id` and so on in its `properties`; for Google `gcs.service.host` and
+    `gcs.oauth2.token`; for Azure `adls.connection-string.<host>`, `adls.account-key`, `adls.sas-token` or a
+    service principal. Off, since it lets clients choose an address that the service connects to."""
 
     verify_metadata_file: Annotated[bool, boolean()] = False
     """Load looks whether the metadata file is still in storage, and answers 404 if not."""

@@ -12,20 +12,12 @@ from rich.text import Text
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    SnapshotOption,
-    TableArgument,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 from floecat_rest.commands.watching import follow
 
 if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
     from floecat.statistics.capture.control import CaptureInfo
 
 __all__ = ["app"]
@@ -42,7 +34,10 @@ _HEADINGS = ("id", "table", "snapshot", "state", "attempts", "files", "groups")
 
 
 @app.command()
+@on_catalog
 def now(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
@@ -53,38 +48,34 @@ def now(
         float, typer.Option("--wait", min=0, max=60, help="Seconds to wait. 0 only asks for it.")
     ] = 10,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
     identifier = parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        made = kernel.captures.capture(call, identifier, snapshot, full=full, wait_ms=round(wait_s * 1000))
+    made = kernel.captures.capture(call, identifier, snapshot, full=full, wait_ms=round(wait_s * 1000))
     _print([made], as_json=as_json)
     if made.state in ("failed", "cancelled") or (wait_s and made.last_error and made.is_open):
         raise typer.Exit(1)
 
 
 @app.command()
+@on_catalog
 def backfill(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Ask for captures of all snapshots of a table that were never captured."""
     identifier = parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        _print(kernel.captures.backfill(call, identifier), as_json=as_json)
+    _print(kernel.captures.backfill(call, identifier), as_json=as_json)
 
 
 @app.command(name="list")
+@on_catalog
 def list_captures(
+    kernel: Kernel,
+    call: Call,
     *,
     state: Annotated[
         list[str] | None, typer.Option("--state", help="Only captures in this state; repeatable.")
@@ -93,29 +84,22 @@ def list_captures(
         str | None, typer.Option("--table", help="Only captures of tables of this name.")
     ] = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the captures of a catalog, oldest first. Those that failed stay until they are retried."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        _print(kernel.captures.list(call, states=state or (), table=table), as_json=as_json)
+    _print(kernel.captures.list(call, states=state or (), table=table), as_json=as_json)
 
 
 @app.command()
+@on_catalog
 def show(
+    kernel: Kernel,
+    call: Call,
     capture: IdArgument,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show a capture with its groups of files."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.captures.get(call, capture)
+    found = kernel.captures.get(call, capture)
     if as_json:
         print_json([found])
         return
@@ -141,42 +125,37 @@ def show(
 
 
 @app.command()
+@on_catalog
 def cancel(
+    kernel: Kernel,
+    call: Call,
     capture: IdArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Cancel a capture with its groups. A running one stops before its next file."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.captures.cancel(call, capture)
+    found = kernel.captures.cancel(call, capture)
     print_plain(f"Capture {found.id} of {found.table} is {found.state}")
 
 
 @app.command()
+@on_catalog
 def watch(
+    kernel: Kernel,
+    call: Call,
     capture: Annotated[
         list[UUID] | None, typer.Argument(help="Ids of captures. Default: all that are open.")
     ] = None,
     *,
     interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")] = 1.0,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Follow captures until they end. Exits with 1 if one has failed then."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
-        ended = follow(
-            lambda: [kernel.captures.get(call, each) for each in wanted],
-            rendered=None if as_json else _rendered,
-            print_changed=print_json if as_json else _print_lines,
-            interval_s=interval_s,
-        )
+    wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
+    ended = follow(
+        lambda: [kernel.captures.get(call, each) for each in wanted],
+        rendered=None if as_json else _rendered,
+        print_changed=print_json if as_json else _print_lines,
+        interval_s=interval_s,
+    )
     if any(each.state == "failed" for each in ended):
         raise typer.Exit(1)
 

@@ -11,20 +11,14 @@ from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
 from floecat_rest.management.wire import connector_response, scan_response
 
 if TYPE_CHECKING:
     from floecat.connectors.connector_service import ScanProgress
     from floecat.connectors.scans import ScanReport
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -38,7 +32,10 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the connector.")]
 
 
 @app.command()
+@on_catalog
 def create(
+    kernel: Kernel,
+    call: Call,
     name: NameArgument,
     location: Annotated[
         str,
@@ -69,46 +66,38 @@ def create(
         bool, typer.Option("--disabled", help="Leave it out of schedules; `scan` still works.")
     ] = False,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Create a connector. `floecat connector scan` scans it now, the pipeline does so by schedule."""
-    settings = settings_from(config, data_dir=data_dir)
     interval_ms = _interval_ms(interval)
     options = dict(_key_and_value(text) for text in option or ())
-    with open_call(settings, catalog, account) as (kernel, call):
-        from floecat.connectors.connector_service import NewConnector
+    from floecat.connectors.connector_service import NewConnector
 
-        levels = parse_namespace(namespace) if namespace else ()
-        wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
-        made = kernel.connectors.create(call, wanted)
-        if as_json:
-            print_json([connector_response(made)])
-        else:
-            print_plain(
-                f"Created connector {made.name} for {made.location};"
-                f" its tables go to namespace {written(made.namespace)}"
-            )
-        try:
-            kernel.connectors.check_root(call, name)
-        except FloecatError as error:
-            print_plain(f"A scan will find nothing: {error.message}", err)
+    levels = parse_namespace(namespace) if namespace else ()
+    wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
+    made = kernel.connectors.create(call, wanted)
+    if as_json:
+        print_json([connector_response(made)])
+    else:
+        print_plain(
+            f"Created connector {made.name} for {made.location};"
+            f" its tables go to namespace {written(made.namespace)}"
+        )
+    try:
+        kernel.connectors.check_root(call, name)
+    except FloecatError as error:
+        print_plain(f"A scan will find nothing: {error.message}", err)
 
 
 @app.command(name="list")
+@on_catalog
 def list_connectors(
+    kernel: Kernel,
+    call: Call,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the connectors of a catalog, and how their last scans went."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        connectors = kernel.connectors.list(call)
+    connectors = kernel.connectors.list(call)
     if as_json:
         print_json(map(connector_response, connectors))
         return
@@ -128,21 +117,16 @@ def list_connectors(
 
 
 @app.command()
+@on_catalog
 def scan(
+    kernel: Kernel,
+    call: Call,
     name: NameArgument,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Scan now: register new tables and report the outcome of each. Exits with 1 if one failed."""
-    settings = settings_from(config, data_dir=data_dir)
-    with (
-        open_call(settings, catalog, account) as (kernel, call),
-        working(f"Scanning {name}", err) as show,
-    ):
+    with working(f"Scanning {name}", err) as show:
         report = kernel.connector_scans.scan(
             call, name, lambda progress: show(f"Scanning {name}: {_counts(progress)}")
         )
@@ -155,17 +139,14 @@ def scan(
 
 
 @app.command()
+@on_catalog
 def delete(
+    kernel: Kernel,
+    call: Call,
     name: NameArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Delete a connector. The tables that it found stay in the catalog."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        kernel.connectors.drop(call, name)
+    kernel.connectors.drop(call, name)
     print_plain(f"Deleted connector {name}")
 
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import msgspec
 import typer
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -32,7 +28,10 @@ IdArgument = Annotated[UUID, typer.Argument(help="Id of the job, as `floecat job
 
 
 @app.command(name="list")
+@on_catalog
 def list_jobs(
+    kernel: Kernel,
+    call: Call,
     *,
     kind: Annotated[
         list[str] | None, typer.Option("--kind", help="Only jobs of this kind; repeatable.")
@@ -42,16 +41,11 @@ def list_jobs(
         typer.Option("--state", help="Only jobs in this state, as this list shows it; repeatable."),
     ] = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        _require_known("--kind", kind, kernel.jobs.kinds)
-        _require_known("--state", state, kernel.jobs.words())
-        named = [(row, kernel.jobs.word(row)) for row in kernel.jobs.list(call, kinds=kind)]
+    _require_known("--kind", kind, kernel.jobs.kinds)
+    _require_known("--state", state, kernel.jobs.words())
+    named = [(row, kernel.jobs.word(row)) for row in kernel.jobs.list(call, kinds=kind)]
     found = [(row, word) for row, word in named if not state or word in state]
     if as_json:
         print_json(_described(row, word) for row, word in found)
@@ -76,32 +70,26 @@ def list_jobs(
 
 
 @app.command()
+@on_catalog
 def retry(
+    kernel: Kernel,
+    call: Call,
     job: IdArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Retry a job that failed for good or was cancelled."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        row = kernel.jobs.retry(call, job)
+    row = kernel.jobs.retry(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is due now")
 
 
 @app.command()
+@on_catalog
 def cancel(
+    kernel: Kernel,
+    call: Call,
     job: IdArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Cancel a job. A running one stops before its next step."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        row = kernel.jobs.cancel(call, job)
+    row = kernel.jobs.cancel(call, job)
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from floecat_rest.commands.console import print_json, print_rows
 from floecat_rest.commands.names import parse_namespace, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -29,22 +25,20 @@ def _group() -> None:
 
 
 @app.command(name="list")
+@on_catalog
 def list_namespaces(
+    kernel: Kernel,
+    call: Call,
     parent: Annotated[
         str | None,
         typer.Argument(help="Only namespaces below this one, as OUTER.INNER.", show_default=False),
     ] = None,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the namespaces of a catalog, nested ones behind their parents."""
     within = None if parent is None else parse_namespace(parent)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = list(kernel.namespaces.walk(call, within))
+    found = list(kernel.namespaces.walk(call, within))
     if as_json:
         print_json({"namespace": namespace} for namespace in found)
     else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
 from uuid import UUID
 
 import typer
@@ -30,6 +31,7 @@ __all__ = [
     "TableArgument",
     "WorkersOption",
     "environment_of",
+    "on_catalog",
     "open_call",
     "settings_from",
 ]
@@ -65,6 +67,8 @@ SnapshotOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 _PRINCIPAL = "command-line"
+
+P = ParamSpec("P")
 
 
 def settings_from(
@@ -123,3 +127,31 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
                 _PRINCIPAL, account or gateway.default_account_id, catalog or gateway.default_prefix
             ),
         )
+
+
+def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callable[..., None]:
+    """Makes a command work on a catalog: with an open kernel, a call, and the options that name it."""
+    hints = get_type_hints(command, localns={"Kernel": Any, "Call": Any}, include_extras=True)
+    options = {
+        "catalog": CatalogOption,
+        "account": AccountOption,
+        "config": ConfigOption,
+        "data_dir": DataDirOption,
+    }
+
+    def run(
+        catalog: str | None, account: UUID | None, config: Path | None, data_dir: Path | None, **given: Any
+    ) -> None:
+        with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+            command(kernel, call, **given)  # type: ignore[call-arg]
+
+    _, _, *own = inspect.signature(command).parameters.values()
+    shared = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in options.items()
+    )
+    parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+    run.__signature__ = inspect.Signature([*parameters, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: hints[name] for name in hints if name not in ("kernel", "call")} | options
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run

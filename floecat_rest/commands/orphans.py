@@ -12,24 +12,21 @@ from floecat.errors import BadRequestError
 from floecat.settings import Duration
 from floecat_rest.commands.console import err, out, print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier, parse_namespace
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:
+    from floecat.entries.calls import Call
     from floecat.fileio.base import FileEntry
     from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport
+    from floecat.runtime import Kernel
 
 __all__ = ["orphans"]
 
 
+@on_catalog
 def orphans(
+    kernel: Kernel,
+    call: Call,
     name: Annotated[
         str | None, typer.Argument(help="NAMESPACE.NAME of a table.", metavar="[NAME]", show_default=False)
     ] = None,
@@ -47,10 +44,6 @@ def orphans(
         ),
     ] = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List files below the location of a table that nothing leads to, and delete them with --delete.
 
@@ -58,13 +51,10 @@ def orphans(
     """
     if sum((name is not None, namespace is not None, all_tables)) != 1:
         raise typer.BadParameter("give the NAME of a table, --namespace or --all")
-    settings = settings_from(config, data_dir=data_dir)
-    older_than_ms = settings.purge.orphan_grace.ms if older_than is None else _duration_ms(older_than)
+    grace = kernel.settings.purge.orphan_grace
+    older_than_ms = grace.ms if older_than is None else _duration_ms(older_than)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with (
-        open_call(settings, catalog, account) as (kernel, call),
-        Progress(*columns, console=err, disable=not err.is_terminal) as progress,
-    ):
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task("Reading metadata", total=None)
 
         def show(step: OrphanProgress) -> None:

@@ -9,25 +9,20 @@ import typer
 
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working
 from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    SnapshotOption,
-    TableArgument,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
+    from floecat.entries.calls import Call
     from floecat.planning.plans.explanations import Explanation
+    from floecat.runtime import Kernel
 
 __all__ = ["plan"]
 
 
+@on_catalog
 def plan(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     row_filter: Annotated[
@@ -38,18 +33,11 @@ def plan(
     ] = None,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Explain which files a scan reads: what each stage of planning rules out."""
     identifier = parse_identifier(name)
     text = f"Planning a scan of {written(identifier)}"
-    with (
-        open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call),
-        working(text, err) as show,
-    ):
+    with working(text, err) as show:
         made = kernel.explanations.explain(
             call,
             identifier,

@@ -12,20 +12,14 @@ from rich.text import Text
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.names import written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
 from floecat_rest.commands.watching import follow
 from floecat_rest.management.purge_wire import purge_response
 
 if TYPE_CHECKING:
+    from floecat.entries.calls import Call
     from floecat.purge.purge_operations import PurgeInfo
+    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -43,7 +37,10 @@ _REASONS = {
 
 
 @app.command(name="list")
+@on_catalog
 def list_purges(
+    kernel: Kernel,
+    call: Call,
     *,
     state: Annotated[
         list[str] | None,
@@ -53,14 +50,9 @@ def list_purges(
         str | None, typer.Option("--table", help="Only purges of tables that had this name.")
     ] = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the purges of a catalog, oldest first. Those in DEAD_LETTER stay until they are retried."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.purges.list(call, states=[each.upper() for each in state or ()], table=table)
+    found = kernel.purges.list(call, states=[each.upper() for each in state or ()], table=table)
     if as_json:
         _print_json(found)
         return
@@ -81,18 +73,16 @@ def list_purges(
 
 
 @app.command()
+@on_catalog
 def show(
+    kernel: Kernel,
+    call: Call,
     purge: IdArgument,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show a purge: how far it is, what it kept and why, and the files that could not be deleted."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.purges.get(call, purge)
+    found = kernel.purges.get(call, purge)
     if as_json:
         _print_json([found])
         return
@@ -125,62 +115,55 @@ def show(
 
 
 @app.command()
+@on_catalog
 def retry(
+    kernel: Kernel,
+    call: Call,
     purge: IdArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Retry a purge that failed for good or was cancelled."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.purges.retry(call, purge)
+    found = kernel.purges.retry(call, purge)
     print_plain(f"Purge {found.id} of {written(found.identifier)} is due now")
 
 
 @app.command()
+@on_catalog
 def cancel(
+    kernel: Kernel,
+    call: Call,
     purge: IdArgument,
     *,
     force: Annotated[
         bool, typer.Option("--force", help="Also if it has begun; it stops before its next batch.")
     ] = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Cancel a purge that has not begun: all files stay, and the table can be registered again."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.purges.cancel(call, purge, force=force)
+    found = kernel.purges.cancel(call, purge, force=force)
     print_plain(f"Purge {found.id} of {written(found.identifier)} is {found.state}")
     if found.progress.deleted == 0:
         print_plain(f"Its metadata file is {found.metadata_location}")
 
 
 @app.command()
+@on_catalog
 def watch(
+    kernel: Kernel,
+    call: Call,
     purge: Annotated[
         list[UUID] | None, typer.Argument(help="Ids of purges. Default: all that are open.")
     ] = None,
     *,
     interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")] = 1.0,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
-        ended = follow(
-            lambda: [kernel.purges.get(call, each) for each in wanted],
-            rendered=None if as_json else _rendered,
-            print_changed=_print_json if as_json else _print_lines,
-            interval_s=interval_s,
-        )
+    wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
+    ended = follow(
+        lambda: [kernel.purges.get(call, each) for each in wanted],
+        rendered=None if as_json else _rendered,
+        print_changed=_print_json if as_json else _print_lines,
+        interval_s=interval_s,
+    )
     if any(each.state == "DEAD_LETTER" for each in ended):
         raise typer.Exit(1)
 

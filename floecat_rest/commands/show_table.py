@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from floecat_rest.commands.console import out, print_json, print_rows, written_time
 from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    TableArgument,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, TableArgument, on_catalog
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
 
 __all__ = ["show"]
 
 
+@on_catalog
 def show(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show a table: where it is, its current snapshot, columns and properties."""
     identifier = parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.tables.describe(call, identifier)
+    found = kernel.tables.describe(call, identifier)
     if as_json:
         print_json([found])
         return

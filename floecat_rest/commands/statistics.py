@@ -8,36 +8,27 @@ import typer
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    SnapshotOption,
-    TableArgument,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
     from floecat.statistics.records import Ndv, StatisticsRecord
 
 __all__ = ["constraints", "statistics"]
 
 
+@on_catalog
 def statistics(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
     kind: Annotated[str | None, typer.Option("--kind", help="table, column, expression or file.")] = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show what is known of a snapshot: rows, nulls, bounds and distinct values of its columns."""
     from floecat.entries.calls import PageRequest
@@ -48,15 +39,14 @@ def statistics(
     identifier = parse_identifier(name)
     records: list[StatisticsRecord] = []
     token: str | None = None
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        while True:
-            snapshot_id, page = kernel.statistics.list(
-                call, identifier, snapshot, TargetKind(kind) if kind else None, PageRequest(token)
-            )
-            records += page.items
-            token = page.next_token
-            if token is None:
-                break
+    while True:
+        snapshot_id, page = kernel.statistics.list(
+            call, identifier, snapshot, TargetKind(kind) if kind else None, PageRequest(token)
+        )
+        records += page.items
+        token = page.next_token
+        if token is None:
+            break
     if as_json:
         print_json(records)
         return
@@ -75,20 +65,18 @@ def statistics(
     print_rows(("what", "type", "rows", "nulls", "distinct", "min", "max", "width"), _rows(records))
 
 
+@on_catalog
 def constraints(
+    kernel: Kernel,
+    call: Call,
     name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show the constraints of a table: those of its metadata, and those that engines have put."""
     identifier = parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.constraints.get(call, identifier, snapshot)
+    found = kernel.constraints.get(call, identifier, snapshot)
     if as_json:
         print_json([found])
         return

@@ -12,15 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from floecat.errors import NoSuchNamespaceError
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows
 from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import (
-    AccountOption,
-    CatalogOption,
-    ConfigOption,
-    DataDirOption,
-    JsonOption,
-    open_call,
-    settings_from,
-)
+from floecat_rest.commands.options import JsonOption, on_catalog
 from floecat_rest.commands.orphans import orphans
 from floecat_rest.commands.plan import plan
 from floecat_rest.commands.show_table import show
@@ -29,6 +21,8 @@ from floecat_rest.management.wire import registered_table
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
 
 __all__ = ["app"]
 
@@ -54,12 +48,14 @@ NameArgument = Annotated[
 
 
 @app.command(name="register-delta")
+@on_catalog
 def register_delta(
+    kernel: Kernel,
+    call: Call,
     name: NameArgument,
     location: Annotated[
         str, typer.Argument(help="The folder that holds _delta_log, as s3://bucket/path or file:///path.")
     ],
-    catalog: CatalogOption = None,
     format_version: Annotated[
         int | None,
         typer.Option(
@@ -68,9 +64,6 @@ def register_delta(
         ),
     ] = None,
     as_json: JsonOption = False,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Register a Delta table. Nothing is copied, and it is read-only here: only Delta writes it.
 
@@ -78,22 +71,20 @@ def register_delta(
     namespace that does not exist is created.
     """
     identifier = parse_identifier(name)
-    settings = settings_from(config, data_dir=data_dir)
-    with open_call(settings, catalog, account) as (kernel, call):
 
-        def register() -> TableRegistration:
-            return kernel.delta_registration.register(
-                call, identifier.namespace, identifier.name, location, format_version=format_version
-            )
+    def register() -> TableRegistration:
+        return kernel.delta_registration.register(
+            call, identifier.namespace, identifier.name, location, format_version=format_version
+        )
 
-        try:
-            made = register()
-        except NoSuchNamespaceError:
-            # a missing table must not leave a namespace behind
-            kernel.delta_registration.root(call, location)
-            if kernel.namespaces.ensure(call, identifier.namespace) and not as_json:
-                print_plain(f"Created namespace {written(identifier.namespace)}")
-            made = register()
+    try:
+        made = register()
+    except NoSuchNamespaceError:
+        # a missing table must not leave a namespace behind
+        kernel.delta_registration.root(call, location)
+        if kernel.namespaces.ensure(call, identifier.namespace) and not as_json:
+            print_plain(f"Created namespace {written(identifier.namespace)}")
+        made = register()
     if as_json:
         print_json([registered_table(made, "")])
         return
@@ -104,24 +95,21 @@ def register_delta(
 
 
 @app.command(name="list")
+@on_catalog
 def list_tables(
+    kernel: Kernel,
+    call: Call,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the tables of a catalog: format, snapshot that readers see, and what is wrong with a Delta table.
 
     The id is the partition of the table in Dagster.
     """
-    settings = settings_from(config, data_dir=data_dir)
-    with open_call(settings, catalog, account) as (kernel, call):
-        found = sorted(kernel.tables.list_all(call), key=lambda table: (table.namespace, table.name))
-        problems: dict[UUID, str | None] = {}
-        if settings.gateway.delta_compat.enabled:
-            problems = {row.entry_id: row.problem for row in kernel.delta_tables.list(call)}
+    found = sorted(kernel.tables.list_all(call), key=lambda table: (table.namespace, table.name))
+    problems: dict[UUID, str | None] = {}
+    if kernel.settings.gateway.delta_compat.enabled:
+        problems = {row.entry_id: row.problem for row in kernel.delta_tables.list(call)}
     if as_json:
         print_json(msgspec.to_builtins(row) | {"problem": problems.get(row.id)} for row in found)
         return
@@ -140,26 +128,20 @@ def list_tables(
 
 
 @app.command()
+@on_catalog
 def refresh(
+    kernel: Kernel,
+    call: Call,
     name: NameArgument,
-    *,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Bring a Delta table up to date now, even if that takes too long for a load to wait.
 
     Safe to stop and to repeat: finished work is kept.
     """
     identifier = parse_identifier(name)
-    settings = settings_from(config, data_dir=data_dir)
     name_column = TextColumn("{task.description}", markup=False)
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        open_call(settings, catalog, account) as (kernel, call),
-        Progress(*columns, console=err, disable=not err.is_terminal) as progress,
-    ):
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task(f"Versions of {written(identifier)}", total=None)
         row = kernel.delta_tables.materialise(
             call, identifier, lambda done, of: progress.update(task, completed=done, total=of)

@@ -1,18 +1,20 @@
-"""A worker that dies at a chosen call to storage or to the store, without a process of its own."""
+"""A worker that dies at a chosen call to storage or to the store, with or without a process of its own."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.store.database.connections import Connection
 from floecat.store.database.engine import Store
 
-__all__ = ["KillSwitch", "KillableFileIO", "KilledError", "killable_store"]
+__all__ = ["KillSwitch", "KillableFileIO", "KilledError", "kill_process", "killable_store"]
 
 T = TypeVar("T")
 
@@ -21,10 +23,21 @@ class KilledError(BaseException):
     """The worker is dead: no handler of errors sees it."""
 
 
+def _raise_killed() -> NoReturn:
+    raise KilledError
+
+
+def kill_process() -> None:
+    """Ends this process at once, with nothing cleaned up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class KillSwitch:
     """Counts calls, and at one of them kills the worker: that call raises, and every one after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kill: Callable[[], None] = _raise_killed) -> None:
+        """Takes how the worker dies: by an error, or `kill_process`."""
+        self._kill = kill
         self._lock = threading.Lock()
         self._left: int | None = None
 
@@ -51,7 +64,7 @@ class KillSwitch:
             if self._left > 0:
                 return
             self._left = 1
-        raise KilledError
+        self._kill()
 
 
 class KillableFileIO:

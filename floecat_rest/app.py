@@ -54,6 +54,7 @@ from floecat_rest.management.captures import (
     CaptureController,
     CapturePolicyController,
     CapturesController,
+    CatalogCapturePolicyController,
     TableCapturesController,
 )
 from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
@@ -123,6 +124,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     IndexArtifactsController,
     TableCapturesController,
     CapturePolicyController,
+    CatalogCapturePolicyController,
     CapturesController,
     CaptureController,
     CancelCaptureController,

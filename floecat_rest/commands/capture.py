@@ -71,6 +71,38 @@ def backfill(
     _print(kernel.captures.backfill(call, identifier), as_json=as_json)
 
 
+@app.command()
+def policy(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="NAMESPACE.NAME of a table. Default: the policy of the catalog.", metavar="NAME"),
+    ] = None,
+    *,
+    as_json: JsonOption = False,
+    catalog: CatalogOption = None,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show what is captured of a table, or of the tables of a catalog, and what sets it."""
+    identifier = None if name is None else parse_identifier(name)
+    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
+        found = kernel.capture_policies.get(call, identifier)
+    if as_json:
+        print_json([found])
+        return
+    values = {
+        "enabled": "yes" if found.enabled else "no",
+        "snapshots": found.snapshots,
+        "columns": ", ".join(found.columns) or "the first ones",
+        "first-columns": str(found.first_columns or "all"),
+        "expressions": ", ".join(map(str, found.expressions)) or "-",
+        "publish": found.publish,
+    }
+    rows = ((key, value, found.set_by.get(key, "settings")) for key, value in values.items())
+    print_rows(("policy", "value", "set by"), rows)
+
+
 @app.command(name="list")
 @on_catalog
 def list_captures(

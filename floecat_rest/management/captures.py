@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from litestar import get, post, put
+from litestar import delete, get, post, put
 from litestar.params import QueryParameter, RawBody
 
 from floecat.statistics.capture.control import CaptureInfo
-from floecat.statistics.capture.policies import CapturePolicy
-from floecat.statistics.capture.policy_service import PolicyChange
+from floecat.statistics.capture.policies import CapturePolicy, PolicyChange
 from floecat_rest.management.controllers import ManagementController, listed_after, path_id
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
@@ -26,6 +25,7 @@ __all__ = [
     "CaptureController",
     "CapturePolicyController",
     "CapturesController",
+    "CatalogCapturePolicyController",
     "TableCapturesController",
 ]
 
@@ -62,6 +62,33 @@ class TableCapturesController(ManagementController):
         return ListCapturesResponse([made])
 
 
+class CatalogCapturePolicyController(ManagementController):
+    """What is captured of the tables of a catalog that set nothing else."""
+
+    path = "/management/v1/catalogs/{catalog:str}/capture-policy"
+
+    @get(operation_id="loadCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_policy(self, request: CatalogRequest) -> CapturePolicy:
+        """What is captured: by properties of the catalog, then by the settings."""
+        return request.kernel.capture_policies.get(request.call(), None)
+
+    @put(operation_id="replaceCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def replace_policy(self, request: CatalogRequest, body: RawBody) -> CapturePolicy:
+        """Replaces what the catalog sets by itself, as properties. Other processes see it within 5 s."""
+        sent = request.read(body, PolicyChange)
+        return request.kernel.capture_policies.change(request.mutation(body), None, sent)
+
+    @delete(
+        operation_id="deleteCatalogCapturePolicy",
+        status_code=200,
+        sync_to_thread=True,
+        opt={WITHOUT_STORAGE: True},
+    )
+    def delete_policy(self, request: CatalogRequest) -> CapturePolicy:
+        """Deletes what the catalog sets by itself; the answer is what it inherits."""
+        return request.kernel.capture_policies.change(request.mutation(), None, PolicyChange())
+
+
 class CapturePolicyController(ManagementController):
     """What is captured of a table."""
 
@@ -79,6 +106,12 @@ class CapturePolicyController(ManagementController):
         sent = request.read(body, PolicyChange)
         call = request.mutation(body)
         return request.kernel.capture_policies.change(call, request.entry(call), sent)
+
+    @delete(operation_id="deleteCapturePolicy", status_code=200, sync_to_thread=True)
+    def delete_policy(self, request: CatalogRequest) -> CapturePolicy:
+        """Deletes what the table sets by itself, by a commit; the answer is what it inherits."""
+        call = request.mutation()
+        return request.kernel.capture_policies.change(call, request.entry(call), PolicyChange())
 
 
 class CapturesController(ManagementController):

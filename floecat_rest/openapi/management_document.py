@@ -17,7 +17,7 @@ from litestar.params import QueryParameter
 from litestar.routes import BaseRoute
 
 import floecat
-from floecat.statistics.capture.policy_service import PolicyChange
+from floecat.statistics.capture.policies import PolicyChange
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.errors import IcebergErrorResponse
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
@@ -58,6 +58,10 @@ _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
 _NO_CAPTURE: Final = {404: "The catalog or the capture does not exist."}
 _NO_TABLE: Final = {404: "The catalog or the table does not exist."}
 _NO_SNAPSHOT: Final = {404: "The catalog, the table or the snapshot does not exist."}
+_POLICY: Final = {"snapshots": "all", "columns": ["id", "amount"], "publish": "never"}
+_FOREIGN_POLICY: Final = _NO_TABLE | {
+    406: "The table is a Delta table: its own properties say what is captured."
+}
 _KEY: Final = {
     "constraints": [
         {"name": "orders-key", "type": "primary-key", "columns": [{"column-name": "id", "ordinal": 1}]}
@@ -135,12 +139,13 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "listCapturedSnapshots": OperationNotes(errors=_NO_TABLE),
     "captureStatistics": OperationNotes(CaptureRequest, {"snapshot": "main"}, _NO_SNAPSHOT),
     "loadCapturePolicy": OperationNotes(errors=_NO_TABLE),
-    "replaceCapturePolicy": OperationNotes(
-        PolicyChange,
-        {"snapshots": "all", "columns": ["id", "amount"], "publish": "never"},
-        _NO_TABLE | {406: "The table is a Delta table: its own properties say what is captured."},
-        replays=True,
+    "replaceCapturePolicy": OperationNotes(PolicyChange, _POLICY, _FOREIGN_POLICY, replays=True),
+    "deleteCapturePolicy": OperationNotes(errors=_FOREIGN_POLICY, replays=True),
+    "loadCatalogCapturePolicy": OperationNotes(errors={404: "The catalog does not exist."}),
+    "replaceCatalogCapturePolicy": OperationNotes(
+        PolicyChange, _POLICY, {404: "The catalog does not exist."}, replays=True
     ),
+    "deleteCatalogCapturePolicy": OperationNotes(errors={404: "The catalog does not exist."}, replays=True),
     "listCaptures": OperationNotes(errors={404: "The catalog does not exist."}),
     "loadCapture": OperationNotes(errors=_NO_CAPTURE),
     "cancelCapture": OperationNotes(errors=_NO_CAPTURE | {409: "The capture is finished."}),

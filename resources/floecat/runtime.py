@@ -164,6 +164,7 @@ class Kernel:
             planning.planner,
             self.calls,
             self.commits,
+            self.catalog_changes,
             settings,
             wake=self._wake_capture_workers,
         )

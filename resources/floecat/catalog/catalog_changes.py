@@ -1,14 +1,16 @@
-"""Changes of catalogs that exist: their allowed locations, and their removal."""
+"""Changes of catalogs that exist: their allowed locations, their properties, and their removal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog
+from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.store import catalogs, connectors, jobs, namespaces, tables
@@ -16,6 +18,8 @@ from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_tr
 from floecat.store.database.connections import Connection
 
 __all__ = ["CatalogChanges"]
+
+T = TypeVar("T")
 
 _PAGE = 1000
 
@@ -28,6 +32,7 @@ class CatalogChanges:
         transactions: ConfirmedTransactions,
         clock: Clock,
         catalogs: CatalogService,
+        keys: IdempotencyKeys,
         *,
         shared_locations: Sequence[str],
         addable_locations: Sequence[str],
@@ -39,6 +44,7 @@ class CatalogChanges:
             transactions: runs changes.
             clock: wall-clock time.
             catalogs: finds catalogs.
+            keys: claims the keys of requests.
             shared_locations: those that every catalog may use.
             addable_locations: those below which anyone who manages a catalog may add one to it.
             most_locations: allowed locations of a catalog.
@@ -46,6 +52,7 @@ class CatalogChanges:
         self._transactions = transactions
         self._clock = clock
         self._catalogs = catalogs
+        self._keys = keys
         self._shared = tuple(shared_locations)
         self._addable = AllowedLocations(addable_locations)
         self._most = most_locations
@@ -104,6 +111,38 @@ class CatalogChanges:
         self._run(call, change)
         return self._catalogs.by_prefix(call.catalog.account_id, call.catalog.name)
 
+    def change_properties(self, call: Call, changes: Mapping[str, str | None]) -> Mapping[str, str]:
+        """Sets and removes properties of the catalog.
+
+        Args:
+            call: who asks, about which catalog.
+            changes: by key; None removes one.
+
+        Returns:
+            All properties of the catalog.
+
+        Raises:
+            BadRequestError: a key or a value is not valid Unicode.
+            ForbiddenError: the principal may not manage the catalog.
+            NoSuchWarehouseError: it does not exist any more.
+            CommitStateUnknownError: it may have been changed.
+        """
+        call.check((Privilege.MANAGE_CATALOG, call.on_catalog()))
+
+        def work(finish: Finish[dict[str, str]]) -> dict[str, str]:
+            def change(conn: Connection, transaction_id: UUID) -> dict[str, str]:
+                row = self._locked(conn, call)
+                left = {key: value for key, value in row.properties.items() if key not in changes}
+                properties = left | {key: value for key, value in changes.items() if value is not None}
+                catalogs.set_properties(conn, row.id, properties, self._clock.now_ms())
+                leave_trace(conn, transaction_id, self._clock.now_ms())
+                finish(conn, properties)
+                return properties
+
+            return self._run(call, change)
+
+        return self._keys.run(call, JsonAnswer(dict[str, str]), work)
+
     def delete(self, call: Call) -> None:
         """Deletes the catalog with its commit log. No file is touched.
 
@@ -130,9 +169,9 @@ class CatalogChanges:
 
         self._run(call, delete)
 
-    def _run(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
+    def _run(self, call: Call, work: Callable[[Connection, UUID], T]) -> T:
         try:
-            self._transactions.run(call.catalog.id, work)
+            return self._transactions.run(call.catalog.id, work)
         finally:  # also where the outcome is unknown
             self._catalogs.forget(call.catalog)
 

@@ -79,6 +79,7 @@ def open_catalog(
             parts.transactions,
             parts.clock,
             catalogs,
+            parts.keys,
             shared_locations=settings.storage.allowed_locations,
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,

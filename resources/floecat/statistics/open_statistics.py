@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from floecat.catalog.catalog_changes import CatalogChanges
 from floecat.catalog.catalogs import CallContext
 from floecat.commits.commit import CommitService
 from floecat.entries.calls import Call
@@ -57,6 +58,7 @@ def open_statistics(
     planner: ChunkedPlanner,
     calls: CallContext,
     commits: CommitService,
+    catalogs: CatalogChanges,
     settings: Settings,
     *,
     wake: Callable[[], None],
@@ -69,6 +71,7 @@ def open_statistics(
         planner: plans scans.
         calls: makes the call that commits statistics files.
         commits: commits them.
+        catalogs: changes properties of catalogs.
         settings: of the process.
         wake: called when a capture, or a group of its files, is due.
     """
@@ -111,7 +114,7 @@ def open_statistics(
         index_artifacts=IndexArtifacts(store, clock, parts.keys, snapshots),
         snapshots=snapshots,
         jobs=jobs,
-        policies=CapturePolicies(snapshots, commits, settings.statistics),
+        policies=CapturePolicies(snapshots, commits, catalogs, settings.statistics),
         pipeline=StatisticsPipeline(parts, jobs, planner),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -32,6 +32,7 @@ __all__ = [
     "list_all_accounts",
     "next_commit_versions",
     "set_allowed_locations",
+    "set_properties",
 ]
 
 _SELECT: Final = sa.select(
@@ -53,6 +54,11 @@ _SET_ALLOWED: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
     .values(allowed_locations=sa.bindparam("locations"), updated_at_ms=sa.bindparam("now_ms"))
+)
+_SET_PROPERTIES: Final = (
+    sa.update(_catalogs)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+    .values(properties=sa.bindparam("given"), updated_at_ms=sa.bindparam("now_ms"))
 )
 _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
@@ -112,6 +118,16 @@ def set_allowed_locations(
     """Replaces the allowed locations. Read the row `for_update` in the same transaction."""
     values = {"catalog_id": catalog_id, "locations": encode_texts(locations), "now_ms": now_ms}
     conn.change(_SET_ALLOWED, values)
+
+
+def set_properties(conn: Connection, catalog_id: UUID, properties: Mapping[str, str], now_ms: int) -> None:
+    """Replaces the properties. Read the row `for_update` in the same transaction.
+
+    Raises:
+        BadRequestError: a key or a value is not valid Unicode.
+    """
+    values = {"catalog_id": catalog_id, "given": encode_properties(properties), "now_ms": now_ms}
+    conn.change(_SET_PROPERTIES, values)
 
 
 def delete(conn: Connection, catalog_id: UUID) -> None:

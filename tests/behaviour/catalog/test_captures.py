@@ -28,7 +28,7 @@ from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.expressions import Expression
 from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
-from floecat.statistics.capture.policy_service import PolicyChange
+from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.records import (
     Completeness,
@@ -477,6 +477,26 @@ def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
     assert policies.change(bench.call, T, PolicyChange()) == default
     with pytest.raises(BadRequestError, match="must be latest or all"):
         policies.change(bench.call, T, PolicyChange(snapshots="some"))
+
+
+def test_a_catalog_has_a_policy_that_tables_inherit(bench: Bench) -> None:
+    policies, call = bench.kernel.capture_policies, bench.call
+    of_catalog = PolicyChange(columns=("text",), publish="never", expressions=(Expression("day", "id"),))
+    made = policies.change(call, None, of_catalog)
+    assert (made.columns, made.publish) == (("text",), "never")
+    assert made.set_by == dict.fromkeys(("columns", "publish", "expressions"), "catalog")
+    call = bench.kernel.calls.open(call.principal, call.catalog.name)
+    assert policies.get(call, None) == policies.get(call, T) == made
+    inherited = policies.change(call, T, PolicyChange(publish="always", enabled=True))
+    assert (inherited.columns, inherited.publish) == (("text",), "always")
+    assert inherited.set_by == made.set_by | {"publish": "table", "enabled": "table"}
+    # what cannot be read is inherited
+    bench.kernel.commits.commit(call, set_property("t", "floecat.statistics.publish", "sometimes"))
+    assert policies.get(call, T).publish == "never"
+    bench.append(1)
+    bench.capture()
+    assert [each.scalar.display_name for each in bench.records() if each.scalar] == ["text"]
+    assert policies.change(call, None, PolicyChange()).set_by == {}
 
 
 def test_expressions_that_a_policy_names_are_captured_as_columns_are(bench: Bench) -> None:

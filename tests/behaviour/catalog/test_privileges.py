@@ -31,7 +31,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
-from floecat.statistics.capture.policy_service import PolicyChange
+from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.constraints import ConstraintBundle
 from floecat.statistics.index_artifacts import IndexArtifact
 from floecat.statistics.records import FileTarget
@@ -253,6 +253,8 @@ def _operations() -> list[Operation]:
         op("captures.backfill", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
         op("capture_policies.get", (t,), ((P.READ_TABLE, on("t")),)),
         op("capture_policies.change", (t, PolicyChange()), ((P.WRITE_TABLE, on("t")),)),
+        op("capture_policies.change", (None, PolicyChange()), ((P.MANAGE_CATALOG, CATALOG),)),
+        op("catalog_changes.change_properties", ({"a": "b"},), ((P.MANAGE_CATALOG, CATALOG),)),
         op("statistics.put", (d, None, ()), ((P.WRITE_TABLE, on("d")),)),
         op("statistics.list", (d,), ((P.READ_TABLE, on("d")),)),
         op("statistics.get", (d, None, "table"), ((P.READ_TABLE, on("d")),)),

@@ -408,6 +408,7 @@ def test_operations_that_may_wait_for_storage():
         "createConnector",
         "createTable",
         "createView",
+        "deleteCapturePolicy",
         "deleteConstraints",
         "explainPlan",
         "fetchScanTasks",

@@ -74,8 +74,10 @@ from floecat_rest.management.purges import (
 from floecat_rest.management.statistics import (
     ConstraintBundlesController,
     ConstraintsController,
+    IndexArtifactController,
     IndexArtifactsController,
     StatisticsController,
+    TargetStatisticsController,
 )
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
@@ -119,8 +121,10 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ManagedTablesController,
     ExplainController,
     StatisticsController,
+    TargetStatisticsController,
     ConstraintsController,
     ConstraintBundlesController,
+    IndexArtifactController,
     IndexArtifactsController,
     TableCapturesController,
     CapturePolicyController,

@@ -72,22 +72,20 @@ def backfill(
 
 
 @app.command()
+@on_catalog
 def policy(
+    kernel: Kernel,
+    call: Call,
     name: Annotated[
         str | None,
         typer.Argument(help="NAMESPACE.NAME of a table. Default: the policy of the catalog.", metavar="NAME"),
     ] = None,
     *,
     as_json: JsonOption = False,
-    catalog: CatalogOption = None,
-    account: AccountOption = None,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show what is captured of a table, or of the tables of a catalog, and what sets it."""
     identifier = None if name is None else parse_identifier(name)
-    with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-        found = kernel.capture_policies.get(call, identifier)
+    found = kernel.capture_policies.get(call, identifier)
     if as_json:
         print_json([found])
         return
@@ -182,6 +180,10 @@ def watch(
 ) -> None:
     """Follow captures until they end. Exits with 1 if one has failed then."""
     wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
+    if not wanted:
+        if not as_json:
+            print_plain("No capture is open: floecat capture list shows those that ended")
+        return
     ended = follow(
         lambda: [kernel.captures.get(call, each) for each in wanted],
         rendered=None if as_json else _rendered,

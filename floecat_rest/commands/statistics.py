@@ -11,11 +11,12 @@ from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
-    from floecat.statistics.records import Ndv, StatisticsRecord
+    from floecat.statistics.constraints import Constraint, ConstraintColumn
+    from floecat.statistics.records import Ndv, StatisticsRecord, Target
 
 __all__ = ["constraints", "statistics"]
 
@@ -51,9 +52,11 @@ def statistics(
         print_json(records)
         return
     if not records:
-        print_plain(
-            f"Nothing is known of snapshot {snapshot_id}: run floecat capture now {written(identifier)}"
-        )
+        of_kind = "" if kind is None else f" of the kind {kind}"
+        hint = f"run floecat capture now {written(identifier)}"
+        if kind == TargetKind.EXPRESSION.value:
+            hint = f"floecat capture policy {written(identifier)} shows which expressions are captured"
+        print_plain(f"Nothing{of_kind} is known of snapshot {snapshot_id}: {hint}")
         return
     for record in records:
         if record.table is not None:
@@ -80,19 +83,43 @@ def constraints(
     if as_json:
         print_json([found])
         return
+    if not found.constraints:
+        print_plain(f"Snapshot {found.snapshot_id} has no constraints")
+        return
     print_rows(
-        ("name", "type", "columns", "check", "enforced"),
+        ("name", "type", "columns", "enforced", "check or reference"),
         (
             (
                 each.name,
                 each.type.value,
-                ", ".join(column.column_name or str(column.column_id) for column in each.columns),
-                each.check_expression,
+                _columns(each.columns),
                 "yes" if each.enforced else "no",
+                each.check_expression or _reference(each),
             )
             for each in found.constraints
         ),
     )
+
+
+def _columns(columns: Sequence[ConstraintColumn]) -> str:
+    return ", ".join(column.column_name or str(column.column_id) for column in columns)
+
+
+def _reference(constraint: Constraint) -> str:
+    """What a foreign key refers to, and what differs from the defaults of SQL."""
+    table: object = constraint.referenced_table_id
+    if constraint.referenced_table is not None:
+        table = written((*constraint.referenced_table.namespace, constraint.referenced_table.name))
+    if table is None:
+        return ""
+    columns = f" ({_columns(constraint.referenced_columns)})" if constraint.referenced_columns else ""
+    rules = {
+        "match": constraint.match_option.value.replace("none", ""),
+        "on update": constraint.update_rule.value.replace("no-action", ""),
+        "on delete": constraint.delete_rule.value.replace("no-action", ""),
+        "by": constraint.referenced_constraint_name,
+    }
+    return f"{table}{columns}" + "".join(f", {name} {rule}" for name, rule in rules.items() if rule)
 
 
 def _rows(records: list[StatisticsRecord]) -> Iterator[tuple[str, ...]]:
@@ -100,7 +127,7 @@ def _rows(records: list[StatisticsRecord]) -> Iterator[tuple[str, ...]]:
         if record.scalar is not None:
             found = record.scalar
             yield (
-                found.display_name,
+                found.display_name or _named(record.target),
                 found.logical_type,
                 f"{found.row_count:,}",
                 _number(found.null_count),
@@ -111,6 +138,14 @@ def _rows(records: list[StatisticsRecord]) -> Iterator[tuple[str, ...]]:
             )
         elif record.file is not None:
             yield (record.file.file_path, record.file.file_format, f"{record.file.row_count:,}", *["-"] * 5)
+
+
+def _named(target: Target) -> str:
+    from floecat.statistics.records import ColumnTarget, ExpressionTarget
+
+    if isinstance(target, ExpressionTarget):
+        return f"{target.engine_kind} {target.engine_expression_key.decode(errors='replace')}"
+    return f"column {target.column_id}" if isinstance(target, ColumnTarget) else ""
 
 
 def _incomplete(record: StatisticsRecord) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 from litestar import delete, get, post, put
 from litestar.params import QueryParameter, RawBody
 
+from floecat.errors import BadRequestError
 from floecat.statistics.capture.control import CaptureInfo
 from floecat.statistics.capture.policies import CapturePolicy, PolicyChange
 from floecat_rest.management.controllers import ManagementController, listed_after, path_id
@@ -50,11 +51,13 @@ class TableCapturesController(ManagementController):
         sent = request.read(body or b"{}", CaptureRequest)
         call, captures = request.call(), request.kernel.captures
         if sent.all_snapshots:
+            if sent != CaptureRequest(all_snapshots=True):
+                raise BadRequestError("Invalid all-snapshots: it goes with no other field")
             return ListCapturesResponse(captures.backfill(call, request.entry(call)))
         made = captures.capture(
             call,
             request.entry(call),
-            sent.snapshot,
+            None if sent.snapshot is None else str(sent.snapshot),
             full=sent.full,
             # refused from a minute on; the largest numbers have no milliseconds
             wait_ms=round(max(-1.0, min(sent.wait_seconds, 1e6)) * 1000),

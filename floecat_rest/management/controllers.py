@@ -15,27 +15,34 @@ from floecat.errors import BadRequestError, NotFoundError
 __all__ = ["ManagementController", "listed_after", "path_id"]
 
 
-async def _refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
-    # a misspelt filter would list everything, and a misspelt `force` would not force
+async def _check_parameters(request: Request[Any, Any, Any]) -> None:
+    # a misspelt filter would list everything, a misspelt `force` would not force, and of two values one
+    # would be lost
     known = _query_parameters(request.scope["route_handler"])
     for name in request.query_params:
         if name not in known:
             named = f"it has {', '.join(known)}" if known else "it has none"
             raise BadRequestError(f"Unknown query parameter {name[:80]!r} of {request.method}: {named}")
+        if not known[name] and len(request.query_params.getall(name)) > 1:
+            raise BadRequestError(f"Invalid parameter {name}: give it once")
 
 
 @cache
-def _query_parameters(handler: BaseRouteHandler) -> tuple[str, ...]:
-    declared = handler.parsed_fn_signature.parameters.items()
-    found = ((name, parameter.kwarg_definition) for name, parameter in declared)
-    return tuple(kwarg.name or name for name, kwarg in found if isinstance(kwarg, QueryParameter))
+def _query_parameters(handler: BaseRouteHandler) -> dict[str, bool]:
+    """The query parameters by name, and whether each is repeatable."""
+    found = {}
+    for name, declared in handler.parsed_fn_signature.parameters.items():
+        if isinstance(declared.kwarg_definition, QueryParameter):
+            is_list = any(each.is_non_string_sequence for each in (declared, *declared.inner_types))
+            found[declared.kwarg_definition.name or name] = is_list
+    return found
 
 
 class ManagementController(Controller):
-    """A controller that refuses query parameters that it does not have."""
+    """A controller that refuses query parameters that it does not have, and repeated ones."""
 
     tags = ["Management"]
-    before_request = staticmethod(_refuse_unknown_parameters)
+    before_request = staticmethod(_check_parameters)
 
 
 def path_id(request: Request[Any, Any, Any], name: str, what: str) -> UUID:

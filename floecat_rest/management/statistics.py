@@ -10,7 +10,8 @@ from litestar.params import QueryParameter, RawBody
 from floecat.entries.calls import PageRequest
 from floecat.errors import BadRequestError
 from floecat.statistics.constraints import ConstraintBundle, SnapshotConstraints
-from floecat.statistics.records import TargetKind
+from floecat.statistics.index_artifacts import IndexArtifact
+from floecat.statistics.records import StatisticsRecord, TargetKind
 from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.statistics_wire import (
     ConstraintsRequest,
@@ -27,8 +28,10 @@ __all__ = [
     "TABLE",
     "ConstraintBundlesController",
     "ConstraintsController",
+    "IndexArtifactController",
     "IndexArtifactsController",
     "StatisticsController",
+    "TargetStatisticsController",
 ]
 
 TABLE = "/management/v1/catalogs/{catalog:str}/namespaces/{namespace:str}/tables/{table:str}"
@@ -86,6 +89,18 @@ class StatisticsController(ManagementController):
         )
 
 
+class TargetStatisticsController(ManagementController):
+    """Statistics of one target."""
+
+    path = f"{TABLE}/statistics/{{target:str}}"
+
+    @get(operation_id="loadStatistics", sync_to_thread=True)
+    def load_statistics(self, request: CatalogRequest, snapshot: Snapshot = None) -> StatisticsRecord:
+        """The record of a target, by its storage id."""
+        call, target = request.call(), request.path_params["target"]
+        return request.kernel.statistics.get(call, request.entry(call), snapshot, target)
+
+
 class IndexArtifactsController(ManagementController):
     """Index artifacts."""
 
@@ -113,6 +128,18 @@ class IndexArtifactsController(ManagementController):
         return PutResponse(
             request.kernel.index_artifacts.put(call, request.entry(call), snapshot, sent.artifacts)
         )
+
+
+class IndexArtifactController(ManagementController):
+    """The index artifact of one data file."""
+
+    path = f"{TABLE}/index-artifacts/{{target:str}}"
+
+    @get(operation_id="loadIndexArtifact", sync_to_thread=True)
+    def load_artifact(self, request: CatalogRequest, snapshot: Snapshot = None) -> IndexArtifact:
+        """The artifact of a data file, by the storage id of the file."""
+        call, target = request.call(), request.path_params["target"]
+        return request.kernel.index_artifacts.get(call, request.entry(call), snapshot, target)
 
 
 class ConstraintsController(ManagementController):

@@ -77,10 +77,10 @@ class ListConstraintsResponse(msgspec.Struct, rename="kebab"):
 class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """What is to be captured."""
 
-    snapshot: str | None = None
+    snapshot: str | int | None = None
     """An id, or the name of a branch or tag. Default: the current one."""
     all_snapshots: bool = False
-    """All that were never captured, instead of one; without waiting."""
+    """All that were never captured, instead of one; without waiting. Goes with no other field."""
     full: bool = False
     """Read files again whose statistics are stored."""
     wait_seconds: float = 10

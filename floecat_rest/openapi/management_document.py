@@ -110,6 +110,9 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         _NO_SNAPSHOT,
         replays=True,
     ),
+    "loadStatistics": OperationNotes(
+        errors={404: "The catalog, the table or the snapshot does not exist, or has no such statistics."}
+    ),
     "listIndexArtifacts": OperationNotes(errors=_NO_SNAPSHOT),
     "putIndexArtifacts": OperationNotes(
         PutIndexArtifactsRequest,
@@ -123,6 +126,9 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         },
         _NO_SNAPSHOT,
         replays=True,
+    ),
+    "loadIndexArtifact": OperationNotes(
+        errors={404: "The catalog, the table or the snapshot does not exist, or has no such artifact."}
     ),
     "loadConstraints": OperationNotes(errors=_NO_SNAPSHOT),
     "listConstraints": OperationNotes(errors=_NO_TABLE),
@@ -186,6 +192,11 @@ _PATH_PARAMETERS: Final = {
     "catalog": ("Name of the catalog.", "floecat"),
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
     "table": ("Name of the table.", "orders"),
+    "target": (
+        "Storage id of the target: `table`, `column-<field id>`, `file-<SHA-256 of F, 0x1f, the location>`,"
+        " `expression-<engine kind>-<SHA-256 of E, 0x1f, the engine kind, 0x1f and the key>`.",
+        "column-1",
+    ),
     "connector": ("Name of the connector.", "lake"),
     "capture": ("Id of the capture.", "0198c7a0-0000-7000-8000-000000000001"),
     "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -21,6 +22,7 @@ from floecat.entries.names import missing_table
 from floecat.errors import AlreadyExistsError, IllegalArgumentError, NotFoundError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.statistics.records import check_numbers
 from floecat.statistics.snapshots import ALL, Snapshots, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
@@ -72,7 +74,7 @@ class ActionRule(Enum):
 
 
 class ConstraintColumn(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """A column of a constraint: its field id, full name, and place from 1."""
+    """A column of a constraint: its field id, its full name, or both, and its place from 1."""
 
     column_id: int = 0
     column_name: str = ""
@@ -94,7 +96,8 @@ class Constraint(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True
         type: its kind.
         columns: the constrained columns, of CHECK too.
         check_expression: SQL text of CHECK.
-        referenced_table: of a foreign key.
+        referenced_table: of a foreign key; it has this or an id.
+        referenced_table_id: the id of that table, in any catalog.
         referenced_columns: of a foreign key, as many as `columns`.
         referenced_constraint_name: the key that it refers to.
         match_option: of a foreign key.
@@ -109,6 +112,7 @@ class Constraint(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True
     columns: tuple[ConstraintColumn, ...] = ()
     check_expression: str = ""
     referenced_table: ReferencedTable | None = None
+    referenced_table_id: UUID | None = None
     referenced_columns: tuple[ConstraintColumn, ...] = ()
     referenced_constraint_name: str = ""
     match_option: MatchOption = MatchOption.NONE
@@ -131,10 +135,14 @@ class Constraint(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True
         elif not self.columns:
             problem = "columns are missing"
         elif self.type is ConstraintType.FOREIGN_KEY:
-            if self.referenced_table is None:
+            if self.referenced_table is None and self.referenced_table_id is None:
                 problem = "referenced-table is missing"
             elif self.referenced_columns and len(self.referenced_columns) != len(self.columns):
                 problem = "referenced-columns are not as many as columns"
+        columns = (*self.columns, *self.referenced_columns)
+        if any(not (each.column_id or each.column_name) for each in columns):
+            problem = "a column has neither column-id nor column-name"
+        check_numbers(self, f"constraint {self.name}")
         if problem:
             raise IllegalArgumentError(f"Invalid constraint {self.name}: {problem}")
 

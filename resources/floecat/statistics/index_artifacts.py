@@ -14,7 +14,7 @@ from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, IllegalArgumentError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.statistics.records import FileTarget, target_storage_id
+from floecat.statistics.records import FileTarget, check_numbers, target_storage_id
 from floecat.statistics.snapshots import ALL, Snapshots, size_of
 from floecat.statistics.target_statistics import MOST_RECORDS, put_rows
 from floecat.store import page_tokens
@@ -117,9 +117,9 @@ class IndexArtifacts:
         return self._keys.run(call, JsonAnswer(int), work)
 
     def get(
-        self, call: Call, identifier: TableIdentifier, snapshot: str | None, file_path: str
+        self, call: Call, identifier: TableIdentifier, snapshot: str | None, storage_id: str
     ) -> IndexArtifact:
-        """The artifact of a data file.
+        """The artifact of a data file, by the storage id of the target.
 
         Raises:
             ForbiddenError: the principal may not read the table.
@@ -127,11 +127,12 @@ class IndexArtifacts:
             NotFoundError: it has no such snapshot, or there is no artifact.
         """
         found = self._snapshots.read(call, identifier, snapshot)
-        storage_id = target_storage_id(FileTarget(file_path))
         with self._store.read() as conn:
             row = INDEX_ARTIFACTS.get(conn, found.entry_id, found.snapshot_id, storage_id)
         if row is None:
-            raise NotFoundError(f"There is no index artifact of {file_path} in snapshot {found.snapshot_id}")
+            raise NotFoundError(
+                f"There is no index artifact of {storage_id[:100]} in snapshot {found.snapshot_id}"
+            )
         return artifact_of(row.body)
 
     def list(
@@ -173,10 +174,11 @@ def artifact_row(snapshot_id: int, artifact: IndexArtifact, now_ms: int) -> Reco
     """The row of an artifact.
 
     Raises:
-        IllegalArgumentError: it names no file.
+        IllegalArgumentError: it names no file, or a number is out of range.
     """
     if not artifact.artifact_uri:
         raise IllegalArgumentError("Invalid index artifact: artifact-uri must not be empty")
+    check_numbers(artifact, "index artifact")
     body = msgspec.json.encode(artifact)
     without_times = msgspec.structs.replace(artifact, created_at_ms=0, refreshed_at_ms=0)
     return RecordRow(

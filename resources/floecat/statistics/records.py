@@ -7,6 +7,7 @@ data file. Targets have a storage id, which is stable across snapshots and proce
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -38,6 +39,7 @@ __all__ = [
     "Target",
     "TargetKind",
     "UpstreamStamp",
+    "check_numbers",
     "content_hash",
     "target_kind",
     "target_storage_id",
@@ -45,6 +47,9 @@ __all__ = [
 
 THETA_SKETCH: Final = "apache-datasketches-theta-v1"
 """Type of sketches of distinct values (Puffin specification, "Blob types")."""
+
+_MOST: Final = 2**63 - 1
+"""Numbers and times have 64 bits in the RPC contract."""
 
 _SEPARATOR: Final = b"\x1f"
 
@@ -82,6 +87,9 @@ class ExpressionTarget(msgspec.Struct, frozen=True, rename="kebab", tag="express
     engine_expression_key: bytes
     engine_version: str = ""
     properties: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "engine_kind", self.engine_kind.strip().lower())
 
 
 class FileTarget(msgspec.Struct, frozen=True, rename="kebab", tag="file", tag_field="kind"):
@@ -123,7 +131,7 @@ def target_storage_id(target: Target) -> str:
         if not path:
             raise IllegalArgumentError("Invalid target: file-path must not be blank")
         return f"file-{_digest(b'F', path.encode())}"
-    engine = target.engine_kind.strip().lower()
+    engine = target.engine_kind
     if not engine or not target.engine_expression_key:
         raise IllegalArgumentError("Invalid target: engine-kind and engine-expression-key must not be empty")
     return f"expression-{engine}-{_digest(b'E', engine.encode(), target.engine_expression_key)}"
@@ -271,7 +279,7 @@ class ScalarStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_default
         logical_type: text of its `LogicalType`.
         row_count: values, nulls and NaNs included. Inside lists and maps each element is one.
         null_count: nulls.
-        nan_count: NaNs.
+        nan_count: NaNs; None for types without, as in manifests.
         ndv: distinct values.
         min: no value is below it, in canonical text; NaN is left out.
         max: no value is above it.
@@ -393,9 +401,29 @@ class StatisticsRecord(msgspec.Struct, frozen=True, rename="kebab", omit_default
         level = self.metadata.confidence_level
         if level is not None and not 0 <= level <= 1:
             raise IllegalArgumentError("Invalid statistics: confidence-level must be between 0 and 1")
-        covered = msgspec.structs.asdict(self.metadata.coverage)
-        if any(isinstance(number, int) and number < 0 for number in covered.values()):
-            raise IllegalArgumentError("Invalid statistics: coverage must not be negative")
+        check_numbers(self, "statistics")
+
+
+def check_numbers(value: Any, what: str) -> None:
+    """Checks that the whole numbers in a struct, all of them counts, ids and times, can be of 64 bits.
+
+    Raises:
+        IllegalArgumentError: one is negative, or too large.
+    """
+    for name, number in _numbers(msgspec.to_builtins(value), ""):
+        if not 0 <= number <= _MOST:
+            raise IllegalArgumentError(f"Invalid {what}: {name} must be between 0 and {_MOST}")
+
+
+def _numbers(value: Any, name: str) -> Iterator[tuple[str, int]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, key)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _numbers(inner, name)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield name, value
 
 
 _TIMES: Final = frozenset({"captured-at-ms", "refreshed-at-ms", "fetched-at-ms"})

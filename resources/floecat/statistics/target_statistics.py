@@ -103,7 +103,7 @@ class TargetStatistics:
             call: who asks.
             identifier: the table.
             snapshot: see `Snapshots.read`.
-            storage_id: of the target, see `target_storage_id`.
+            storage_id: of the target, see `target_storage_id`. Ids of columns need no leading zeros.
 
         Raises:
             ForbiddenError: the principal may not read the table.
@@ -111,6 +111,9 @@ class TargetStatistics:
             NotFoundError: it has no such snapshot, or no statistics of the target.
         """
         found = self._snapshots.read(call, identifier, snapshot)
+        kind, _, rest = storage_id.partition("-")
+        if kind == TargetKind.COLUMN.value:
+            storage_id = f"{kind}-{rest:0>19}"
         with self._store.read() as conn:
             row = TARGETS.get(conn, found.entry_id, found.snapshot_id, storage_id)
         if row is not None:

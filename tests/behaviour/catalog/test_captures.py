@@ -160,6 +160,7 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
     assert second.scalar is not None
     assert (of_table.table.row_count, of_table.table.data_file_count) == (20, 2)
     assert (first.scalar.min, first.scalar.max, first.scalar.null_count) == ("0", "19", 0)
+    assert first.scalar.nan_count is None  # only floats have NaN
     assert second.scalar.ndv is not None
     assert second.scalar.ndv.exact == 3
     assert (second.scalar.display_name, second.scalar.logical_type) == ("text", "STRING")

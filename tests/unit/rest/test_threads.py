@@ -418,6 +418,8 @@ def test_operations_that_may_wait_for_storage():
         "listStatistics",
         "loadCapturePolicy",
         "loadConstraints",
+        "loadIndexArtifact",
+        "loadStatistics",
         "planTableScan",
         "putIndexArtifacts",
         "putStatistics",

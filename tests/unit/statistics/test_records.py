@@ -62,6 +62,8 @@ def test_targets_have_a_storage_id(target: Target, storage_id: str) -> None:
         StatisticsRecord(
             TableTarget(), Metadata(coverage=Coverage(rows_scanned=-1)), table=TableStatistics()
         ),
+        StatisticsRecord(TableTarget(), table=TableStatistics(row_count=2**63)),
+        StatisticsRecord(ColumnTarget(1), scalar=ScalarStatistics(ndv=Ndv(exact=-1))),
     ],
 )
 def test_records_that_contradict_themselves_are_refused(record: StatisticsRecord) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
@@ -155,7 +156,7 @@ class CaptureControl:
             UnavailableError: the capture took longer.
         """
         if not 0 <= wait_ms <= LONGEST_WAIT_MS:
-            raise BadRequestError(f"Invalid wait: must be at most {LONGEST_WAIT_MS // 1000} s")
+            raise BadRequestError(f"Invalid wait: must be between 0 and {LONGEST_WAIT_MS // 1000} s")
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         found = self._snapshots.read(call, identifier, snapshot)
         job = self._request(call, identifier, found, full=full)
@@ -298,10 +299,11 @@ class CaptureControl:
         )
 
     def _row(self, call: Call, capture_id: UUID) -> JobRow:
-        row = self._operations.get(call, capture_id)
-        if row.kind != CAPTURE:
-            raise NotFoundError(f"Capture does not exist: {capture_id}")
-        return row
+        with suppress(NotFoundError):
+            row = self._operations.get(call, capture_id)
+            if row.kind == CAPTURE:
+                return row
+        raise NotFoundError(f"Capture does not exist: {capture_id}")
 
 
 def _info(row: JobRow) -> CaptureInfo:

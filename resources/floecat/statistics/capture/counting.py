@@ -54,6 +54,7 @@ __all__ = [
 
 NAME_MAPPING: Final = "schema.name-mapping.default"
 
+_WITH_NAN: Final = frozenset({"float", "double"})
 _NOTHING: Final = CountedColumns({})
 _CONFIDENCE: Final = 0.954
 """Of two standard deviations."""
@@ -266,7 +267,7 @@ def scalar_statistics(column: ColumnSummary, schema: Schema, properties: dict[st
         logical_type=str(logical_type(type)),
         row_count=column.value_count,
         null_count=column.null_count,
-        nan_count=column.nan_count,
+        nan_count=column.nan_count if type.name in _WITH_NAN else None,
         ndv=None if column.sketch is None else _ndv(column),
         min=None if column.lower is None else canonical_text(column.lower, type),
         max=None if column.upper is None else canonical_text(column.upper, type),

@@ -58,6 +58,20 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
         for each in self.expressions or ():
             each.normalized()
 
+    def check_columns(self, schema: Schema) -> None:
+        """Checks that a table has the columns, and that the expressions accept them.
+
+        Raises:
+            BadRequestError: it has not, or one is nested.
+        """
+        for name in self.columns or ():
+            type = schema.find_type(schema.ids_by_name.get(name.strip(), -1))
+            if not isinstance(type, PrimitiveType):
+                problem = "cannot find column" if type is None else "name the fields of nested column"
+                raise BadRequestError(f"Invalid columns: {problem} {name[:200]}")
+        for each in self.expressions or ():
+            each.normalized().bind(schema)
+
     @property
     def properties(self) -> dict[str, str | None]:
         """The properties that set it; None for those that go."""

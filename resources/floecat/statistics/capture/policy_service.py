@@ -61,7 +61,7 @@ class CapturePolicies:
             change: what it sets from now on.
 
         Raises:
-            BadRequestError: a value is not known, or an expression does not fit the table.
+            BadRequestError: a value is not known, or the table lacks a column.
             ForbiddenError: the principal may not write the table, or not manage the catalog.
             NoSuchTableError: the table does not exist.
             UnsupportedOperationError: it is a Delta table, whose own properties say what is captured.
@@ -71,10 +71,8 @@ class CapturePolicies:
         if identifier is None:
             properties = self._catalogs.change_properties(call, change.properties)
             return capture_policy(self._settings, properties, {})
-        if change.expressions:
-            schema = self._snapshots.table(call, identifier).document.parsed().current_schema
-            for each in change.expressions:
-                each.normalized().bind(schema)
+        if change.columns or change.expressions:
+            change.check_columns(self._snapshots.table(call, identifier).document.parsed().current_schema)
         found = change.properties
         updates: list[TableUpdate] = [
             SetProperties(updates={key: value for key, value in found.items() if value is not None}),

@@ -34,7 +34,7 @@ from floecat.runtime import Kernel
 from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.constraints import ConstraintBundle
 from floecat.statistics.index_artifacts import IndexArtifact
-from floecat.statistics.records import FileTarget
+from floecat.statistics.records import FileTarget, target_storage_id
 from floecat.store.jobs import JobRow
 from floecat.store.schema import metadata
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
@@ -260,7 +260,7 @@ def _operations() -> list[Operation]:
         op("statistics.get", (d, None, "table"), ((P.READ_TABLE, on("d")),)),
         op("index_artifacts.put", (d, None, _artifacts), ((P.WRITE_TABLE, on("d")),)),
         op("index_artifacts.list", (d,), ((P.READ_TABLE, on("d")),)),
-        op("index_artifacts.get", (d, None, "file"), ((P.READ_TABLE, on("d")),)),
+        op("index_artifacts.get", (d, None, _INDEXED), ((P.READ_TABLE, on("d")),)),
         op("constraints.get", (d,), ((P.READ_TABLE, on("d")),)),
         op("constraints.list", (d,), ((P.READ_TABLE, on("d")),)),
         *(
@@ -568,6 +568,9 @@ def _job_id(lake: Lake) -> UUID:
 
 def _capture_id(lake: Lake) -> UUID:
     return lake.capture_id
+
+
+_INDEXED = target_storage_id(FileTarget("file"))
 
 
 def _artifacts(lake: Lake) -> list[IndexArtifact]:

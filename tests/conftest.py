@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.services.azure import azure_server
 from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
@@ -26,6 +27,10 @@ __all__ = [
     "upgraded_database",
     "upgraded_store",
 ]
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("floecat", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("floecat")
 
 _LONG_FIRST = ("clients", "orchestration", "attacks", "faults", "fuzz", "behaviour", "contract")
 

@@ -41,7 +41,7 @@ def test_a_registered_view(connections: Connections, disk_warehouse: Warehouse) 
     file = f"{location}/metadata/00000-made.metadata.json"
     disk_warehouse.put(file, json.dumps(document(location)).encode())
     path = f"{disk_warehouse.uri}/v1/{disk_warehouse.name}/namespaces/{lake.ns}/register-view"
-    httpx.post(path, json={"name": "v", "metadata-location": file}).raise_for_status()
+    httpx.post(path, json={"name": "v", "metadata-location": file}, timeout=60).raise_for_status()
 
     assert lake.sql("SELECT n FROM {ns}.v") == [(7,)]
     loaded = lake.others.load_view(f"{lake.ns}.v")

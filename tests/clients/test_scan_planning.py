@@ -353,7 +353,9 @@ def deletes(iceberg_java: JavaGateway, disk_warehouse: Warehouse) -> str:
 def test_java_reads_every_answer(iceberg_java: JavaGateway, disk_warehouse: Warehouse, deletes: str) -> None:
     java = JavaAnswers(iceberg_java)
     path = f"/v1/{disk_warehouse.name}/namespaces/{deletes.partition('.')[0]}/tables/t"
-    with httpx.Client(base_url=disk_warehouse.uri + path, headers={"x-client-version": "test"}) as http:
+    with httpx.Client(
+        base_url=disk_warehouse.uri + path, headers={"x-client-version": "test"}, timeout=60
+    ) as http:
         metadata = http.get("").json()["metadata"]
         request = {"filter": {"type": "lt", "term": "id", "value": 5}, "stats-fields": ["id", "data"]}
         for body in ({}, request):

@@ -14,7 +14,7 @@ from tests.services.s3 import S3Server
 
 __all__ = ["Warehouse", "unique"]
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 def unique(prefix: str) -> str:

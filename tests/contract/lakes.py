@@ -12,7 +12,7 @@ from tests.services.s3 import S3Server
 
 __all__ = ["BucketLake", "FolderLake", "Lake", "wait_until_gone"]
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 class Lake(Protocol):

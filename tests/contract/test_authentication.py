@@ -29,7 +29,7 @@ class Secured(NamedTuple):
 
     def request(self, token: str | None, method: str = "GET", path: str = "/v1/config") -> httpx.Response:
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
-        return httpx.request(method, self.server.base_url + path, headers=headers)
+        return httpx.request(method, self.server.base_url + path, headers=headers, timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def _named(namespace: Namespace, name: str) -> dict:
     return {"namespace": list(namespace), "name": name}
 
 
-def _eventually(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
+def _eventually(condition: Callable[[], bool], timeout_s: float = 120.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -233,7 +233,7 @@ class TestBodySize:
 
     def test_content_length_that_lies_far_too_high_is_refused_at_once(self, small: Catalog):
         parts = urlsplit(small.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         connection.putrequest("POST", f"{small.root}/namespaces")
         connection.putheader("content-type", "application/json")
         connection.putheader("content-length", str(10**12))

@@ -139,6 +139,8 @@ class TestTokens:
 
     def test_token_of_a_client_is_no_matter_in_dev_mode(self, local_catalog: Catalog):
         for header in ("Bearer None", "Bearer x", "Basic eDp5", "nonsense"):
-            with httpx.Client(base_url=local_catalog.url, headers={"authorization": header}) as client:
+            with httpx.Client(
+                base_url=local_catalog.url, headers={"authorization": header}, timeout=60
+            ) as client:
                 assert client.get("/v1/config").status_code == 200
                 assert client.get(f"{local_catalog.root}/namespaces").status_code == 200

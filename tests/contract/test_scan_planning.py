@@ -16,7 +16,7 @@ from tests.contract.lakes import FolderLake
 from tests.scan_files import Appends, paths_of
 from tests.services.catalog import CatalogServer
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 LESS_THAN_20 = {"type": "lt", "term": "id", "value": 20}
 
 

@@ -147,7 +147,7 @@ def test_a_key_whose_claim_was_in_doubt_is_not_held_for_a_minute(
             kernel.commits.commit(keyed, set_property("t", "mark", "1"))
         except CommitStateUnknownError:
             kernel.commits.commit(keyed, set_property("t", "mark", "1"))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     assert b'"mark"' in kernel.tables.load(call, table("t")).metadata
 
 
@@ -202,7 +202,7 @@ def metadata_files(folder: Path) -> set[Path]:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -75,14 +75,14 @@ def test_a_store_that_is_away_is_503_and_comes_back_without_a_restart(
 
 
 def test_a_store_that_hangs_is_answered_in_time(behind_proxy: Deployment, postgres_proxy: CutProxy) -> None:
-    sender = Sender(behind_proxy.start(FLOECAT_STORE_TIMEOUT_MS="1000").base_url)
+    sender = Sender(behind_proxy.start(FLOECAT_STORE_TIMEOUT_MS="2000").base_url)
     assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
     assert sender.send("POST", "/namespaces/ns/tables", creating("t")).status == 200
     postgres_proxy.hang()
     for method, body in (("GET", None), ("POST", setting({"a": "1"}))):
         began = time.monotonic()
         assert sender.send(method, table_path("t"), body).status == 503
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 55
     postgres_proxy.restore()
     postgres_proxy.break_all()
     assert sender.send("POST", table_path("t"), setting({"b": "1"})).status == 200

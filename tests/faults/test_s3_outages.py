@@ -34,6 +34,7 @@ def bench(
     port = urlparse(s3_server.endpoint).port
     assert port is not None
     client = s3_server.client()
+    client.put_object(Bucket=s3_bucket, Key="first", Body=b"")  # for which the server makes room
 
     def objects() -> set[str]:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=s3_bucket)
@@ -43,7 +44,7 @@ def bench(
         environment = s3_environment(
             f"http://127.0.0.1:{proxy.port}", s3_bucket, s3_server.access_key_id, s3_server.secret_access_key
         )
-        environment["FLOECAT_STORAGE_ANSWER_TIMEOUT_MS"] = "1500"
+        environment["FLOECAT_STORAGE_ANSWER_TIMEOUT_MS"] = "4000"
         environment["FLOECAT_STORAGE_MAX_RETRIES"] = "1"
         sender = Sender(Deployment(tmp_path / "data", start_catalog, **environment).start().base_url)
         assert sender.send("POST", "/namespaces", {"namespace": ["ns"]}).status == 200
@@ -75,7 +76,7 @@ def test_hanging_storage_is_answered_in_time_and_holds_up_no_reader(bench: Bench
     with ThreadPoolExecutor(len(requests)) as threads:
         answers = list(threads.map(send, requests))
     assert [answer.status for answer in answers] == [503] * len(requests), answers
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 100
     assert {name: bench.sender.metadata(table_path(name)) for name in "tuv"} == before
     names = bench.sender.send("GET", "/namespaces/ns/tables").body["identifiers"]
     assert {each["name"] for each in names} == set("tuv")

@@ -135,7 +135,7 @@ def test_a_hanging_call_holds_up_nobody_else(kernel: Kernel, call: Call, name: s
 
         thread = threading.Thread(target=act)
         thread.start()
-        assert hang.reached.wait(30)
+        assert hang.reached.wait(120)
         hanging.commits.commit(call_on(hanging, call), set_property("bystander", f"k{number}", "1"))
         assert (
             f'"k{number}"'.encode()
@@ -143,7 +143,7 @@ def test_a_hanging_call_holds_up_nobody_else(kernel: Kernel, call: Call, name: s
         )
         assert not outcome
         hang.release()
-        thread.join(30)
+        thread.join(120)
         assert len(outcome) == 1
         assert operation.is_done(kernel, call, suffix, context)
 

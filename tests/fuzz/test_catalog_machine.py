@@ -24,7 +24,6 @@ def test_the_catalog_does_what_the_model_does(examples: int, steps: int) -> None
             stateful_step_count=steps,
             derandomize=True,
             database=None,
-            deadline=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),

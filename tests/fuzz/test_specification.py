@@ -91,7 +91,6 @@ def test_every_answer_is_in_shape(
         max_examples=number,
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

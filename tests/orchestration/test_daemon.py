@@ -48,7 +48,7 @@ def daemon(lakehouse: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     yield home
     os.killpg(process.pid, signal.SIGTERM)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     log.close()
 
 
@@ -95,7 +95,7 @@ def _check_files(lakehouse: Lakehouse, table: TableIdentifier) -> None:
         assert list(read_manifest(file.read_bytes(), location=str(file)))
 
 
-def _partitions(instance: dg.DagsterInstance, count: int, within_s: float = 60) -> set[str]:
+def _partitions(instance: dg.DagsterInstance, count: int, within_s: float = 150) -> set[str]:
     deadline = time.monotonic() + within_s
     while True:
         found = instance.get_dynamic_partitions("tables")
@@ -110,7 +110,7 @@ def _materializations(
     count: int,
     *,
     partition: str | None = None,
-    within_s: float = 60,
+    within_s: float = 150,
 ) -> list[dg.EventLogRecord]:
     wanted = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[partition] if partition else None)
     deadline = time.monotonic() + within_s

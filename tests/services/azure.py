@@ -29,7 +29,7 @@ ACCOUNT = "lakehouse"
 _VERSION = "3.34.0"  # as in .ci/install-programs; later ones bring 170 MB more, and want a newer Node.js
 _PROGRAM = f"floecat-tests/azurite-{_VERSION}/node_modules/azurite/dist/src/blob/main.js"
 _API = "2021-08-06"
-_START_S = 60.0
+_START_S = 120.0
 
 
 class AzureServer(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class AzureServer(msgspec.Struct, frozen=True):
                 "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}",
             },
         )
-        urllib.request.urlopen(request, timeout=20).close()
+        urllib.request.urlopen(request, timeout=120).close()
 
 
 @pytest.fixture(scope="session")

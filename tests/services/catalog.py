@@ -24,6 +24,7 @@ from floecat.settings.loading import load_settings
 from tests.services.forked_service import start_service
 
 __all__ = [
+    "PATIENT_STORAGE",
     "CatalogServer",
     "catalog_server",
     "postgres_environment",
@@ -35,13 +36,20 @@ __all__ = [
     "started_catalogs",
 ]
 
-_READY_S = 60.0
+_READY_S = 120.0
 _STOP_S = 40.0
 _ATTEMPTS = 3
 _TAIL_LINES = 60
 _OF_TESTS = {"FLOECAT_PURGE_POLL_INTERVAL_MS": "100"}
 _WITHOUT_CAPTURES = {"FLOECAT_STATISTICS_WORKERS": "0"}
 """Many tests commit snapshots without files, or count commits."""
+
+PATIENT_STORAGE = {
+    "FLOECAT_STORAGE_CONNECT_TIMEOUT_MS": "60000",
+    "FLOECAT_STORAGE_ANSWER_TIMEOUT_MS": "60000",
+    "FLOECAT_STORAGE_REQUEST_TIMEOUT_MS": "120000",
+}
+"""How long object storage takes is up to the machine."""
 
 _running: set[CatalogServer] = set()
 
@@ -133,7 +141,7 @@ class CatalogServer:
         deadline = time.monotonic() + _READY_S
         while self._process is not None and self._process.is_alive() and time.monotonic() < deadline:
             try:
-                if httpx.get(f"{self.base_url}/health/ready", timeout=5).status_code == 200:
+                if httpx.get(f"{self.base_url}/health/ready", timeout=30).status_code == 200:
                     return True
             except httpx.TransportError:
                 pass
@@ -221,6 +229,7 @@ def s3_environment(endpoint: str, bucket: str, access_key_id: str, secret_access
         "FLOECAT_STORAGE_AWS_S3_PATH_STYLE_ACCESS": "true",
         "FLOECAT_STORAGE_AWS_S3_ACCESS_KEY_ID": access_key_id,
         "FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY": secret_access_key,
+        **PATIENT_STORAGE,
     }
 
 

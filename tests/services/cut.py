@@ -103,7 +103,7 @@ class CutProxy:
                 client.close()
                 continue
             try:
-                server = socket.create_connection(self._target, timeout=5)
+                server = socket.create_connection(self._target, timeout=60)
             except OSError:
                 client.close()
                 continue

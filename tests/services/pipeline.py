@@ -49,7 +49,7 @@ def assert_pipeline_works(rest: str, dagster: str) -> None:
     assert "max_concurrent_runs: 4" in found["instance"]["info"]
     ask(f"{rest}/v1/namespaces", {"namespace": ["ns"]})
     ask(f"{rest}/v1/namespaces/ns/tables", {"name": "orders", "schema": SCHEMA})
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         asset = ask(f"{dagster}/graphql", {"query": EVENTS})["data"]["assetOrError"]
         if asset.get("assetMaterializations"):

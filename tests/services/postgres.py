@@ -25,7 +25,7 @@ from psycopg import sql
 
 __all__ = ["PostgresServer", "own_postgres_server", "postgres_server", "postgres_url"]
 
-_START_S = 60.0
+_START_S = 120.0
 _ATTEMPTS = 3
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -113,7 +113,7 @@ class PostgresServer:
         return f"postgresql+psycopg://floecat@127.0.0.1:{self.port}/{database}"
 
     def _conninfo(self) -> str:
-        return f"host=127.0.0.1 port={self.port} user=floecat dbname=postgres connect_timeout=5"
+        return f"host=127.0.0.1 port={self.port} user=floecat dbname=postgres connect_timeout=60"
 
     def _launch(self) -> subprocess.Popen[bytes]:
         settings = {**_SETTINGS, "port": str(self.port)}

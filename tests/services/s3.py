@@ -25,15 +25,19 @@ import botocore.exceptions
 import msgspec
 import pytest
 
+from floecat.fileio.options import ObjectStoreOptions
 from tests.services import supervisor
 
-__all__ = ["S3Server", "other_s3_server", "s3_bucket", "s3_server"]
+__all__ = ["PATIENT", "S3Server", "other_s3_server", "s3_bucket", "s3_server"]
 
 ROLE_ARN = "arn:aws:iam::000000000000:role/LakeRole"
 
-_START_S = 60.0
+_START_S = 120.0
 _ATTEMPTS = 3
 _SHARED: list[Any] = []
+
+PATIENT: dict[str, Any] = {"connect_timeout_s": 60.0, "answer_timeout_s": 60.0, "request_timeout_s": 120.0}
+"""Time-outs of object storage: how long it takes is up to the machine."""
 
 
 class S3Server(msgspec.Struct, frozen=True):
@@ -57,12 +61,24 @@ class S3Server(msgspec.Struct, frozen=True):
             aws_secret_access_key=self.secret_access_key,
             region_name=self.region,
             config=botocore.config.Config(
-                connect_timeout=5,
-                read_timeout=20,
+                connect_timeout=60,
+                read_timeout=120,
                 retries={"max_attempts": 1},
                 s3={"addressing_style": "path"},
             ),
         )
+
+    def options(self, **changes: Any) -> ObjectStoreOptions:
+        """Access for a `FileIO`."""
+        given: dict[str, Any] = {
+            "region": self.region,
+            "endpoint": self.endpoint,
+            "path_style_access": True,
+            "access_key_id": self.access_key_id,
+            "secret_access_key": self.secret_access_key,
+            **PATIENT,
+        }
+        return ObjectStoreOptions(**{**given, **changes})
 
     def create_table_bucket(self) -> str:
         """Makes an empty warehouse of its catalog and returns its name."""
@@ -148,6 +164,9 @@ def _command(folder: Path, server: S3Server, ports: list[int]) -> list[str]:
     flags = [f"-{name}.port={port}" for name, port in zip(names, ports[:5], strict=True)]
     flags += [f"-{name}.port.grpc={port}" for name, port in zip(names, ports[5:10], strict=True)]
     return [
+        # by default a bucket gets seven volumes with its first files, which takes a second or more
+        "env",
+        "WEED_MASTER_VOLUME_GROWTH_COPY_1=1",
         _binary(),
         "-logtostderr=true",
         "mini",

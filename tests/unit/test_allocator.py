@@ -22,7 +22,7 @@ high = resident_mib()
 del peak
 trim_soon()
 trim_soon()
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 120
 while resident_mib() > high - 150 and time.monotonic() < deadline:
     time.sleep(0.05)
 print(high - resident_mib())

@@ -41,7 +41,7 @@ from tests.unit.purge.table_files import TableFiles
 from tests.unit.purge.test_processes import children
 
 BATCH = 3
-WAIT_S = 30
+WAIT_S = 120
 
 
 class HookedFileIO(LocalFileIO):
@@ -251,7 +251,7 @@ def test_a_batch_whose_process_died_holds_commits_until_its_lease_ends(
     make_lake: Callable[..., Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that the process sent may still be on its way to storage."""
-    lake = make_lake(enabled=False, lease_timeout_ms=2_000, backoff_base_ms=1)
+    lake = make_lake(enabled=False, lease_timeout_ms=5_000, backoff_base_ms=1)
     begin = StoredTables.begin_batch
 
     def begin_and_die(self: StoredTables, lease: Lease, folders: Sequence[str]) -> bool:

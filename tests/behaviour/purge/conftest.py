@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks.large_tables import LargeTable, write_local, write_table
 from floecat.fileio.opening import open_fileio
-from floecat.fileio.options import ObjectStoreOptions
 from tests.contract.lakes import BucketLake, FolderLake, Lake
 from tests.services.catalog import CatalogServer, running_catalog, s3_environment
 from tests.services.s3 import S3Server
@@ -159,14 +158,7 @@ def start_service(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ca
                 keys = (s3.access_key_id, s3.secret_access_key)
                 environment = s3_environment(s3.endpoint, bucket, *keys) | settings
                 server = running.enter_context(running_catalog(tmp_path / "catalog", environment))
-                options = ObjectStoreOptions(
-                    region=s3.region,
-                    endpoint=s3.endpoint,
-                    path_style_access=True,
-                    access_key_id=keys[0],
-                    secret_access_key=keys[1],
-                )
-                files = open_fileio(options)
+                files = open_fileio(s3.options())
                 service = Service(
                     BucketLake(server, s3, bucket),
                     lambda location, data: files.write_new(location, data, unique_name=True),

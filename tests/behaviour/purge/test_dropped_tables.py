@@ -190,7 +190,7 @@ def no_file_at_all(service: Service) -> None:
     assert service.lake.files(service.root) == set()
 
 
-@then(parsers.parse('loads of "{name}" were answered within {seconds:d} second meanwhile'))
+@then(parsers.parse('loads of "{name}" were answered within {seconds:d} seconds meanwhile'))
 def loads_were_fast(service: Service, name: str, seconds: int) -> None:
     service.loads.stop()
     print(f"{service.loads.count} loads of {name}, the slowest after {service.loads.slowest_s * 1000:.1f} ms")

@@ -22,6 +22,7 @@ from floecat.settings import load_settings
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.delta.conftest import delta_table
 from tests.services.azure import ACCOUNT, AzureServer
+from tests.services.catalog import PATIENT_STORAGE
 from tests.services.gcs import GcsServer
 from tests.unit.purge.table_files import TableFiles
 
@@ -72,7 +73,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
             "adls.dfs-storage-scheme": "http",
         }
     settings = load_settings(
-        environ={},
+        environ=PATIENT_STORAGE,
         overrides={
             "floecat.data-dir": str(tmp_path / "data"),
             "floecat.gateway.delta-compat.refresh-after": "PT0S",

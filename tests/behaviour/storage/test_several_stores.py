@@ -19,6 +19,7 @@ from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
 from tests.behaviour.catalog.changes import create, set_property, table
 from tests.behaviour.delta.conftest import delta_table
+from tests.services.catalog import PATIENT_STORAGE
 from tests.services.s3 import S3Server
 from tests.unit.purge.table_files import TableFiles
 
@@ -77,7 +78,7 @@ def lakes(tmp_path: Path, s3_server: S3Server, other_s3_server: S3Server, s3_buc
     other_s3_server.client().create_bucket(Bucket=s3_bucket)
     own = access(s3_server)
     settings = load_settings(
-        environ={},
+        environ=PATIENT_STORAGE,
         overrides={
             "floecat.data-dir": str(tmp_path / "data"),
             "floecat.gateway.delta-compat.refresh-after": "PT0S",

@@ -121,7 +121,7 @@ def test_a_closed_one_opens_again(store: Store, at_once: AtOnceConnection) -> No
 
 
 def test_a_thread_that_reads_at_once_takes_nothing_from_the_pool(tmp_path: Path) -> None:
-    store = Store.open(f"sqlite:///{tmp_path}/s.db", pool_size=1, timeout_s=0.1)
+    store = Store.open(f"sqlite:///{tmp_path}/s.db", pool_size=1, timeout_s=0.5)
     store.upgrade()
     with store.read(), store.reading_at_once() as is_local:  # the only connection of the pool
         assert is_local

@@ -113,7 +113,7 @@ def test_a_commit_that_did_not_see_the_batch_is_in_the_log_that_the_purge_reads(
         announced.start()
         announced.join(0.3)
         assert announced.is_alive()
-    announced.join(20)
+    announced.join(120)
     with store.read() as conn:
         now = catalogs.commit_versions(conn)
         assert now == {catalog.id: 1}
@@ -139,5 +139,5 @@ def test_a_commit_that_waited_for_the_announcement_sees_the_batch(
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
-    waiting.join(20)
+    waiting.join(120)
     assert seen == [(True, 1)]

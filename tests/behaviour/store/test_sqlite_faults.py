@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -153,28 +149,3 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_store_is_a_file(url: str) -> None:
     with pytest.raises(SettingsError, match="must name a file"):
         Store.open(url)
-
-
-def test_the_waits_of_a_writer_share_one_time(path: Path) -> None:
-    store = Store.open(f"sqlite:///{path}", timeout_s=1.5)
-    store.upgrade()
-
-    def refused() -> float:
-        began = time.monotonic()
-        with pytest.raises(StoreUnavailableError):
-            store.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), NOW_MS))
-        return time.monotonic() - began
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(2) as threads:
-        other.execute("BEGIN IMMEDIATE")
-        first = threads.submit(refused)
-        while not first.running():
-            time.sleep(0.001)
-        time.sleep(0.75)
-        # waits in the queue for half of its time, then for the lock
-        assert refused() < 2.1
-        assert first.result() < 2.1
-        other.execute("ROLLBACK")
-    # the connection waits as long as before
-    assert store.run(lambda conn: conn.first(sa.text("PRAGMA busy_timeout"))) == (1500,)
-    store.close()

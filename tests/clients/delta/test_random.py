@@ -179,7 +179,6 @@ def test_random_tables(delta_lake: DeltaLake, examples: int) -> None:
     @settings(
         max_examples=examples,
         derandomize=True,
-        deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -20,7 +20,7 @@ def test_one_of_several_declarations_wins(disk_lake: Lake):
 
     def declare(_: int) -> ErrorCode | None:
         namespace = disk_lake.connect()
-        ready.wait(timeout=30)
+        ready.wait(timeout=120)
         try:
             namespace.declare_table(DeclareTableRequest(id=table))
         except LanceNamespaceError as error:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.fileio import base
@@ -68,7 +68,6 @@ def test_nothing_is_read_for_nothing() -> None:
     assert merged((5, 0), (0, 0)) == ([b"", b""], [])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 250), st.integers(0, 60)), max_size=12), st.integers(0, 50))
 def test_every_part_is_what_the_file_holds_there(wanted: list[tuple[int, int]], gap: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

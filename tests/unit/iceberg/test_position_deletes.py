@@ -52,7 +52,7 @@ READ: dict[str, Callable[[bytes], list[tuple[str, int]]]] = {"parquet": read_par
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     data_file=st.text(st.characters(codec="utf-8"), min_size=1, max_size=40),
     positions=st.sets(st.integers(0, 300) | st.integers(0, (1 << 63) - 1), min_size=1, max_size=40),

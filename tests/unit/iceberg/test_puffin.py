@@ -74,7 +74,7 @@ def test_a_blob_is_what_delta_has_in_its_file() -> None:
     assert made.data[offset : offset + size] == framed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).map("s3://bucket/{}".format),

@@ -123,7 +123,7 @@ def test_what_a_range_leaves_is_left_to_the_worker(bench: PurgeBench) -> None:
 
 
 def test_a_round_that_fails_is_under_way_until_the_time_of_its_ranges_is_over(tmp_path: Path) -> None:
-    bench = PurgeBench(tmp_path, structs.replace(LARGE, lease_timeout_ms=1000))
+    bench = PurgeBench(tmp_path, structs.replace(LARGE, lease_timeout_ms=2000))
     given: list[ManifestRange] = []
     ended: list[float] = []
 

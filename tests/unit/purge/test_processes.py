@@ -228,7 +228,7 @@ def test_purges_take_turns(bench: Bench) -> None:
         assert second.remaining() == second.written
 
     bench.purge(bench.target(first), check)
-    waiting.join(30)
+    waiting.join(120)
     assert first.remaining() == second.remaining() == []
 
 

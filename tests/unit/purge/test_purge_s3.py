@@ -9,7 +9,6 @@ import pytest
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.opening import open_fileio
-from floecat.fileio.options import ObjectStoreOptions
 from floecat.purge.table_purge import PurgeTarget, TablePurge
 from tests.services.s3 import S3Server
 from tests.storages import storage_at
@@ -25,16 +24,7 @@ class Bucket(NamedTuple):
 
 @pytest.fixture
 def bucket(s3_server: S3Server, s3_bucket: str) -> Bucket:
-    files = open_fileio(
-        ObjectStoreOptions(
-            region=s3_server.region,
-            endpoint=s3_server.endpoint,
-            path_style_access=True,
-            access_key_id=s3_server.access_key_id,
-            secret_access_key=s3_server.secret_access_key,
-        )
-    )
-    return Bucket(s3_bucket, files)
+    return Bucket(s3_bucket, open_fileio(s3_server.options()))
 
 
 def keys(server: S3Server, bucket: str) -> Iterator[str]:

@@ -201,7 +201,7 @@ def claim(store: Store, owner: str, now_ms: int) -> JobRow | None:
     return rows[0] if rows else None
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -383,7 +383,7 @@ def test_a_job_that_was_taken_over_is_left_alone(
     catalog: Catalog, store: Store, clock: SetClock, warehouse: str
 ) -> None:
     """A worker that slept through its lease deletes nothing more and does not finish the job."""
-    lease_ms = 300
+    lease_ms = 1500
 
     class SleepingFileIO(LocalFileIO):
         batches = 0
@@ -395,7 +395,7 @@ def test_a_job_that_was_taken_over_is_left_alone(
             if self.batches == 1:
                 clock.ms += lease_ms + 1000
                 assert claim(store, "other", clock.ms) is not None
-                time.sleep(2 * lease_ms / 1000)
+                time.sleep(1.1 * lease_ms / 1000)
             return super().delete_many(locations, allowed)
 
     files = SleepingFileIO(fsync=False)
@@ -455,7 +455,7 @@ def test_no_more_jobs_are_claimed_than_threads_are_idle(
             self, locations: Iterable[str], allowed: AllowedLocations | None = None
         ) -> DeleteOutcome:
             entered.release()
-            assert go_on.wait(20)
+            assert go_on.wait(120)
             return super().delete_many(locations, allowed)
 
     files = SlowFileIO(fsync=False)
@@ -464,7 +464,7 @@ def test_no_more_jobs_are_claimed_than_threads_are_idle(
     worker.start()
     try:
         for _ in range(3):
-            assert entered.acquire(timeout=20)
+            assert entered.acquire(timeout=120)
         assert sorted(catalog.job(job).state for job in made) == ["queued"] * 3 + ["running"] * 3
         go_on.set()
         wait_for(lambda: all(catalog.job(job).state == "succeeded" for job in made))
@@ -498,7 +498,7 @@ def test_stopping_gives_the_job_back_at_once(
             self, locations: Iterable[str], allowed: AllowedLocations | None = None
         ) -> DeleteOutcome:
             entered.set()
-            go_on.wait(20)
+            go_on.wait(120)
             return super().delete_many(locations, allowed)
 
     files = SlowFileIO(fsync=False)
@@ -506,12 +506,10 @@ def test_stopping_gives_the_job_back_at_once(
     job = catalog.dropped(table)
     worker = JobWorkers(new_queue(store, files, clock), poll_interval_ms=10)
     worker.start()
-    assert entered.wait(20)
-    stopper = threading.Thread(target=worker.stop)
-    stopper.start()
-    time.sleep(0.05)
+    assert entered.wait(120)
+    worker.stop(timeout_s=0)
     go_on.set()
-    stopper.join()
+    worker.stop(timeout_s=120)
     given_back = catalog.job(job)
     assert (given_back.state, given_back.not_before_ms) == ("waiting", clock.ms)
     assert len(table.remaining()) == len(table.written) - 5

@@ -125,12 +125,12 @@ def running(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 def stop(process: subprocess.Popen[str], number: signal.Signals) -> str:
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     return output
 
 
@@ -141,7 +141,7 @@ def free_port() -> int:
 
 
 def get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return bytes(answer.read())
 
 

@@ -91,10 +91,10 @@ async def service(limits: LimitSettings, app: Any = echo, **times: float) -> Asy
         await serving
 
 
-def run(work: Callable[[Connect], Awaitable[Any]], limits: LimitSettings = QUICK, **given: Any) -> Any:
+def run(work: Callable[[Connect], Awaitable[Any]], limits: LimitSettings | None = None, **given: Any) -> Any:
     async def main() -> Any:
-        async with service(limits, **given) as connect:
-            return await asyncio.wait_for(work(connect), 20)
+        async with service(limits or LimitSettings(), **given) as connect:
+            return await asyncio.wait_for(work(connect), 120)
 
     return asyncio.run(main())
 
@@ -109,7 +109,7 @@ def ask(*pieces: bytes, limits: LimitSettings | None = None, **given: Any) -> tu
             await asyncio.sleep(0)
         return await client.answer()
 
-    return run(work, limits or LimitSettings(), **given)
+    return run(work, limits, **given)
 
 
 def refusal_of(answer: tuple[int, Any]) -> tuple[int, str]:
@@ -190,22 +190,25 @@ def test_a_client_that_dribbles_its_head_gains_no_time() -> None:
         finally:
             dribbling.cancel()
 
-    assert refusal_of(run(work))[0] == 408
+    assert refusal_of(run(work, QUICK))[0] == 408
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
+    goes_on = asyncio.Event()
+
     async def slow(scope, receive, send):
-        await asyncio.sleep(1)
+        await goes_on.wait()
         await echo(scope, receive, send)
 
     async def work(connect: Connect) -> None:
         silent, busy = await connect(), await connect()
         await busy.send(HEAD + b"\r\n")
         assert await silent.ends()
+        goes_on.set()
         assert (await busy.answer())[0] == 200
         assert await busy.ends()
 
-    run(work, app=slow, keep_alive_s=0.3)
+    run(work, LimitSettings(head_timeout=Duration(1500)), app=slow, keep_alive_s=0.3)
 
 
 def test_a_body_that_comes_too_slowly_is_refused() -> None:
@@ -231,7 +234,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off() -> None:
         await (await connect()).send(HEAD + b"\r\n")
         await lost.wait()
 
-    run(work, app=large)
+    run(work, QUICK, app=large)
 
 
 def test_a_client_that_takes_its_answer_slowly_enough_gets_all() -> None:
@@ -250,7 +253,7 @@ def test_a_client_that_takes_its_answer_slowly_enough_gets_all() -> None:
             await asyncio.sleep(0.02)
         return size
 
-    assert run(work, app=large) == 20 << 20
+    assert run(work, LimitSettings(head_timeout=Duration(2000)), app=large) == 20 << 20
 
 
 def test_pipelined_requests_are_bounded() -> None:
@@ -283,8 +286,8 @@ def test_without_an_idle_connection_a_new_one_is_refused(caplog: pytest.LogCaptu
 
     async def work(connect: Connect) -> None:
         busy = await connect()
-        await busy.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
-        await asyncio.sleep(0.1)
+        await busy.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+        await busy.reader.readuntil(b"\r\n\r\n")
         for _ in range(3):
             status, message = refusal_of(await (await connect()).answer())
             assert status == 503

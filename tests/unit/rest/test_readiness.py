@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -12,13 +11,15 @@ from floecat_rest.readiness import Readiness
 
 class Store:
     def __init__(self):
+        self.begun = threading.Event()
         self.answers = threading.Event()
         self.asked = 0
         self.error = None
 
     def ping(self):
         self.asked += 1
-        assert self.answers.wait(20)
+        self.begun.set()
+        assert self.answers.wait(120)
         if self.error:
             raise self.error
 
@@ -35,17 +36,23 @@ def run(work, timeout_ms):
     asyncio.run(main())
 
 
+async def outcome_of(probe):
+    [outcome] = await asyncio.gather(probe, return_exceptions=True)
+    return outcome
+
+
 def test_a_store_that_hangs_is_reported_in_time_and_asked_once():
     async def work(readiness, store):
-        started_s = time.monotonic()
         probes = [readiness.check(store) for _ in range(50)]
         outcomes = await asyncio.gather(*probes, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
         assert "floecat.store.timeout-ms" in outcomes[0].message
-        assert time.monotonic() - started_s < 2
+        assert store.begun.wait(120)
         assert store.asked == 1
         store.answers.set()
-        await readiness.check(store)
+        async with asyncio.timeout(120):
+            while isinstance(await outcome_of(readiness.check(store)), StoreUnavailableError):
+                pass
 
     run(work, timeout_ms=100)
 
@@ -61,7 +68,7 @@ def test_each_probe_learns_whether_the_store_answers():
         await readiness.check(store)
         assert store.asked == 3
 
-    run(work, timeout_ms=20_000)
+    run(work, timeout_ms=120_000)
 
 
 def test_a_probe_whose_client_is_gone_does_not_end_the_question():
@@ -74,4 +81,4 @@ def test_a_probe_whose_client_is_gone_does_not_end_the_question():
         await other
         assert store.asked == 1
 
-    run(work, timeout_ms=20_000)
+    run(work, timeout_ms=120_000)

@@ -105,4 +105,4 @@ def test_read_timeout(server: ScriptedServer, connect: Connect):
         begin = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match="ReadTimeoutError"):
             describe(connect(endpoint=url, read_timeout=50, max_retries=0))
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 25

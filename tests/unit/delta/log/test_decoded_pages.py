@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.delta.log.decoded_pages import meter_column
@@ -72,7 +72,6 @@ def test_nulls_count_too() -> None:
     assert decoded_bytes(data) >= 4_000_000
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=200), st.booleans())
 def test_no_column_decodes_to_more_than_is_counted(values: list[str | None], use_dictionary: bool) -> None:
     data = parquet(values, pa.string(), use_dictionary=use_dictionary, data_page_size=100)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.delta.log.commit_files import FileActions, LogText, read_file_actions
@@ -210,7 +210,6 @@ def logs(draw: st.DrawFn) -> list[list[tuple[str, str, int | None]]]:
     return draw(st.lists(st.lists(action, max_size=5), max_size=8))
 
 
-@settings(deadline=None)
 @given(logs(), st.integers(0, 8), st.sampled_from([0, 1 << 30]))
 def test_random_logs_against_a_replay_one_by_one(
     log: list[list[tuple[str, str, int | None]]], start: int, large_bytes: int

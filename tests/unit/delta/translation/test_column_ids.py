@@ -345,7 +345,7 @@ def versions(draw: st.DrawFn) -> list[Metadata]:
 
 
 @given(versions(), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_ids_are_unique_and_only_change_with_the_generation(history: list[Metadata], at_once: bool) -> None:
     ids = FieldIds()
     if at_once:
@@ -367,7 +367,7 @@ def test_ids_are_unique_and_only_change_with_the_generation(history: list[Metada
 
 
 @given(versions())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_own_ids_are_never_given_to_two_paths(history: list[Metadata]) -> None:
     ids = FieldIds()
     owners: dict[int, str] = {}

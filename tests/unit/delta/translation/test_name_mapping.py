@@ -213,7 +213,7 @@ def histories(draw: st.DrawFn) -> list[Metadata]:
 
 
 @given(histories())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_readers_find_every_column_of_schemas_that_are_resolved(history: list[Metadata]) -> None:
     schemas = translated(*history)
     text = name_mapping(schemas)

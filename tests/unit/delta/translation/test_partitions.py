@@ -192,13 +192,13 @@ def test_values_of_real_tables(name: str) -> None:
         st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**8), max_value=10**8)
     )
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_decimal_is_exact(values: list[Decimal]) -> None:
     assert read("decimal(12,3)", *map(str, values)).to_pylist() == values
 
 
 @given(st.lists(st.floats(allow_nan=False)))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_double_is_exact(values: list[float]) -> None:
     assert read("double", *map(repr, values)).to_pylist() == values
 
@@ -310,13 +310,13 @@ def test_a_zone_where_none_may_be() -> None:
 
 
 @given(st.lists(st.dates(), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_date(dates: list[date]) -> None:
     assert days(*map(str, dates)) == [day.toordinal() - date(1970, 1, 1).toordinal() for day in dates]
 
 
 @given(st.lists(st.datetimes(), max_size=20), st.integers(-14 * 60, 14 * 60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_timestamp(times: list[datetime], offset_minutes: int) -> None:
     expected = [(time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND for time in times]
     assert micros(*map(str, times)) == expected

@@ -128,7 +128,6 @@ def test_a_double_that_was_a_float_holds_both_readings() -> None:
     assert from_values("double", pa.float64(), 3.4, 3.4, was_float=True) == (3.4, single)
 
 
-@settings(deadline=None)
 @given(value=st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_bounds_hold_floats_that_became_doubles(value: float) -> None:
     token = str(np.float32(value))
@@ -233,7 +232,7 @@ MAXIMA: list[Callable[[str], str | None]] = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     text=st.text(CHARACTERS, min_size=14, max_size=80),
     write=st.sampled_from(MAXIMA),
@@ -249,7 +248,6 @@ def test_bounds_hold_strings_however_a_writer_cuts_them(
     assert upper is None or upper.encode() >= text.encode()
 
 
-@settings(deadline=None)
 @given(value=st.datetimes(timezones=st.just(UTC)))
 def test_bounds_hold_timestamps(value: datetime) -> None:
     exact = (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from floecat.delta.translation.statistics_layout import LEAD
@@ -70,7 +70,6 @@ def test_knows_what_is_no_long(token: str) -> None:
     assert read([[token]]) == [[None]]
 
 
-@settings(deadline=None)
 @given(data=st.data(), columns=st.integers(1, 5))
 def test_columns_of_any_tokens_are_read_as_one_by_one(data: st.DataObject, columns: int) -> None:
     row = st.lists(TOKENS, min_size=columns, max_size=columns)
@@ -161,7 +160,6 @@ def test_a_long_that_was_cut_off_is_unknown_on_its_side() -> None:
     assert bounds(38, 0, "-9223372036854775808")[0] is None
 
 
-@settings(deadline=None)
 @given(data=st.data(), scale=st.integers(0, 38))
 def test_bounds_hold_values_however_a_writer_spells_them(data: st.DataObject, scale: int) -> None:
     precision = data.draw(st.integers(max(scale, 1), 38))
@@ -188,7 +186,6 @@ def doubles(unscaled: int, scale: int) -> list[str]:
     return tokens
 
 
-@settings(deadline=None)
 @given(data=st.data(), scale=st.integers(0, 20), more=st.integers(0, 10))
 def test_values_of_a_smaller_type_are_rescaled(data: st.DataObject, scale: int, more: int) -> None:
     whole = data.draw(st.integers(1, 38 - 20 - 10))

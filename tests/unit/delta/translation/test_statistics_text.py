@@ -193,7 +193,7 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     documents=st.lists(DOCUMENTS, min_size=1, max_size=6),
     repeats=st.integers(1, 20),
@@ -207,7 +207,6 @@ def test_any_documents_are_read_as_a_parser_reads_them(
     check([json.dumps(each, separators=separators, ensure_ascii=ascii) for each in documents] * repeats)
 
 
-@settings(deadline=None)
 @given(text=st.binary(max_size=30) | st.text(st.sampled_from('{}":,a1 \\[]')).map(str.encode))
 def test_only_documents_have_a_layout(text: bytes) -> None:
     layout = learn_layout(text)

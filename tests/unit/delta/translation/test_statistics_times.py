@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.delta.translation.statistics_times import parse_days, parse_moments
@@ -113,7 +113,6 @@ def test_moments_out_of_range_are_at_its_end_or_unknown() -> None:
     assert moments("-300000-01-01T00:00:00.000Z") == [(SMALLEST, None)]
 
 
-@settings(deadline=None)
 @given(
     values=st.lists(st.none() | st.datetimes(), max_size=10),
     separator=st.sampled_from("T "),

@@ -304,7 +304,7 @@ TYPES = st.recursive(
 
 
 @given(st.lists(TYPES, min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_schema_becomes_a_schema_that_iceberg_takes(types: list[object]) -> None:
     version = metadata(*(field(f"c{position}", type) for position, type in enumerate(types)))
     schema = translated(version)
@@ -315,7 +315,7 @@ def test_any_schema_becomes_a_schema_that_iceberg_takes(types: list[object]) -> 
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_a_schema_or_refused(text: str) -> None:
     version = Metadata(id="x", schema_string=text)
     with suppress(InvalidDeltaTableError, UnsupportedDeltaTableError):

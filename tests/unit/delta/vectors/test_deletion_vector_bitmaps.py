@@ -114,7 +114,7 @@ RANGES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ranges=RANGES, runs=st.booleans())
 def test_random_bitmaps(ranges: list[tuple[int, int, int, int]], runs: bool) -> None:
     values = {
@@ -223,7 +223,7 @@ def test_damage_is_refused_or_leaves_a_bitmap_of_that_many_rows() -> None:
     assert 1_000 < refusals < 2_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(head=st.sampled_from([b"", bitmap(RUNS), bitmap(doublewords(12346))]), rest=st.binary(max_size=200))
 def test_any_bytes_are_refused_or_are_a_bitmap(head: bytes, rest: bytes) -> None:
     for cardinality in range(3):

@@ -273,7 +273,7 @@ def test_the_positions_of_a_large_vector() -> None:
     assert np.array_equal(positions(payload, stored(payload, len(rows)), DATA), rows)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     kind=st.sampled_from(["u", "p", "i", "x"]),
     text=st.one_of(st.text(max_size=40), st.binary(max_size=60).map(encode_z85)),

@@ -6,7 +6,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.iceberg.avro.columns import (
@@ -42,7 +42,6 @@ def encoded(cells: list[Cells], rows: int) -> list[bytes]:
     return [data[end - size : end].tobytes() for size, end in zip(sizes, ends, strict=True)]
 
 
-@settings(deadline=None)
 @given(st.lists(LONGS, min_size=1))
 def test_integers(values: list[int]) -> None:
     numbers = np.array(values, np.int64)
@@ -59,7 +58,6 @@ def test_integers_keep_their_shape() -> None:
     assert cells.data[cells.keep].tobytes() == b"".join(avro("long", value) for value in (1, 300, -1, 2**40))
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=40)), min_size=1), st.data())
 def test_bytes(values: list[bytes | None], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(values) - 1))
@@ -70,7 +68,6 @@ def test_bytes(values: list[bytes | None], data: st.DataObject) -> None:
     assert encoded(cells, stop - start) == wanted
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(LONGS, st.one_of(st.none(), LONGS), st.text(max_size=20), st.booleans()),

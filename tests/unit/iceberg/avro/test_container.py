@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.errors import InvalidMetadataError
@@ -32,7 +32,6 @@ def block(*records: bytes) -> list[Block]:
     return writer.finish()
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), st.binary()), st.lists(st.binary(min_size=1)))
 def test_what_is_written_is_read(metadata: dict[str, bytes], records: list[bytes]) -> None:
     metadata.pop("avro.codec", None)
@@ -45,7 +44,6 @@ def test_what_is_written_is_read(metadata: dict[str, bytes], records: list[bytes
     check_marker(data, header, blocks, **WHERE)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(1, BLOCK_SIZE // 2), max_size=9), max_size=9))
 def test_blocks_depend_on_the_records_alone(parts: list[list[int]]) -> None:
     writer = BlockWriter()

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.iceberg.avro.string_columns import StringColumn, string_hashes
@@ -57,7 +57,6 @@ def test_none_at_all() -> None:
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
-@settings(deadline=None)
 @given(st.lists(TEXT, unique=True))
 def test_hashes(texts: list[str]) -> None:
     hashes = string_hashes(pa.array(texts, pa.string()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestContent
@@ -185,7 +185,6 @@ def write(manifests: list[ManifestFile], format_version: int = 2, **arguments: A
     return write_manifest_list(manifests, format_version=format_version, **defaults | arguments)
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([2, 3]).flatmap(
         lambda version: st.tuples(st.just(version), st.lists(manifest_files(version)))

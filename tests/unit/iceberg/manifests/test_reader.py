@@ -134,7 +134,7 @@ PATHS = st.one_of(
 
 
 @given(st.lists(PATHS, max_size=60), st.sampled_from(CODECS), st.booleans(), st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_reads_what_fastavro_reads(paths: list[str], codec: str, null_first: bool, seed: int) -> None:
     source = random.Random(seed)
     entries = [any_entry(source, path) for path in paths]

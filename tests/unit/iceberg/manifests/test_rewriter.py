@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floecat.errors import InvalidMetadataError
@@ -88,7 +88,7 @@ def manifests(draw: st.DrawFn) -> tuple[Table, FileContent, list[tuple[list[Samp
     )
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(manifests(), st.lists(st.sampled_from("abcdefghxyz")), IDS)
 def test_the_same_as_writing_afresh(
     drawn: tuple[Table, FileContent, list[tuple[list[SampleFile], int | None]]],

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
@@ -123,7 +123,7 @@ def str_of(column: pa.ChunkedArray) -> str:
     return text
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(tables_and_files(), st.sampled_from([1, 2, 3, 4096]), st.sampled_from([1000, 2**25]))
 def test_any_entries_are_read_back(
     drawn: tuple[Table, list[SampleFile], FileContent], chunk_rows: int, chunk_bytes: int
@@ -149,7 +149,7 @@ def test_any_entries_are_read_back(
     assert manifest.data == table.write(files, content).data
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(tables_and_files(), st.data())
 def test_a_slice_of_rows(drawn: tuple[Table, list[SampleFile], FileContent], data: st.DataObject) -> None:
     table, files, content = drawn

@@ -166,7 +166,7 @@ def attempt(base: TableMetadata, request: list[list[dict]], now_ms: int) -> Iter
                     base = after
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STARTS, st.lists(REQUESTS, max_size=12))
 def test_every_document_is_whole(start: dict, requests: list[list[list[dict]]]) -> None:
     metadata = parse(start)

@@ -65,7 +65,7 @@ def float_of(code: str) -> Callable[[float], bytes]:
         (pa.float64(), "double", st.floats(allow_nan=False).filter(lambda value: value != 0), float_of("<d")),
     ],
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data(), group=st.integers(1, 4))
 def test_bounds_are_least_and_greatest_value(
     arrow_type: pa.DataType,
@@ -154,7 +154,6 @@ def test_a_file_without_statistics_counts_values_only() -> None:
     assert footer([], pa.int64(), "long", write_statistics=False).lower is None
 
 
-@settings(deadline=None)
 @given(data=st.data(), scale=st.integers(0, 10), more=st.integers(0, 8))
 def test_decimals_of_a_smaller_type_are_rescaled(data: st.DataObject, scale: int, more: int) -> None:
     precision = data.draw(st.integers(max(1, scale), 30))
@@ -250,14 +249,12 @@ def test_the_successor_is_the_next_prefix(prefix: str, expected: str | None) -> 
     assert successors(pa.array([prefix])).to_pylist() == [expected]
 
 
-@settings(deadline=None)
 @given(prefix=st.text() | EDGES, rest=st.text() | EDGES)
 def test_the_successor_is_above_all_that_starts_with_the_prefix(prefix: str, rest: str) -> None:
     found = successor(prefix)
     assert found is None or found.encode() > (prefix + rest).encode()
 
 
-@settings(deadline=None)
 @given(prefixes=st.lists(st.none() | st.text(max_size=5) | EDGES, max_size=20), start=st.integers(0, 3))
 def test_an_array_gets_the_same_successors(prefixes: list[str | None], start: int) -> None:
     expected = [None if prefix is None else successor(prefix) for prefix in prefixes]

@@ -480,7 +480,7 @@ _TYPES = st.recursive(
 
 
 @given(types=st.lists(_TYPES, min_size=1, max_size=20), by_id=st.booleans(), store_schema=st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_types(types, by_id, store_schema):
     columns = Columns(*types)
     table = columns.schema.empty_table()

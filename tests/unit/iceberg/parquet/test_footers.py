@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.errors import InvalidDeltaTableError
@@ -139,7 +139,6 @@ def test_a_file_that_is_cut_off_is_refused() -> None:
             footer_metrics(cut, [column(1, "long")], LOCATION)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_damaged_footer_is_refused_or_read(data: st.DataObject) -> None:
     whole = parquet(pa.table({"c1": range(10), "c2": ["a"] * 10}))

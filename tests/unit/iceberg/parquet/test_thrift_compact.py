@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused(data: bytes, wanted: Fields) -> None:
         list(field_places(data))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     deep: Any = {number: {inner: {} for inner in range(8)} for number in range(16)}

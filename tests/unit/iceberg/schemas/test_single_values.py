@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types as reference_types
 from pyiceberg.conversions import to_bytes
@@ -46,7 +46,6 @@ def check(name: str, values: Sequence[Any], expected: Sequence[bytes | None]) ->
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(deadline=None)
 @given(data=st.data())
 def test_encodes_as_the_reference_does(name: str, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | CASES[name][1], max_size=20))
@@ -56,7 +55,6 @@ def test_encodes_as_the_reference_does(name: str, data: st.DataObject) -> None:
     assert [None if value is None else encode_one(value, type) for value in values] == expected
 
 
-@settings(deadline=None)
 @given(data=st.data(), scale=st.integers(0, 38))
 def test_encodes_decimals_as_the_reference_does(data: st.DataObject, scale: int) -> None:
     precision = data.draw(st.integers(max(scale, 1), 38))

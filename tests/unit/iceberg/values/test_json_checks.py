@@ -31,7 +31,6 @@ def levels_of(value: object) -> int:
     return 0 if parts is None else 1 + max(map(levels_of, parts), default=0)
 
 
-@settings(deadline=None)
 @given(VALUES, st.sampled_from(STYLES))
 def test_levels(value: object, style: dict[str, Any]) -> None:
     data = json.dumps(value, **style).encode()
@@ -40,7 +39,7 @@ def test_levels(value: object, style: dict[str, Any]) -> None:
     check_json(data)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(VALUES, st.integers(0, 40))
 def test_levels_of_large_documents(value: object, before_the_end_of_a_block: int) -> None:
     data = b" " * ((256 << 10) - before_the_end_of_a_block) + json.dumps(value).encode()
@@ -58,7 +57,6 @@ def test_what_is_escaped_at_the_end_of_a_block_belongs_to_it(backslashes: int) -
         assert is_nested_deeper(b" " * shift + data, 0)
 
 
-@settings(deadline=None)
 @given(VALUES, st.sampled_from(STYLES))
 def test_keys_are_counted_or_left_to_the_parser(value: object, style: dict[str, Any]) -> None:
     data = json.dumps(value, **style).encode()
@@ -98,4 +96,4 @@ def test_time_is_linear(data: bytes) -> None:
         check_json(data)
     except IllegalArgumentError:
         assert data[:1] == b"["
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 30

@@ -156,7 +156,7 @@ def test_plans_wait_for_a_process(planner: Planner, table: RandomTable) -> None:
         list(stopped)
     assert not found
     holding.close()
-    waiting.join(30)
+    waiting.join(120)
     assert found == plan_table(new_planner(), table.metadata)
 
 
@@ -239,7 +239,7 @@ def test_a_process_that_helps_goes_to_the_next_plan(two: Planner, tmp_path: Path
     helped.start()
     with pipe.open("wb"):  # there as soon as the plan has come to its third batch
         assert len(list(two.run(storage, metadata, ScanRequest(), process_of))) == 60
-    helped.join(30)
+    helped.join(120)
     assert not helped.is_alive()
 
 

@@ -37,7 +37,7 @@ def kernel(tmp_path: Path, s3_server: S3Server, s3_bucket: str) -> Iterator[Kern
     settings = Settings(
         data_dir=str(tmp_path),
         gateway=GatewaySettings(default_warehouse_path=f"s3://{s3_bucket}/warehouse"),
-        storage=StorageSettings(aws=AwsSettings(region=s3_server.region, s3=s3)),
+        storage=StorageSettings(answer_timeout_ms=60_000, aws=AwsSettings(region=s3_server.region, s3=s3)),
     )
     prepare_store(settings)
     opened = open_kernel(settings, clock=LaterClock())

@@ -79,14 +79,14 @@ class Database:
 
         with ThreadPoolExecutor(len(others) + 1) as threads:
             outcomes = [threads.submit(self.groups.run, lead)]
-            assert begun.wait(30)
+            assert begun.wait(120)
             for number, work in enumerate(others):
                 self.wait_for_waiting(number)
                 outcomes.append(threads.submit(self.groups.run, work))
         return outcomes
 
     def wait_for_waiting(self, number: int) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.groups.waiting < number:
             assert time.monotonic() < deadline
             time.sleep(0.001)
@@ -227,7 +227,7 @@ def test_a_block_has_a_transaction_of_its_own_in_its_turn(database: Database) ->
 
     with ThreadPoolExecutor(3) as threads:
         outcomes = [threads.submit(database.groups.run, lead)]
-        assert begun.wait(30)
+        assert begun.wait(120)
         outcomes.append(threads.submit(alone))
         database.wait_for_waiting(1)
         outcomes.append(threads.submit(database.groups.run, noted("last")))
@@ -242,7 +242,7 @@ def test_a_turn_that_does_not_come_in_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as threads, database.groups.alone():
         late = threads.submit(database.groups.run, insert(1))
         with pytest.raises(StoreUnavailableError, match="in time"):
-            late.result(timeout=30)
+            late.result(timeout=120)
     assert database.groups.waiting == 0
     assert database.numbers() == []
     assert database.groups.run(insert(2)) == 1
@@ -287,7 +287,7 @@ def test_a_work_runs_in_the_context_of_its_writer(database: Database) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         leader = threads.submit(database.groups.run, lead)
-        assert begun.wait(30)
+        assert begun.wait(120)
         for number, name in enumerate("abc"):
             database.wait_for_waiting(number)
             threads.submit(submit, name, number)
@@ -330,10 +330,10 @@ def test_a_writer_that_is_interrupted_leaves_the_queue(database: Database) -> No
     try:
         with ThreadPoolExecutor(1) as threads:
             leader = threads.submit(database.groups.run, lead)
-            assert begun.wait(30)
+            assert begun.wait(120)
             with pytest.raises(Interrupted):
                 database.groups.run(insert(1))
-            leader.result(timeout=30)
+            leader.result(timeout=120)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert database.numbers() == []

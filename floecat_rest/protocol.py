@@ -17,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from floecat_rest.errors import ErrorModel, encode_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from litestar.types import Receive, Scope, Send
 
     from floecat_rest.connections import Connections
@@ -50,11 +52,12 @@ class _AnswerTransport:
     The server writes them one after the other, and each write is a call to the system that wakes the client.
     """
 
-    __slots__ = ("_cycle", "_head", "_transport")
+    __slots__ = ("_cycle", "_head", "_linger", "_transport")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, linger: Callable[[], None]) -> None:
         self._cycle = cycle
         self._transport = cycle.transport
+        self._linger = linger
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
@@ -79,9 +82,12 @@ class _AnswerTransport:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Send what was kept, and close the connection."""
+        """Send what was kept, and close the connection, or let it linger if the client still sends."""
         self.flush()
-        self._transport.close()
+        if self._cycle.response_complete and self._cycle.more_body:
+            self._linger()
+        else:
+            self._transport.close()
 
 
 class CatalogHttpProtocol(HttpToolsProtocol):
@@ -95,6 +101,8 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
         self._sending: _AnswerTransport | None = None
         self._is_refused = False
+        self._discarded_bytes = 0
+        """Bytes that came after a refusal, or of a body after its answer."""
         self._unread_bytes = 0
         """Bytes that were parsed since the last head or piece of a body was complete."""
         self._body_bytes = 0
@@ -122,6 +130,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what a client sends."""
         if self._is_refused:
+            self._discard(len(data))
             return
         self._unread_bytes += len(data)
         try:
@@ -153,7 +162,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._all.log("pipelined-requests")
             self._close_after_answer()
             raise _RefusedError
-        self._unread_bytes = self._body_bytes = 0
+        self._unread_bytes = self._body_bytes = self._discarded_bytes = 0
         self._waiting.pop(self, None)
         super().on_headers_complete()
         self.headers = _NO_TRAILERS
@@ -167,6 +176,10 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         """Take a piece of a body."""
         self._unread_bytes = 0
         self._body_bytes += len(body)
+        if self.cycle.response_complete:
+            self._discard(len(body))
+            if self._is_refused:
+                raise _RefusedError
         super().on_body(body)
 
     def on_response_complete(self) -> None:
@@ -250,8 +263,19 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             b"%bconnection: close\r\n\r\n%b"
             % (status, HTTPStatus(status).phrase.encode(), len(body), lines, body)
         )
-        # A close while the client still sends would reset the connection before it has read the answer.
+        self._linger()
+
+    def _linger(self) -> None:
+        """End the connection of a client that still sends: a close would reset it before it has read why."""
+        self._is_refused = True
         self.transport.write_eof()
+
+    def _discard(self, size: int) -> None:
+        self._discarded_bytes += size
+        if self._discarded_bytes > self._limits.discarded_bytes:
+            self._is_refused = True
+            self._all.log("discarded-bytes")
+            self.transport.abort()
 
     def _close_after_answer(self) -> None:
         """Read nothing more, and end the connection with the answer that is under way."""
@@ -264,7 +288,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
         self._running = cycle, task
-        cycle.transport = self._sending = _AnswerTransport(cycle)  # type: ignore[assignment]
+        cycle.transport = self._sending = _AnswerTransport(cycle, self._linger)  # type: ignore[assignment]
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -1,8 +1,9 @@
 """The C allocator: memory that a peak of work has taken goes back to the system.
 
 glibc keeps what is freed in the middle of its heaps, in up to eight heaps for each processor, so the resident
-size of a service stays at its peak. `malloc_trim` gives whole free pages back, wherever they lie, once the
-garbage collector has freed what is in cycles.
+size of a service stays at its peak. `malloc_trim` gives whole free pages back, once the garbage collector has
+freed what is in cycles. It leaves the free end of all heaps but one, which by default grows to 64 MiB, once a
+block of 32 MiB was freed: both thresholds are fixed here (mallopt(3)).
 """
 
 from __future__ import annotations
@@ -16,8 +17,14 @@ from typing import Final
 
 __all__ = ["limit_heaps", "trim_soon"]
 
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _HEAPS: Final = 4
+_FREE_END_BYTES: Final = 8 << 20
+"""Of a heap: a longer free end goes back at once."""
+_MAPPED_BYTES: Final = 1 << 20
+"""Larger blocks lie outside the heaps, and go back at once."""
 _DELAY_S: Final = 1.0
 """What is trimmed must have been freed before: the last references of a request go after its work ends."""
 
@@ -26,10 +33,12 @@ _planned: Timer | None = None
 
 
 def limit_heaps() -> None:
-    """Bounds the number of heaps, for the life of the process. Does nothing without glibc."""
+    """Bounds the number of heaps and what each keeps, for good. Does nothing without glibc."""
     libc = _glibc()
     if libc is not None:
         libc.mallopt(_M_ARENA_MAX, _HEAPS)
+        libc.mallopt(_M_TRIM_THRESHOLD, _FREE_END_BYTES)
+        libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 def trim_soon() -> None:

@@ -16,21 +16,41 @@ from tests.attacks.honest_clients import SCHEMA, HonestClients, Sample, p99_ms
 from tests.attacks.memory import MemorySamples, bound_address_space, resident_bytes
 from tests.services.catalog import CatalogServer
 
-__all__ = ["MOST_BYTES", "Answer", "AttackedService", "Report"]
+__all__ = ["LONG", "MOST_BYTES", "SHORT", "USERS", "Answer", "AttackedService", "Form", "Report"]
 
 MOST_BYTES = 2 << 30
 """Resident memory that no attack may exceed."""
 
-_MOST_SLOWER = 10
-_NEVER_SLOW_MS = 250.0
-"""Other tests on the machine may delay requests by this much, in one of the two measurements alone."""
+USERS = 40
+"""How many namespaces `used0`, `used1`… a service has. Each holds a table `t`."""
 
+
+@dataclass(frozen=True)
+class Form:
+    """How an attack is made: short beside other tests, or long on a machine that does nothing else.
+
+    Attributes:
+        most_at_once: how many attackers there are at most.
+        lasts_s: the least time of an attack; one round is made in any case.
+        quiet_s: how long honest clients are measured before it.
+        never_slow_ms: p99 of honest clients that is always allowed; more is if it is 10 times that of before.
+        checks_times: whether the machine is to itself, so that times can be asserted.
+    """
+
+    most_at_once: int
+    lasts_s: float
+    quiet_s: float
+    never_slow_ms: float
+    checks_times: bool
+
+
+SHORT = Form(most_at_once=8, lasts_s=0.5, quiet_s=0.3, never_slow_ms=10_000.0, checks_times=False)
+LONG = Form(most_at_once=100, lasts_s=20.0, quiet_s=3.0, never_slow_ms=100.0, checks_times=True)
+
+_MOST_SLOWER = 10
 _MOST_KEPT = 1.5
 _HEAP_BYTES = 64 << 20
 """Heap that 40 threads keep for their next requests, whatever these are."""
-
-_QUIET_S = 1.0
-_USERS = 40
 _SETTLES_S = 30.0
 _LIMIT_BYTES = 8 << 30
 _TIMEOUT_S = 200.0
@@ -77,14 +97,10 @@ class Report:
             f" after {self.bytes_after >> 20} MiB"
         )
 
-    def is_slow(self, never_slow_ms: float) -> bool:
-        """Whether honest clients were too slow. A p99 up to `never_slow_ms` is always allowed."""
-        return p99_ms(self.attacked) > max(_MOST_SLOWER * p99_ms(self.quiet), never_slow_ms)
-
-    def check(self, never_slow_ms: float) -> None:
-        """Asserts the bounds; see `is_slow`."""
+    def check(self, form: Form) -> None:
+        """Asserts the bounds."""
         assert {sample.outcome for sample in [*self.quiet, *self.attacked]} <= _ALLOWED, self
-        assert not self.is_slow(never_slow_ms), self
+        assert p99_ms(self.attacked) <= max(_MOST_SLOWER * p99_ms(self.quiet), form.never_slow_ms), self
         assert self.peak_bytes <= MOST_BYTES, self
         assert self.bytes_after <= _may_keep(self.bytes_before), self
 
@@ -92,8 +108,9 @@ class Report:
 class AttackedService:
     """A service that is attacked, after some use. Its memory is bounded, to protect the machine."""
 
-    def __init__(self, server: CatalogServer) -> None:
+    def __init__(self, server: CatalogServer, form: Form) -> None:
         self.server = server
+        self.form = form
         bound_address_space(server.pid, _LIMIT_BYTES)
         self._use()
 
@@ -108,7 +125,7 @@ class AttackedService:
         report = Report()
         with HonestClients(self.server.base_url) as honest:
             begun_s = time.monotonic()
-            time.sleep(_QUIET_S)
+            time.sleep(self.form.quiet_s)
             report.bytes_before = resident_bytes(self.server.pid)
             attacked_s = time.monotonic()
             with MemorySamples(self.server.pid) as memory:
@@ -120,45 +137,23 @@ class AttackedService:
         report.attacked = [sample for sample in samples if attacked_s <= sample.at_s < ended_s]
         report.bytes_after = self._settled(_may_keep(report.bytes_before))
 
-    def attack(
-        self,
-        send: Callable[[], object],
-        *,
-        at_once: int,
-        least_s: float,
-        never_slow_ms: float = _NEVER_SLOW_MS,
-        prepare: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Has attackers send at once, again and again for a time, and checks the bounds.
-
-        If honest clients were slow, the attack is repeated once, and must not slow them again: other tests on
-        the machine may have been in the way.
+    def attack(self, send: Callable[[], object], *, at_once: int) -> None:
+        """Has attackers send at once, again and again for the time of the form, and checks the bounds.
 
         Args:
             send: sends a request.
-            at_once: how many attackers.
-            least_s: how long, at least; one round in any case.
-            never_slow_ms: see `Report.check`.
-            prepare: called before each attack.
+            at_once: how many attackers, in the long form.
         """
-        report = self._attack(send, at_once, least_s, prepare)
-        if report.is_slow(never_slow_ms):
-            report = self._attack(send, at_once, least_s, prepare)
-        report.check(never_slow_ms)
-
-    def _attack(
-        self, send: Callable[[], object], at_once: int, least_s: float, prepare: Callable[[], object]
-    ) -> Report:
-        prepare()
+        at_once = min(at_once, self.form.most_at_once)
         with self.attacked() as report, ThreadPoolExecutor(at_once) as attackers:
-            ends_s = time.monotonic() + least_s
+            ends_s = time.monotonic() + self.form.lasts_s
             while True:
                 for sent in [attackers.submit(send) for _ in range(at_once)]:
                     sent.result()
                 if time.monotonic() >= ends_s:
                     break
         print(report)
-        return report
+        report.check(self.form)
 
     def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         """A request of an attacker, on a connection of its own."""
@@ -184,8 +179,8 @@ class AttackedService:
             assert made.status == 200, made
             self.send("GET", f"{namespaces}/used{number}/tables/t")
 
-        with ThreadPoolExecutor(_USERS) as users:
-            list(users.map(use, range(_USERS)))
+        with ThreadPoolExecutor(USERS) as users:
+            list(users.map(use, range(USERS)))
 
     def _settled(self, wanted_bytes: int) -> int:
         ends_s = time.monotonic() + _SETTLES_S

@@ -63,8 +63,9 @@ class HonestClients:
 
 
 def p99_ms(samples: Sequence[Sample]) -> float:
-    """The 99th percentile of how long requests took."""
-    return sorted(sample.took_ms for sample in samples)[int(0.99 * (len(samples) - 1))]
+    """The 99th percentile of how long requests took; 0 without any."""
+    took_ms = sorted(sample.took_ms for sample in samples) or [0.0]
+    return took_ms[int(0.99 * (len(took_ms) - 1))]
 
 
 class _Client:

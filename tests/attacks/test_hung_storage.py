@@ -16,14 +16,15 @@ import pytest
 
 from floecat.runtime import kernel
 from floecat.settings.loading import load_settings
+from tests.attacks.attacked_service import Form
 from tests.attacks.honest_clients import SCHEMA
 from tests.services.catalog import CatalogServer, s3_environment
 
 _THREADS = 8
 _THREADS_OF_STORAGE = 6
 _CREATES = 30
-_QUEUE_WAIT_S = 2.0
-_STORAGE_S = 4.0
+_QUEUE_WAIT_S = 1.0
+_STORAGE_S = 3.0
 _BRIEFLY_S = 2.0
 
 
@@ -50,8 +51,9 @@ def hung_endpoint() -> Iterator[str]:
 
 
 def test_other_requests_go_on_and_the_others_are_answered_in_time(
-    start_catalog: Callable[..., CatalogServer], hung_endpoint: str
+    start_catalog: Callable[..., CatalogServer], hung_endpoint: str, form: Form
 ) -> None:
+    """A request that waited for a thread behind the others would be refused before they end."""
     server = start_catalog(
         **s3_environment(hung_endpoint, "bucket", "key", "secret"),
         FLOECAT_STORAGE_ANSWER_TIMEOUT_MS=str(int(_STORAGE_S * 1000)),
@@ -92,18 +94,20 @@ def test_other_requests_go_on_and_the_others_are_answered_in_time(
             made = httpx.post(
                 f"{elsewhere}/ns/tables", json={"name": f"t{next(numbers)}", "schema": SCHEMA}, timeout=60
             )
-            assert (made.status_code, made.elapsed.total_seconds() < _BRIEFLY_S) == (200, True)
+            assert made.status_code == 200, made.text
+            took_s = [made.elapsed.total_seconds()]
             for path, status in others.items():
                 answer = httpx.get(server.base_url + path, timeout=60)
-                assert (answer.status_code, answer.elapsed.total_seconds() < _BRIEFLY_S) == (status, True), (
-                    path
-                )
+                assert answer.status_code == status, (path, answer.text)
+                took_s.append(answer.elapsed.total_seconds())
+            assert not form.checks_times or max(took_s) < _BRIEFLY_S
         answers = [each.result() for each in creates]
     assert Counter(status for status, _, _ in answers) == {503: _CREATES}
     refused = [message for _, message, _ in answers if "floecat.limits.queue-wait-ms" in message]
     assert 0 < len(refused) <= _CREATES - _THREADS_OF_STORAGE
     # twice the silence of storage, as a call that failed is tried again within it
-    assert max(took_s for _, _, took_s in answers) < _QUEUE_WAIT_S + 2 * _STORAGE_S + 5
+    longest_s = max(took_s for _, _, took_s in answers)
+    assert not form.checks_times or longest_s < _QUEUE_WAIT_S + 2 * _STORAGE_S + 5
 
 
 def _catalog_on_disk(server: CatalogServer) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_PEAK = """
-import os, time
+_START = """
+import os, threading, time
 from floecat.allocator import limit_heaps, trim_soon
 
 def resident_mib():
@@ -14,6 +14,9 @@ def resident_mib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 limit_heaps()
+"""
+
+_PEAK = """
 # small enough for the heap, and with something above them that stays
 peak = [bytearray(100_000) for _ in range(2_000)]
 peak.append(peak)  # in a cycle, as requests are
@@ -28,7 +31,30 @@ while resident_mib() > high - 150 and time.monotonic() < deadline:
 print(high - resident_mib())
 """
 
+_IN_THREADS = """
+def work():
+    for size, count in ((30_000_000, 1), (30_000_000, 1), (100_000, 300)):
+        blocks = [b"x" * size for _ in range(count)]
+
+before = resident_mib()
+for _ in range(3):
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print(resident_mib() - before)
+"""
+
 
 def test_freed_memory_goes_back_to_the_system() -> None:
-    done = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
-    assert int(done.stdout) >= 150
+    assert _run(_PEAK) >= 150
+
+
+def test_large_blocks_of_threads_go_back_at_once() -> None:
+    assert _run(_IN_THREADS) <= 40
+
+
+def _run(code: str) -> int:
+    done = subprocess.run([sys.executable, "-c", _START + code], capture_output=True, text=True, check=True)
+    return int(done.stdout)

@@ -163,6 +163,11 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     body_bytes_per_second: Annotated[int, size()] = _KIB
     """Least rate at which a client sends a body or takes an answer, after `head-timeout`."""
 
+    discarded_bytes: Annotated[int, size()] = 64 * _MIB
+    """Most bytes that are read and discarded from a client that goes on sending after its request was
+    refused or answered, so that it can read the answer. With more, the connection is reset. After a refusal
+    it ends within 3 s in any case."""
+
     pipelined_requests: Annotated[int, integer(minimum=1)] = 32
     """Most requests that a connection may send before the first is answered. More end it."""
 

@@ -5,7 +5,7 @@ import json
 import logging
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,12 @@ async def echo(scope, receive, send):
     headers = [(b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def at_once(scope, receive, send):
+    """Answers without reading the body."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"{}", "more_body": False})
 
 
 class Client:
@@ -67,9 +73,11 @@ Connect = Callable[[], Awaitable[Client]]
 
 
 @asynccontextmanager
-async def service(limits: LimitSettings, app: Any = echo, **times: float) -> AsyncIterator[Connect]:
+async def service(
+    limits: LimitSettings, app: Any = echo, protocol: Any = CatalogHttpProtocol, **times: float
+) -> AsyncIterator[Connect]:
     connections = Connections(limits, **({"tick_s": 0.05} | times))
-    protocol: Any = partial(CatalogHttpProtocol, connections)
+    protocol = partial(protocol, connections)
     config = uvicorn.Config(app, port=0, http=protocol, lifespan="off", log_config=None, ws="none")
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server._serve())
@@ -122,6 +130,7 @@ def test_the_defaults() -> None:
     limits = LimitSettings()
     assert (limits.head_bytes, limits.headers, limits.head_timeout.seconds) == (65_536, 100, 30)
     assert (limits.body_bytes_per_second, limits.pipelined_requests) == (1024, 32)
+    assert limits.discarded_bytes == 64 << 20
     assert (limits.connections, limits.reserved_descriptors) == (2048, 256)
     assert limits.shutdown_grace.seconds == 30
 
@@ -335,6 +344,47 @@ def test_http_1_0_needs_no_host() -> None:
 @pytest.mark.parametrize("sent", [b"GET /\r\n\r\n", b"GET /\r\nHost: x\r\n\r\n"])
 def test_http_0_9_is_closed(sent: bytes) -> None:
     assert ask(sent)[0] == 0
+
+
+POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+UNENDING = {
+    "head": (431, HEAD + b"A: " + b"a" * 65_536),
+    "no HTTP": (400, b"GARBAGE\r\n\r\n"),
+    "body": (200, POST + b"Content-Length: 1000000000\r\n\r\n"),
+    "last body": (200, POST + b"Content-Length: 1000000000\r\nConnection: close\r\n\r\n"),
+    "chunks": (200, POST + b"Transfer-Encoding: chunked\r\n\r\n3b9aca00\r\n"),
+}
+
+
+@pytest.mark.parametrize(("status", "sent"), UNENDING.values(), ids=UNENDING)
+def test_what_follows_a_refusal_or_an_answer_is_read_up_to_a_bound(status: int, sent: bytes) -> None:
+    """The connection is reset then; a client that has read its answer has it."""
+    most, pieces = 5_000_000, []
+
+    class Counting(CatalogHttpProtocol):
+        def data_received(self, data: bytes) -> None:
+            pieces.append(len(data))
+            super().data_received(data)
+
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        await client.send(sent)
+        assert (await client.answer())[0] == status
+        with suppress(ConnectionError):
+            while True:
+                await client.send(b"a" * 65_536)
+
+    # the clock does not end it
+    run(work, LimitSettings(discarded_bytes=most), app=at_once, protocol=Counting, tick_s=20.0)
+    assert most < sum(pieces) <= len(sent) + most + max(pieces)
+
+
+def test_a_client_that_sends_all_before_it_reads_gets_its_answer() -> None:
+    body = b"a" * 20_000_000
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n"
+    assert ask(head + b"\r\n" + body, app=at_once, tick_s=20.0)[0] == 200
+    assert ask(head + b"Connection: close\r\n\r\n" + body, app=at_once, tick_s=20.0)[0] == 200
+    assert ask(b"GARBAGE\r\n\r\n" + body, tick_s=20.0)[0] == 400
 
 
 def test_an_answer_under_way_is_finished_before_what_follows_it_is_refused() -> None:

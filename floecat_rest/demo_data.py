@@ -83,7 +83,8 @@ def is_wanted(url: str, warehouse: str, properties: Mapping[str, str] | None = N
     """Whether the catalog holds nothing yet, or an interrupted load.
 
     Raises:
-        UnavailableError: the service does not answer, or refuses.
+        UnavailableError: the service does not answer, or refuses; or PyIceberg lacks a package for the
+            storage.
     """
     with _Connection(url, warehouse, properties or {}) as catalog:
         if not catalog.list_namespaces():
@@ -103,7 +104,8 @@ def load(
         properties: properties of PyIceberg's catalog, such as storage credentials.
 
     Raises:
-        UnavailableError: the service does not answer, or refuses.
+        UnavailableError: the service does not answer, or refuses; or PyIceberg lacks a package for the
+            storage.
     """
     with _Connection(url, warehouse, properties or {}) as catalog:
         for step in steps():
@@ -127,6 +129,8 @@ class _Connection:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, OSError | RESTError):
             raise self._unavailable(error) from error
+        if isinstance(error, ImportError):  # as adlfs for Azure
+            raise UnavailableError(f"PyIceberg lacks a package for this storage: {error}") from error
 
     def _unavailable(self, error: Exception) -> UnavailableError:
         return UnavailableError(f"demo data could not be written through {self._url}: {error}")

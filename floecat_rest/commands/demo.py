@@ -17,6 +17,7 @@ from floecat_rest.commands.options import ConfigOption, settings_from
 
 __all__ = ["demo", "load_once"]
 
+_FAR_FUTURE_MS = "4102444800000"
 _MISSING = "demo data is written by PyIceberg, which is not installed: pip install 'floecat[demo]' brings it"
 
 
@@ -85,6 +86,8 @@ def _storage_properties(settings: Settings) -> dict[str, str]:
         "s3.secret-access-key": aws.s3.secret_access_key,
         "s3.session-token": aws.s3.session_token,
         "gcs.oauth2.token": gcs.token,
+        # pyarrow takes no token without it
+        "gcs.oauth2.token-expires-at": gcs.token and _FAR_FUTURE_MS,
         "adls.account-key": adls.account_key,
         "adls.sas-token": adls.sas_token,
         "adls.tenant-id": adls.tenant_id,

@@ -1,13 +1,15 @@
 """A real server of Google Cloud Storage's protocol for tests: fake-gcs-server, one for a worker of a session.
 
 The service reads and writes by the XML API, of which the server lacks uploads: `_Front` passes them on as
-uploads of the JSON API, which knows conditions, and everything else as it is.
+uploads of the JSON API, which knows conditions, and everything else as it is. It is a process of its own,
+because pyarrow's file system holds the interpreter while it waits for an answer.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import multiprocessing
 import secrets
 import socket
 import tempfile
@@ -16,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -58,7 +61,8 @@ class _Front(QuietHandler):
         length = int(self.headers.get("Content-Length") or 0)
         method, path, body = self.command, self.path, self.rfile.read(length)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN_HEADERS}
-        if is_upload := method == "PUT":
+        # a part of an upload of the JSON API is a PUT, too
+        if is_upload := method == "PUT" and not path.startswith("/upload/"):
             method, path, body = self._as_json_upload(body)
             headers = {"Content-Type": "multipart/related; boundary=part"}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
@@ -111,10 +115,23 @@ def gcs_server() -> Iterator[GcsServer]:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"The server did not start: {(folder / 'log').read_text(errors='replace')}")
         time.sleep(0.05)
-    with serving(type("Front", (_Front,), {"port": port})) as endpoint:
-        yield GcsServer(endpoint)
+    context = multiprocessing.get_context("forkserver")
+    told, tells = context.Pipe(duplex=False)
+    front = context.Process(target=_serve_front, args=(port, tells), daemon=True)
+    front.start()
+    yield GcsServer(told.recv())
+    front.terminate()
+    front.join()
     process.terminate()
     process.wait()
+
+
+def _serve_front(port: int, tells: Connection) -> None:
+    with serving(type("Front", (_Front,), {"port": port})) as endpoint:
+        tells.send(endpoint)
+        session = multiprocessing.parent_process()
+        if session is not None:
+            session.join()
 
 
 def _binary() -> str:

@@ -121,6 +121,37 @@ def list_captures(
 
 @app.command()
 @on_catalog
+def snapshots(
+    kernel: Kernel,
+    call: Call,
+    name: TableArgument,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the snapshots of a table of which statistics were captured, or will be."""
+    found = kernel.captures.snapshots(call, parse_identifier(name))
+    if as_json:
+        print_json(found)
+        return
+    print_rows(
+        ("snapshot", "status", "files", "rows", "finalized", "statistics file", "problem"),
+        (
+            (
+                str(each.snapshot_id),
+                each.status,
+                f"{each.coverage.captured}/{each.coverage.files}" if each.coverage else "-",
+                f"{each.coverage.rows:,}" if each.coverage else "-",
+                written_time(each.finalized_at_ms),
+                each.statistics_file or "-",
+                each.problem or "",
+            )
+            for each in found
+        ),
+    )
+
+
+@app.command()
+@on_catalog
 def show(
     kernel: Kernel,
     call: Call,
@@ -145,7 +176,7 @@ def show(
             ("worker", found.worker or "-"),
             ("asked for", f"{written_time(found.created_at_ms)} by {found.created_by}"),
             ("finished", written_time(found.finished_at_ms)),
-            ("problem", found.last_error or "-"),
+            ("problem", _problem(found) or "-"),
             *(
                 (f"group {group.number}", f"{group.state}, {group.done} of {group.files} files")
                 for group in found.groups
@@ -197,13 +228,17 @@ def watch(
 def _rendered(captures: Sequence[CaptureInfo]) -> Table:
     table = Table(*_HEADINGS, "problem", box=None, pad_edge=False)
     for each in captures:
-        table.add_row(*map(Text, (*_row(each), each.last_error or "")))
+        table.add_row(*map(Text, (*_row(each), _problem(each))))
     return table
 
 
 def _print_lines(captures: Sequence[CaptureInfo]) -> None:
     for each in captures:
-        print_plain("  ".join((*_row(each), each.last_error or "")).rstrip())
+        print_plain("  ".join((*_row(each), _problem(each))).rstrip())
+
+
+def _problem(capture: CaptureInfo) -> str:
+    return capture.last_error or capture.problem or ""
 
 
 def _row(capture: CaptureInfo) -> tuple[str, ...]:
@@ -230,7 +265,7 @@ def _print(captures: Sequence[CaptureInfo], *, as_json: bool) -> None:
                 *_row(each),
                 written_time(each.created_at_ms),
                 written_time(each.finished_at_ms),
-                each.last_error or "",
+                _problem(each),
             )
             for each in captures
         ),

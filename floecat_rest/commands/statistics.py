@@ -1,8 +1,8 @@
-"""`floecat table statistics` and `floecat table constraints`."""
+"""`floecat table statistics`, `floecat table constraints` and `floecat table index-artifacts`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -11,14 +11,16 @@ from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from floecat.entries.calls import Call
+    from floecat.entries.calls import Call, Page, PageRequest
     from floecat.runtime import Kernel
     from floecat.statistics.constraints import Constraint, ConstraintColumn
     from floecat.statistics.records import Ndv, StatisticsRecord, Target
 
-__all__ = ["constraints", "statistics"]
+__all__ = ["constraints", "index_artifacts", "statistics"]
+
+T = TypeVar("T")
 
 
 @on_catalog
@@ -32,22 +34,13 @@ def statistics(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is known of a snapshot: rows, nulls, bounds and distinct values of its columns."""
-    from floecat.entries.calls import PageRequest
     from floecat.statistics.records import TargetKind
 
     if kind is not None and kind not in [each.value for each in TargetKind]:
         raise typer.BadParameter("must be table, column, expression or file", param_hint="--kind")
     identifier = parse_identifier(name)
-    records: list[StatisticsRecord] = []
-    token: str | None = None
-    while True:
-        snapshot_id, page = kernel.statistics.list(
-            call, identifier, snapshot, TargetKind(kind) if kind else None, PageRequest(token)
-        )
-        records += page.items
-        token = page.next_token
-        if token is None:
-            break
+    wanted = TargetKind(kind) if kind else None
+    snapshot_id, records = _all(lambda page: kernel.statistics.list(call, identifier, snapshot, wanted, page))
     if as_json:
         print_json(records)
         return
@@ -65,7 +58,58 @@ def statistics(
                 f" {record.table.data_file_count:,} files, {record.table.total_size_bytes:,} bytes"
                 + ("" if record.metadata.completeness.value == "complete" else f", {_incomplete(record)}")
             )
-    print_rows(("what", "type", "rows", "nulls", "distinct", "min", "max", "width"), _rows(records))
+    headings = ("what", "type", "rows", "nulls", "NaNs", "distinct", "min", "max", "width")
+    print_rows(headings, _rows(records))
+
+
+@on_catalog
+def index_artifacts(
+    kernel: Kernel,
+    call: Call,
+    name: TableArgument,
+    *,
+    snapshot: SnapshotOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the index artifacts of a table: files that index one data file each, as page-index sidecars."""
+    identifier = parse_identifier(name)
+    snapshot_id, artifacts = _all(lambda page: kernel.index_artifacts.list(call, identifier, snapshot, page))
+    if as_json:
+        print_json(artifacts)
+        return
+    if not artifacts:
+        print_plain(
+            f"Snapshot {snapshot_id} has no index artifacts:"
+            " materialize statistics/index_artifacts in Dagster to build them"
+        )
+        return
+    print_rows(
+        ("data file", "state", "rows", "pages", "artifact"),
+        (
+            (
+                each.target.file_path,
+                each.state.value,
+                _number(each.coverage.rows_indexed),
+                _number(each.coverage.pages_indexed),
+                each.artifact_uri,
+            )
+            for each in artifacts
+        ),
+    )
+
+
+def _all(list_page: Callable[[PageRequest], tuple[int, Page[T]]]) -> tuple[int, list[T]]:
+    """A snapshot, and what is listed of it in all pages."""
+    from floecat.entries.calls import PageRequest
+
+    found: list[T] = []
+    token: str | None = None
+    while True:
+        snapshot_id, page = list_page(PageRequest(token))
+        found += page.items
+        token = page.next_token
+        if token is None:
+            return snapshot_id, found
 
 
 @on_catalog
@@ -131,13 +175,14 @@ def _rows(records: list[StatisticsRecord]) -> Iterator[tuple[str, ...]]:
                 found.logical_type,
                 f"{found.row_count:,}",
                 _number(found.null_count),
+                _number(found.nan_count),
                 _distinct(found.ndv),
                 _short(found.min),
                 _short(found.max),
                 _number(found.avg_width_bytes),
             )
         elif record.file is not None:
-            yield (record.file.file_path, record.file.file_format, f"{record.file.row_count:,}", *["-"] * 5)
+            yield (record.file.file_path, record.file.file_format, f"{record.file.row_count:,}", *["-"] * 6)
 
 
 def _named(target: Target) -> str:
@@ -149,7 +194,7 @@ def _named(target: Target) -> str:
 
 
 def _incomplete(record: StatisticsRecord) -> str:
-    return f"{record.metadata.completeness.value}: see floecat capture list"
+    return f"{record.metadata.completeness.value}: see floecat capture snapshots"
 
 
 def _number(value: int | None) -> str:

@@ -16,7 +16,7 @@ from floecat_rest.commands.options import JsonOption, on_catalog
 from floecat_rest.commands.orphans import orphans
 from floecat_rest.commands.plan import plan
 from floecat_rest.commands.show_table import show
-from floecat_rest.commands.statistics import constraints, statistics
+from floecat_rest.commands.statistics import constraints, index_artifacts, statistics
 from floecat_rest.management.wire import registered_table
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ app.command()(orphans)
 app.command()(plan)
 app.command()(statistics)
 app.command()(constraints)
+app.command(name="index-artifacts")(index_artifacts)
 
 NameArgument = Annotated[
     str,

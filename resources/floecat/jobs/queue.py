@@ -245,7 +245,8 @@ class JobQueue:
                 lane=lane,
             )
         )
-        _log.warning("%s of %s will be tried again: %s", job.row.kind, job.row.title, error)
+        level, what = (logging.WARNING, "will be tried again") if counts else (logging.INFO, "is put back")
+        _log.log(level, "%s of %s %s: %s", job.row.kind, job.row.title, what, error)
         return Worked("waiting" if held else "lost", error)
 
 

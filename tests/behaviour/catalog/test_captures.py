@@ -317,6 +317,7 @@ def test_a_file_that_is_gone_or_broken_is_named_and_stops_nothing(bench: Bench) 
     assert done.state == "succeeded"
     captured = bench.captured()
     assert captured.problem is not None
+    assert done.problem == captured.problem
     assert captured.problem.startswith("2 data files are missing in the statistics")
     assert bench.appends.paths[0] in captured.problem
     assert bench.appends.paths[1] in captured.problem

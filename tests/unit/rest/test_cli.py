@@ -60,6 +60,11 @@ COMMANDS = (
     "connector list",
     "connector scan",
     "connector delete",
+    "capture",
+    "capture now",
+    "capture policy",
+    "capture snapshots",
+    "table index-artifacts",
     "job",
     "job list",
     "job retry",
@@ -767,9 +772,19 @@ def test_statistics_are_captured_and_shown(lake: Path) -> None:
     assert (made["state"], made["files"], made["done"]) == ("succeeded", 1, 1)
     shown = run("table", "statistics", "ns.orders").stdout
     assert "ns.orders, snapshot 1: 8 rows, 1 files" in shown
-    assert ["value", "INT", "8", "0", "8", "1", "8"] in [line.split()[:7] for line in shown.splitlines()]
+    assert ["value", "INT", "8", "0", "-", "8", "1", "8"] in [line.split()[:8] for line in shown.splitlines()]
     assert len(run("table", "statistics", "ns.orders", "--kind", "file", "--json").stdout.splitlines()) == 1
     assert "must be table, column" in run("table", "statistics", "ns.orders", "--kind", "x").stderr
+    assert (
+        "capture policy ns.orders" in run("table", "statistics", "ns.orders", "--kind", "expression").stdout
+    )
+    assert ["publish", "recent", "settings"] in [
+        line.split() for line in run("capture", "policy").stdout.splitlines()
+    ]
+    (captured,) = json.loads(f"[{run('capture', 'snapshots', 'ns.orders', '--json').stdout}]")
+    assert (captured["status"], captured["coverage"]["captured"]) == ("finalized", 1)
+    assert "Snapshot 1 has no index artifacts" in run("table", "index-artifacts", "ns.orders").stdout
+    assert run("capture", "watch").stdout.startswith("No capture is open")
     assert run("table", "constraints", "ns.orders", "--json").stdout.startswith('{"snapshot-id":1')
     waiting = json.loads(run("capture", "now", "ns.orders", "--wait", "0", "--json").stdout)["id"]
     assert waiting in run("capture", "list", "--state", "queued").stdout

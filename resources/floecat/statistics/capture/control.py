@@ -18,7 +18,7 @@ from floecat.errors import BadRequestError, NoSuchTableError, NotFoundError, Una
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
-from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage, coverage_of
 from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
 from floecat.statistics.snapshots import Snapshots, TableSnapshot
 from floecat.store import jobs
@@ -43,6 +43,7 @@ __all__ = [
 DEFAULT_WAIT_MS: Final = 10_000
 LONGEST_WAIT_MS: Final = 60_000
 _POLL_S: Final = 0.02
+_STOP_S: Final = 2.0
 _CAPTURES: Final = 10_000
 
 _STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
@@ -84,6 +85,9 @@ class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     worker: str | None
     created_by: str
     last_error: str | None
+    """What stopped the last attempt, or what it waits for."""
+    problem: str | None
+    """Why the statistics are partial."""
     created_at_ms: int
     started_at_ms: int | None
     finished_at_ms: int | None
@@ -293,6 +297,7 @@ class CaptureControl:
             outcome = "was cancelled: do not wait for it"
             if self._store.run(lambda conn: jobs.cancel(conn, job.id, self._clock.now_ms())):
                 self._work.leave_lane(payload.entry_id, job.id)
+            worker.join(_STOP_S)  # if the process ends first, the job is free after its lease only
         raise UnavailableError(
             f"The capture took longer than {wait_ms / 1000:g} s and {outcome}",
             retry_after_s=LONGEST_WAIT_MS // 1000,
@@ -325,6 +330,7 @@ def _info(row: JobRow) -> CaptureInfo:
         worker=row.lease_owner,
         created_by=row.created_by,
         last_error=row.last_error,
+        problem=progress.get(PROBLEM),
         created_at_ms=row.created_at_ms,
         started_at_ms=row.started_at_ms,
         finished_at_ms=row.finished_at_ms,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from floecat.statistics.capture.sidecars import Sidecar
 from floecat.store.statistics.captures import CaptureRow
 
-__all__ = ["CaptureCoverage", "coverage_of"]
+__all__ = ["PROBLEM", "CaptureCoverage", "coverage_of"]
+
+PROBLEM: Final = "problem"
+"""In the progress of a capture: why its statistics are partial."""
 
 
 class CaptureCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

@@ -14,7 +14,7 @@ from floecat.errors import FileMissingError, FloecatError, InvalidMetadataError,
 from floecat.iceberg.schemas.schema import Schema
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
-from floecat.statistics.capture.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage, coverage_of
 from floecat.statistics.capture.expressions import ENGINE_KIND
 from floecat.statistics.capture.groups import FileProblem, GroupResult, encode_columns, has_columns
 from floecat.statistics.capture.live_files import LiveFile, live_files
@@ -147,7 +147,7 @@ class Finalization:
         coverage = CaptureCoverage(
             len(live), len(keys), merged.row_count, merged.size_bytes, len(fresh), kept
         )
-        problem = _problem(len(live) - len(keys), found.problems)
+        problem = job.progress[PROBLEM] = _problem(len(live) - len(keys), found.problems)
         records = counting.records(
             merged, table.schema_of(snapshot_id), self._clock.now_ms(), is_partial=problem is not None
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,9 +18,9 @@ from floecat.fileio.base import DeleteFailure, DeleteOutcome
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
-from floecat.purge.progress import FailedKey, progress_of
+from floecat.purge.progress import FailedKey, PurgeProgress, progress_of
 from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import PurgeTarget, TablePurge
+from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
 from floecat.runtime import Kernel
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
@@ -142,6 +142,35 @@ def test_storage_that_answers_no_delete_ends_the_attempt_early(warehouse: str) -
     with pytest.raises(StorageUnavailableError, match="away"):
         purge_of(files, warehouse).purge(target)
     assert table.remaining() == table.written
+
+
+class AnswersTooLate(LocalFileIO):
+    """Storage that deletes, and whose answers about one file, and all of its batch, come too late."""
+
+    late = 3
+
+    def delete_many(self, locations: Iterable[str], allowed: AllowedLocations | None = None) -> DeleteOutcome:
+        batch = list(locations)
+        done = super().delete_many(batch, allowed)
+        if self.late == 0 or not any(each.endswith("/1-0.parquet") for each in batch):
+            return done
+        self.late -= 1
+        return DeleteOutcome(0, tuple(DeleteFailure(each, "no answer", passing=True) for each in batch))
+
+
+def test_files_whose_deletion_is_not_answered_are_looked_at_again(warehouse: str) -> None:
+    files = AnswersTooLate(fsync=False)
+    table = written(files, warehouse)
+    target = PurgeTarget(table.table_uuid, table.metadata_location, storage_at([warehouse], files))
+    progress = PurgeProgress()
+    with pytest.raises(PurgeIncompleteError, match=r"5 files could not be deleted.*no answer"):
+        purge_of(files, warehouse).purge(target, progress=progress)
+    assert progress.failed == 5
+    assert table.metadata_location in table.remaining()
+    progress.begin_again()
+    assert purge_of(files, warehouse).purge(target, progress=progress).complete
+    assert (progress.failed, progress.failed_keys, table.remaining()) == (0, [], [])
+    assert progress.note.endswith("unless an earlier attempt deleted them")
 
 
 class ExpiringFiles(LocalFileIO):

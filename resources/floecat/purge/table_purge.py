@@ -213,6 +213,7 @@ class TablePurge:
                 " deleted"
             )
         keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
+        is_first = progress.deleted == 0
         reachable = ReachableFiles(
             target.storage,
             target.metadata_location,
@@ -231,7 +232,7 @@ class TablePurge:
             target.storage, target.metadata_location, metadata, target.lease, sidecars
         ) as kept:
             self._delete(target, reachable, kept, way, keeps_data=keeps_data)
-        progress.note = _note(reachable, keeps_data=keeps_data)
+        progress.note = _note(reachable, keeps_data=keeps_data, is_first=is_first)
         if not progress.complete:
             raise PurgeIncompleteError(_reason(progress, reachable))
 
@@ -283,12 +284,11 @@ def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:
     return f"{progress.failed} files could not be deleted, the first because: {first.reason}"
 
 
-def _note(reachable: ReachableFiles, *, keeps_data: bool) -> str:
-    notes = (
-        [f"{reachable.lost} manifests or manifest lists were missing or located outside"]
-        if reachable.lost
-        else []
-    )
+def _note(reachable: ReachableFiles, *, keeps_data: bool, is_first: bool) -> str:
+    notes = []
+    if reachable.lost:
+        by_whom = "" if is_first else ", unless an earlier attempt deleted them"
+        notes.append(f"{reachable.lost} manifests or manifest lists were missing or located outside{by_whom}")
     if keeps_data:
         notes.append(f"{GC_ENABLED} is false: data files stay")
     return "; ".join(notes)

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 class StatementCounter:
@@ -121,28 +122,27 @@ class TransactionConnection(Connection):
         failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
     """
 
-    __slots__ = ("_last", "_sql", "_statements", "failed")
+    __slots__ = ("_dialect", "_last", "_pooled", "_statements", "failed")
 
-    def __init__(self, sql: sa.Connection, statements: PreparedStatements) -> None:
+    def __init__(
+        self, pooled: sa.PoolProxiedConnection, statements: PreparedStatements, dialect: sa.Dialect
+    ) -> None:
         """Takes a connection in autocommit, on which `control` will open the transaction."""
-        self._sql = sql
+        self._pooled = pooled
         self._statements = statements
+        self._dialect = dialect
         self._last: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
         self.failed = False
 
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """All rows of a query, or of a change with RETURNING."""
         prepared = self._statements.get(statement, parameters)
-        if prepared.is_fixed:
-            return self._run(lambda driver: prepared.rows(driver, parameters))
-        return self._run(lambda _: self._sql.execute(prepared.statement, parameters).all())
+        return self._run(prepared.rows, parameters)
 
     def change(self, statement: Statement, parameters: Parameters = NOTHING) -> int:
         """Runs an INSERT, UPDATE or DELETE and answers how many rows it changed."""
         prepared = self._statements.get(statement, parameters)
-        if prepared.is_fixed:
-            return self._run(lambda driver: prepared.change(driver, parameters))
-        return self._run(lambda _: self._sql.execute(prepared.statement, parameters).rowcount)
+        return self._run(prepared.change, parameters)
 
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
@@ -152,14 +152,11 @@ class TransactionConnection(Connection):
                 self.change(statement, only)
             return
         prepared = self._statements.get(statement, parameters[0])
-        if prepared.is_fixed:
-            self._run(lambda driver: prepared.change_many(driver, parameters))
-        else:
-            self._run(lambda _: self._sql.execute(prepared.statement, parameters))
+        self._run(prepared.change_many, parameters)
 
     def change_last(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """As `change_many`, with COMMIT or before the next statement; see `Connection.change_last`."""
-        if self._sql.dialect.name == "sqlite":
+        if self._dialect.name == "sqlite":
             self.change_many(statement, parameters)
         elif parameters:
             count_statement()
@@ -167,11 +164,21 @@ class TransactionConnection(Connection):
 
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
-        return TransactionConnection(self._sql, self._statements)
+        return TransactionConnection(self._pooled, self._statements, self._dialect)
 
     def control(self, text: str) -> None:
-        """Runs a statement that opens or ends a transaction, with the driver's own error if it fails."""
-        self._sql.exec_driver_sql(text)
+        """Runs a statement that opens or ends a transaction.
+
+        Raises:
+            ConnectionLostError: the connection is dead.
+            Exception: the driver's own error if it fails otherwise.
+        """
+        driver = self._driver()
+        try:
+            driver.execute(text)
+        except self._dialect.loaded_dbapi.Error as error:
+            self._forget_dead(driver, error)
+            raise
 
     def commit(self) -> None:
         """Sends COMMIT behind the changes that waited for it.
@@ -181,61 +188,66 @@ class TransactionConnection(Connection):
             Exception: as `control`, also for a change that waited.
         """
         last, self._last = self._last, []
-        driver = self._sql.connection.dbapi_connection
-        if not last or driver is None:
-            self.control("COMMIT")
-            return
-        dialect = self._sql.dialect
         try:
-            with driver.pipeline():
-                for prepared, parameters in last:
-                    for each in parameters:
-                        prepared.send(driver, each)
-                driver.execute("COMMIT")
-        except dialect.loaded_dbapi.Error as error:
-            dead = is_dead(error, driver, dialect)
-            # the driver takes statements for prepared that the server has skipped after the error
-            self._sql.invalidate(error)
-            if not dead:
+            if not last:
+                self.control("COMMIT")
+                return
+            driver = self._driver()
+            try:
+                with driver.pipeline():
+                    for prepared, parameters in last:
+                        for each in parameters:
+                            prepared.send(driver, each)
+                    driver.execute("COMMIT")
+            except self._dialect.loaded_dbapi.Error as error:
+                self._forget_dead(driver, error)
+                # the driver takes statements for prepared that the server has skipped after the error
+                self.discard()
                 raise
-            raise CommitOutcomeUnknownError("The store did not say whether the change was applied") from error
-
-    def reconnect(self) -> None:
-        """Takes another connection from the pool, in place of a dead one."""
-        engine = self._sql.engine
-        self._sql.close()
-        self._sql = engine.connect()
+        except ConnectionLostError as error:
+            raise CommitOutcomeUnknownError(
+                "The store did not say whether the change was applied"
+            ) from error.__cause__
 
     def discard(self) -> None:
         """Closes the connection to the database, which rolls back what is open on it."""
-        self._sql.invalidate()
+        if self._pooled.is_valid:
+            self._pooled.invalidate()
 
     def close(self) -> None:
         """Gives the connection back to the pool."""
-        self._sql.close()
+        if self._pooled.is_valid:
+            self._pooled.close()
 
-    def _run(self, work: Callable[[DBAPIConnection], T]) -> T:
+    def _driver(self) -> DBAPIConnection:
+        driver = self._pooled.dbapi_connection
+        if driver is None:
+            raise ConnectionLostError("The connection to the store was lost")
+        return driver
+
+    def _forget_dead(self, driver: DBAPIConnection, error: Exception) -> None:
+        """Raises `ConnectionLostError` if an error says that the connection is dead."""
+        if is_dead(error, driver, self._dialect):
+            self.discard()
+            raise ConnectionLostError("The connection to the store was lost") from error
+
+    def _run(self, run: Callable[[DBAPIConnection, P], T], parameters: P) -> T:
         if self.failed:
             raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
         count_statement()
-        dialect = self._sql.dialect
         try:
-            driver = self._sql.connection.dbapi_connection
-            if driver is None:
-                raise ConnectionLostError("The connection to the store was lost")
+            driver = self._driver()
             try:
                 if self._last:
                     last, self._last = self._last, []
-                    for prepared, parameters in last:
-                        for each in parameters:
+                    for prepared, waiting in last:
+                        for each in waiting:
                             prepared.change(driver, each)
-                return work(driver)
-            except dialect.loaded_dbapi.Error as error:
-                if is_dead(error, driver, dialect):
-                    self._sql.invalidate(error)
-                    raise ConnectionLostError("The connection to the store was lost") from error
+                return run(driver, parameters)
+            except self._dialect.loaded_dbapi.Error as error:
+                self._forget_dead(driver, error)
                 raise
-        except driver_errors(dialect) as error:
+        except driver_errors(self._dialect) as error:
             self.failed = True
             raise_fault(error)
         except BaseException:

@@ -270,11 +270,8 @@ class Store:
         engine = sqlite.create_engine(self._url, timeout_s=0, pool={"poolclass": sa.NullPool})
         return AtOnceConnection(engine, self._statements)
 
-    def _checkout(self) -> sa.Connection:
-        try:
-            return self._engine.connect()
-        except DATABASE_ERRORS as error:
-            raise_fault(error)
+    def _checkout(self) -> TransactionConnection:
+        return TransactionConnection(self._engine.raw_connection(), self._statements, self._engine.dialect)
 
     @contextmanager
     def _one_transaction_per_thread(self) -> Iterator[None]:
@@ -329,21 +326,23 @@ class Store:
         return time.monotonic() + self._timeout_s
 
     def _begin_transaction(self, ends_at: float) -> TransactionConnection:
-        connection = TransactionConnection(self._checkout(), self._statements)
+        connection: TransactionConnection | None = None
         try:
-            try:
-                with self._waiting_until(connection, ends_at):
-                    connection.control(self._begin)
-            except DATABASE_ERRORS as error:
-                if not connection_lost(error):
-                    raise
-                connection.reconnect()
-                connection.control(self._begin)
+            while True:
+                connection = self._checkout()
+                try:
+                    with self._waiting_until(connection, ends_at):
+                        connection.control(self._begin)
+                    break
+                except ConnectionLostError:  # as all others of the pool may be, after a restart
+                    if time.monotonic() >= ends_at:
+                        raise
             left_s = ends_at - time.monotonic()
             if not self._sqlite and left_s < self._timeout_s * _WHOLE:
                 connection.control(f"SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}")
-        except DATABASE_ERRORS as error:
-            connection.close()
+        except driver_errors(self._engine.dialect) as error:
+            if connection is not None:
+                connection.close()
             raise_fault(error)
         return connection
 
@@ -372,9 +371,10 @@ class Store:
 
     def _roll_back(self, connection: TransactionConnection) -> None:
         """Ends a transaction for sure: a connection that cannot roll back is closed."""
+        failures: tuple[type[Exception], ...] = (ConnectionLostError, *driver_errors(self._engine.dialect))
         try:
             connection.control("ROLLBACK")
-        except DATABASE_ERRORS:  # ended already, or dead: either way the connection is not used again
+        except failures:  # ended already, or dead: either way the connection is not used again
             connection.discard()
 
     def _after_fork(self) -> None:

@@ -18,6 +18,7 @@ __all__ = ["Parameters", "PerDialect", "PreparedStatement", "PreparedStatements"
 Row: TypeAlias = Sequence[Any]
 Parameters: TypeAlias = Mapping[str, Any]
 _Processor: TypeAlias = Callable[[Any], Any]
+_Processors: TypeAlias = Sequence[tuple[str, _Processor | None]]
 
 
 class PerDialect(NamedTuple):
@@ -41,6 +42,7 @@ class PreparedStatement:
 
     __slots__ = (
         "_columns",
+        "_compiled",
         "_constants",
         "_parameters",
         "_positional",
@@ -63,9 +65,10 @@ class PreparedStatement:
         self.statement: Final = statement
         self.is_query: Final = isinstance(statement, sa.Select)
         self.is_fixed: Final = not any(bind.expanding for bind in binds.values())
+        self._compiled: Final = compiled
         self._sql: Final = str(compiled)
         self._positional: Final = compiled.positional
-        self._parameters: Final[list[tuple[str, _Processor | None]]] = [
+        self._parameters: Final[_Processors] = [
             (name, binds[name].type.dialect_impl(dialect).bind_processor(dialect))
             for name in (compiled.positiontup or compiled.params)
         ]
@@ -92,7 +95,7 @@ class PreparedStatement:
         """
         cursor = connection.cursor()
         try:
-            cursor.execute(self._sql, self._bound(parameters))
+            cursor.execute(*self._bound(parameters))
             rows = cursor.fetchall()
         finally:
             cursor.close()
@@ -100,15 +103,15 @@ class PreparedStatement:
 
     def change(self, connection: DBAPIConnection, parameters: Parameters) -> int:
         """Runs a change and returns how many rows it changed. Raises what `rows` does."""
-        return self._rowcount(connection, lambda cursor: cursor.execute(self._sql, self._bound(parameters)))
+        return self._rowcount(connection, lambda cursor: cursor.execute(*self._bound(parameters)))
 
     def send(self, connection: DBAPIConnection, parameters: Parameters) -> None:
         """Sends a change whose outcome is seen later, in a pipeline. Raises what `rows` does."""
-        connection.cursor().execute(self._sql, self._bound(parameters))
+        connection.cursor().execute(*self._bound(parameters))
 
     def change_many(self, connection: DBAPIConnection, parameters: Sequence[Parameters]) -> None:
-        """Runs a change once for each set of parameters. Raises what `rows` does."""
-        bound = list(map(self._bound, parameters))
+        """Runs a change that `is_fixed` once for each set of parameters. Raises what `rows` does."""
+        bound = [self._bound(each)[1] for each in parameters]
         self._rowcount(connection, lambda cursor: cursor.executemany(self._sql, bound))
 
     def _rowcount(self, connection: DBAPIConnection, run: Callable[[DBAPICursor], object]) -> int:
@@ -119,16 +122,25 @@ class PreparedStatement:
         finally:
             cursor.close()
 
-    def _bound(self, parameters: Mapping[str, Any]) -> Any:
+    def _bound(self, parameters: Parameters) -> tuple[str, Any]:
+        """The SQL and what the driver binds to it."""
         values = {**self._constants, **parameters} if self._constants else parameters
+        if self.is_fixed:
+            return self._sql, self._processed(self._parameters, values)
+        state = self._compiled.construct_expanded_state(values)
+        processors = {**dict(self._parameters), **state.processors}
+        names = state.positiontup or state.parameters
+        return state.statement, self._processed(
+            [(name, processors.get(name)) for name in names], state.parameters
+        )
+
+    def _processed(self, parameters: _Processors, values: Parameters) -> Any:
         if self._positional:
             return [
-                values[name] if process is None else process(values[name])
-                for name, process in self._parameters
+                values[name] if process is None else process(values[name]) for name, process in parameters
             ]
         return {
-            name: values[name] if process is None else process(values[name])
-            for name, process in self._parameters
+            name: values[name] if process is None else process(values[name]) for name, process in parameters
         }
 
     def _converted(self, row: tuple[Any, ...]) -> list[Any]:

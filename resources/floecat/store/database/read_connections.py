@@ -55,8 +55,7 @@ class ReadConnection(_QueriesOnly):
         prepared = _query(self._statements, statement, parameters)
         count_statement()
         connection = None if self._pooled is None else self._pooled.dbapi_connection
-        if connection is None or not prepared.is_fixed:
-            self.close()
+        if connection is None:
             return self._run_on_another(prepared.statement, parameters)
         try:
             return prepared.rows(connection, parameters)
@@ -116,10 +115,8 @@ class AtOnceConnection(_QueriesOnly):
         self._lock = Lock()
 
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
-        """All rows of a query whose SQL does not depend on the values."""
+        """All rows of a query."""
         prepared = _query(self._statements, statement, parameters)
-        if not prepared.is_fixed:
-            raise ValueError("the SQL of the query depends on its parameters")
         count_statement()
         if not self._lock.acquire(blocking=False):
             raise StoreUnavailableError("Another thread is reading")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +23,14 @@ from floecat.errors import (
     StorageUnavailableError,
 )
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
-from floecat.fileio.locations import AllowedLocations, Location, is_plain_name, normalize_location
+from floecat.fileio.locations import (
+    AllowedLocations,
+    Location,
+    is_plain_name,
+    normalize_location,
+    real_path,
+    real_path_of,
+)
 
 __all__ = ["LocalFileIO", "local_failure"]
 
@@ -127,11 +133,11 @@ class LocalFileIO:
 
     def delete(self, location: str) -> None:
         """See `FileIO.delete`."""
-        self.counters.add("deletes")
-        self._delete(location, self._allowed)
-
-    def _delete(self, location: str, allowed: AllowedLocations | None) -> None:
         found = self._normalized(location)
+        self.counters.add("deletes")
+        self._delete(found, self._allowed)
+
+    def _delete(self, found: Location, allowed: AllowedLocations | None) -> None:
         with _opened_folder(found, allowed) as descriptor:
             if descriptor is not None:
                 _unlink(descriptor, found, found.path.rpartition("/")[2])
@@ -163,7 +169,7 @@ class LocalFileIO:
         # a name that links elsewhere counts where the roots are given
         if self._allowed is not None or not all(map(is_plain_name, names)):
             for name in names:
-                try_to(lambda name: self._delete(folder + name, allowed), name)
+                try_to(lambda name: self._delete(self._normalized(folder + name), allowed), name)
             return failures
         try:
             found = self._normalized(f"{folder}_")
@@ -206,7 +212,7 @@ class LocalFileIO:
     def _find(self, location: str, *, follow: bool = True) -> tuple[Location, str]:
         found = self._normalized(location)
         path = found.path or "/"
-        return found, os.path.realpath(path) if follow else path
+        return found, real_path(path) if follow else path
 
     def _normalized(self, location: str) -> Location:
         found = normalize_location(location) if self._allowed is None else self._allowed.check(location)
@@ -242,7 +248,7 @@ class LocalFileIO:
         try:
             return os.open(path, flags, 0o666), path
         except FileNotFoundError:
-            self._make_folders(os.path.realpath(folder))
+            self._make_folders(real_path(folder))
         return os.open(path, flags, 0o666), path
 
     def _make_folders(self, *folders: str) -> None:
@@ -307,7 +313,7 @@ def _opened_folder(file: Location, allowed: AllowedLocations | None) -> Iterator
         LocationNotAllowedError: links lead outside the allowed locations, maybe only since they were checked.
     """
     folder, _, name = file.path.rpartition("/")
-    path = os.path.realpath(folder or "/")
+    path = real_path(folder or "/")
     try:
         descriptor = os.open(path, _ONLY_FOLDERS)
     except OSError as error:
@@ -316,21 +322,12 @@ def _opened_folder(file: Location, allowed: AllowedLocations | None) -> Iterator
         yield None
         return
     try:
-        real = _real_path(descriptor).rstrip("/")
+        real = real_path_of(descriptor).rstrip("/")
         if allowed is not None and not allowed.holds_real(file._replace(path=f"{real}/{name}")):
             raise LocationNotAllowedError(f"Location leads outside the allowed locations: {file}")
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _real_path(descriptor: int) -> str:
-    """Where an open folder is now; its path has no links."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-    return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
 def _unlink(folder: int, location: Location, name: str) -> None:

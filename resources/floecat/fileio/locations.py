@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -19,7 +20,10 @@ __all__ = [
     "is_plain_name",
     "location_bounds",
     "normalize_location",
+    "real_path",
+    "real_path_of",
     "same_file_location",
+    "scheme_of",
 ]
 
 _SCHEMES: Final = {
@@ -40,6 +44,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]{0,254}")
 _LONGEST_SHOWN: Final = 300
+_PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+"""Opens a file for its place alone."""
 
 
 class LocationBounds:
@@ -61,7 +67,9 @@ def check_bounds(location: str) -> None:
     """
     limits = location_bounds.limits
     longest, levels = limits.location_bytes, limits.percent_decoding_levels
-    if len(location) > longest or len(location.encode(errors="surrogatepass")) > longest:
+    if len(location) > longest or (
+        not location.isascii() and len(location.encode(errors="surrogatepass")) > longest
+    ):
         raise BadRequestError(
             f"Invalid location: longer than {longest} bytes (floecat.limits.location-bytes)"
         )
@@ -143,15 +151,24 @@ def normalize_location(location: str) -> Location:
     _check_characters(location)
     scheme, rest = _split_scheme(location)
     authority, path = _split_authority(location, scheme, rest)
-    if scheme == "file":
+    if scheme == "file" and "//" in path:
         path = re.sub("/{2,}", "/", path)
     path = path.removesuffix("/")
     segments = path.split("/")[1:]
     if not all(segments):
         raise BadRequestError(_invalid(location, "holds an empty path segment"))
-    if any(_leads_elsewhere(segment) for segment in segments):
+    if any(map(_leads_elsewhere, segments)):
         raise BadRequestError(_invalid(location, "holds '.' or '..' as a path segment"))
     return Location(scheme, authority, path)
+
+
+def scheme_of(location: str) -> str:
+    """The scheme that `normalize_location` gives a location; says nothing about the rest.
+
+    Raises:
+        BadRequestError: the location is relative or of an unknown scheme.
+    """
+    return _split_scheme(location)[0]
 
 
 def same_file_location(location: str) -> Location:
@@ -166,8 +183,41 @@ def same_file_location(location: str) -> Location:
     if found.scheme != "file":
         return found
     folder, _, name = found.path.rpartition("/")
-    real = os.path.realpath(folder or "/").rstrip("/")
+    real = real_path(folder or "/").rstrip("/")
     return found._replace(path=f"{real}/{name}")
+
+
+def real_path(path: str) -> str:
+    """As `os.path.realpath`, but the system looks the path up at once, and not one folder after the other.
+
+    Args:
+        path: absolute and without `.` or `..`.
+    """
+    try:
+        descriptor = os.open(path, _PLACE)
+    except FileNotFoundError:
+        above, _, name = path.rpartition("/")
+        # a link to what is missing leads to where that would be
+        return (
+            os.path.realpath(path)
+            if os.path.islink(path)
+            else f"{real_path(above or '/').rstrip('/')}/{name}"
+        )
+    except OSError:
+        return os.path.realpath(path)
+    try:
+        return real_path_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def real_path_of(descriptor: int) -> str:
+    """Where an open file or folder is now; its path has no links."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
 def is_plain_name(name: str) -> bool:
@@ -285,4 +335,4 @@ class AllowedLocations:
 
 
 def _resolved(location: Location) -> Location:
-    return location._replace(path=os.path.realpath(location.path or "/").removesuffix("/"))
+    return location._replace(path=real_path(location.path or "/").removesuffix("/"))

@@ -9,7 +9,7 @@ from typing import Final
 from floecat.errors import FloecatError
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, FileIO
 from floecat.fileio.local import LocalFileIO
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.fileio.locations import AllowedLocations, normalize_location, scheme_of
 from floecat.fileio.object_store import ObjectStoreFileIO
 from floecat.fileio.options import ObjectStoreOptions
 
@@ -87,6 +87,7 @@ class StorageFileIO:
             by_storage: dict[int, tuple[FileIO, list[str]]] = {}
             for location in batch:
                 try:
+                    normalize_location(location)
                     storage = self._storage(location)
                 except FloecatError as error:
                     failures.append(DeleteFailure(location, error.message))
@@ -111,4 +112,4 @@ class StorageFileIO:
         self._storage(locations[0]).make_directory(*locations)
 
     def _storage(self, location: str) -> FileIO:
-        return self._local if normalize_location(location).scheme == "file" else self._objects
+        return self._local if scheme_of(location) == "file" else self._objects

@@ -137,6 +137,10 @@ def load_many(
     conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, EntryState | None]]
 ) -> dict[TableIdentifier, EntryRow]:
     """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
+    if len(wanted) == 1:
+        identifier, known = wanted[0]
+        row = load(conn, catalog_id, identifier, known)
+        return {} if row is None else {identifier: row}
     asked = [each for each in wanted if can_exist(each[0].name)]
     names = [
         (

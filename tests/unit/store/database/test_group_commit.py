@@ -54,9 +54,7 @@ class Database:
     @contextmanager
     def transaction(self, ends_at: float) -> Iterator[TransactionConnection]:
         self.ends_at.append(ends_at)
-        connection = TransactionConnection(
-            self.engine.raw_connection(), self.statements, self.engine.dialect
-        )
+        connection = TransactionConnection(self.engine.raw_connection(), self.statements, self.engine.dialect)
         connection.control("BEGIN IMMEDIATE")
         try:
             yield connection

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -213,17 +214,32 @@ def broken_commits(*, applied: bool, after: int) -> Iterator[list[str]]:
     """The disk fails in the COMMIT behind the first ones, before it is done or when it is; yields all."""
     commits: list[str] = []
 
-    def fail(*arguments: object) -> None:
-        if arguments[2] == "COMMIT":
-            commits.append("COMMIT")
-            if len(commits) == after + 1:
+    class Broken:
+        """A connection of the driver."""
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self.connection = connection
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.connection, name)
+
+        def execute(self, statement: str) -> object:
+            if statement != "COMMIT":
+                return self.connection.execute(statement)
+            commits.append(statement)
+            fails = len(commits) == after + 1
+            done = self.connection.execute(statement) if applied or not fails else None
+            if fails:
                 error = sqlite3.OperationalError("disk I/O error")
                 error.sqlite_errorcode = sqlite3.SQLITE_IOERR
                 raise error
+            return done
 
-    moment = "after_cursor_execute" if applied else "before_cursor_execute"
-    sa.event.listen(sa.Engine, moment, fail)
+    def replace(connection: sqlite3.Connection, _record: object, lent: Any) -> None:
+        lent.dbapi_connection = Broken(connection)
+
+    sa.event.listen(sa.Pool, "checkout", replace)
     try:
         yield commits
     finally:
-        sa.event.remove(sa.Engine, moment, fail)
+        sa.event.remove(sa.Pool, "checkout", replace)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,12 +41,29 @@ class Appends:
 
     def append(self, *manifests: int) -> list[dict[str, Any]]:
         """Writes a snapshot with manifests of so many files each; returns the updates that commit it."""
-        number = self._snapshots = self._snapshots + 1
+        number = self._snapshots + 1
         for count in manifests:
             path = f"{self.location}/metadata/{number}-m{len(self._manifests)}.avro"
             made = self._manifest(count, number)
             self._write(path, made.data)
             self._manifests.append(made.manifest_file(path, snapshot_id=number, sequence_number=number))
+        return self._snapshot("append")
+
+    def remove(self, manifest: int) -> list[dict[str, Any]]:
+        """The same without one of the manifests."""
+        del self._manifests[manifest]
+        return self._snapshot("delete")
+
+    def rewrite(self) -> list[dict[str, Any]]:
+        """The same with each manifest under another name."""
+        for place, (manifest, file) in enumerate(zip(self._manifests, self.manifest_paths, strict=True)):
+            path = f"{self.location}/metadata/{self._snapshots}-r{place}.avro"
+            self._write(path, file.read_bytes())
+            self._manifests[place] = msgspec.structs.replace(manifest, manifest_path=path)
+        return self._snapshot("replace")
+
+    def _snapshot(self, operation: str) -> list[dict[str, Any]]:
+        number = self._snapshots = self._snapshots + 1
         parent = number - 1 or None
         path = f"{self.location}/metadata/snap-{number}.avro"
         data = write_manifest_list(
@@ -60,7 +78,7 @@ class Appends:
             "snapshot-id": number,
             "sequence-number": number,
             "timestamp-ms": time.time_ns() // 1_000_000,
-            "summary": {"operation": "append", "total-data-files": str(self._files)},
+            "summary": {"operation": operation, "total-data-files": str(self._files)},
             "manifest-list": path,
             "schema-id": 0,
         }

@@ -17,10 +17,14 @@ from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-__all__ = ["ChildProcess", "ProcessSetup", "serve_parent"]
+from floecat.errors import UnavailableError
+
+__all__ = ["ChildPool", "ChildProcess", "ProcessSetup", "serve_parent"]
 
 _LIFE: Final = 0
 """File descriptor that a process holds open for as long as it lives, and its children read: stdin."""
+
+_IDLE_S: Final = 60.0
 
 
 class ProcessSetup(Protocol):
@@ -84,6 +88,64 @@ class ChildProcess:
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
+
+
+class ChildPool:
+    """Processes of one program, each working for one thread at a time. Thread-safe.
+
+    A process that is free stays for a minute.
+    """
+
+    def __init__(self, module: str, setup: ProcessSetup) -> None:
+        """Starts nothing yet; for the arguments see `ChildProcess`."""
+        self._module = module
+        self._setup = setup
+        self._lock = threading.Lock()
+        self._free: list[ChildProcess] = []
+        self._idle: threading.Timer | None = None
+        self._closed = False
+
+    def take(self) -> ChildProcess:
+        """A free process, or a new one. It is given back, or ended.
+
+        Raises:
+            UnavailableError: the system starts no process.
+        """
+        with self._lock:
+            while self._free:
+                process = self._free.pop()
+                if process.is_alive:
+                    return process
+                process.end()
+        try:
+            return ChildProcess(self._module, self._setup)
+        except OSError as error:
+            raise UnavailableError(f"A process cannot be started: {error.strerror}") from None
+
+    def give_back(self, process: ChildProcess) -> None:
+        """Frees a process that waits for its next work."""
+        with self._lock:
+            self._free.append(process)
+            if self._idle is not None:
+                self._idle.cancel()
+            self._idle = threading.Timer(_IDLE_S, self._end_free)
+            self._idle.daemon = True
+            self._idle.start()
+        if self._closed:
+            self._end_free()
+
+    def close(self) -> None:
+        """Ends the free processes; the others end when they are given back."""
+        self._closed = True
+        self._end_free()
+
+    def _end_free(self) -> None:
+        with self._lock:
+            free, self._free = self._free, []
+            if self._idle is not None:
+                self._idle.cancel()
+        for process in free:
+            process.end()
 
 
 def serve_parent(serve: Callable[..., None]) -> None:

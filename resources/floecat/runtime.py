@@ -172,6 +172,7 @@ class Kernel:
         self.index_artifacts, self.statistics_pipeline = made.index_artifacts, made.pipeline
         self.capture_policies = made.policies
         self._captures = made.jobs
+        self._capture_processes = made.processes
 
         self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)
         self.live_entries = LiveEntries(store, default_account_id=account_id)
@@ -232,6 +233,7 @@ class Kernel:
             )
             self._workers.append(self._plan_workers)
         if settings.statistics.workers:
+            self._capture_processes.start()
             self._capture_workers = [
                 JobWorkers(
                     queue,
@@ -267,6 +269,7 @@ class Kernel:
         self.purgers.close()
         if self._purge_processes is not None:
             self._purge_processes.close()
+        self._capture_processes.close()
         self._planning.planner.close()
         if self._delta is not None:
             self._delta.engine.close()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from floecat.child_process import ChildProcess
+from floecat.child_process import ChildPool, ChildProcess
 from floecat.errors import FloecatError, UnavailableError
 from floecat.jobs.running import JobAbandonedError
 from floecat.purge.live_tables import LiveTables
@@ -25,7 +25,6 @@ from floecat.purge.table_purge import PurgeTarget, Sidecars
 __all__ = ["PurgeProcesses"]
 
 _MODULE: Final = "floecat.purge.process_worker"
-_IDLE_S: Final = 60.0
 _LOOKS_AFTER_S: Final = 1.0
 _LIVE: Final = frozenset(
     {"remember", "document", "storages", "positions", "changed", "begin_batch", "end_batch"}
@@ -46,14 +45,11 @@ class PurgeProcesses:
             sidecars: find further files of a table.
             most: tables that are purged at a time; another purge waits for its turn.
         """
-        self._setup = setup
+        self._pool = ChildPool(_MODULE, setup)
         self._live = live
         self._sidecars = sidecars
-        self._lock = threading.Lock()
         self._turns = threading.BoundedSemaphore(most)
-        self._free: list[ChildProcess] = []
-        self._idle: threading.Timer | None = None
-        self._is_on = self._closed = False
+        self._is_on = False
 
     @property
     def is_on(self) -> bool:
@@ -97,7 +93,7 @@ class PurgeProcesses:
         order = PurgeOrder(packed, progress, refuse_large, target.renew is not None)
         for is_retry in (False, True):
             services = _Services(self._live, self._sidecars, target, before_batch, progress)
-            process = self._take()
+            process = self._pool.take()
             try:
                 ended = services.serve(process, order)
             except BaseException as error:
@@ -110,45 +106,13 @@ class PurgeProcesses:
                 if is_retry or services.was_asked:
                     raise UnavailableError("The purge process ended") from None
             else:
-                self._give_back(process)
+                self._pool.give_back(process)
                 services.finish(ended)
                 return
 
     def close(self) -> None:
         """Ends the processes that purge nothing; the others end when their table is done."""
-        self._closed = True
-        self._end_free()
-
-    def _take(self) -> ChildProcess:
-        with self._lock:
-            while self._free:
-                process = self._free.pop()
-                if process.is_alive:
-                    return process
-                process.end()
-        try:
-            return ChildProcess(_MODULE, self._setup)
-        except OSError as error:
-            raise UnavailableError(f"A purge process cannot be started: {error.strerror}") from None
-
-    def _give_back(self, process: ChildProcess) -> None:
-        with self._lock:
-            self._free.append(process)
-            if self._idle is not None:
-                self._idle.cancel()
-            self._idle = threading.Timer(_IDLE_S, self._end_free)
-            self._idle.daemon = True
-            self._idle.start()
-        if self._closed:
-            self._end_free()
-
-    def _end_free(self) -> None:
-        with self._lock:
-            free, self._free = self._free, []
-            if self._idle is not None:
-                self._idle.cancel()
-        for process in free:
-            process.end()
+        self._pool.close()
 
 
 class _Services:

@@ -20,6 +20,7 @@ from floecat.planning.table_states import CurrentTables
 from floecat.settings import Settings
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.policy_service import CapturePolicies
+from floecat.statistics.capture.processes import CaptureProcesses
 from floecat.statistics.capture.publication import Publication
 from floecat.statistics.capture.requests import CaptureRequests
 from floecat.statistics.constraints import Constraints
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from floecat.statistics.records import StatisticsRecord
 
 __all__ = ["CommitSearch", "StatisticsServices", "open_statistics"]
-
-_MEMORY_BYTES = 256 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +49,7 @@ class StatisticsServices:
     jobs: CaptureJobs
     policies: CapturePolicies
     pipeline: StatisticsPipeline
+    processes: CaptureProcesses
 
 
 def open_statistics(
@@ -79,6 +79,8 @@ def open_statistics(
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
     publication = Publication(store, clock, calls, commits)
 
+    processes = CaptureProcesses()
+
     def open_work(queues: CaptureJobs) -> CaptureWork:
         # pyarrow and numpy come with it
         from floecat.statistics.capture.capture_work import CaptureWork
@@ -92,7 +94,7 @@ def open_statistics(
             queues.groups.kind,
             enter_lane=queues.enter_lane,
             wake=wake,
-            memory_bytes=_MEMORY_BYTES,
+            processes=processes,
         )
 
     jobs = CaptureJobs(
@@ -116,6 +118,7 @@ def open_statistics(
         jobs=jobs,
         policies=CapturePolicies(snapshots, commits, catalogs, settings.statistics),
         pipeline=StatisticsPipeline(parts, jobs, planner),
+        processes=processes,
     )
 
 

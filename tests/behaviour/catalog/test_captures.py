@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,12 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.counting import FileSource
 from floecat.statistics.capture.expressions import Expression
-from floecat.statistics.capture.groups import FileGroup, GroupResult, read_group
+from floecat.statistics.capture.groups import FileGroup, GroupOrder, GroupResult, read_group
 from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.records import (
     Completeness,
     ExpressionTarget,
@@ -43,7 +48,8 @@ from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
 from tests.delta_tables import expected_rows, writable_copy
-from tests.scan_files import WrittenAppends
+from tests.scan_files import ROWS_PER_FILE, WrittenAppends
+from tests.services.faults import FaultyFileIO
 
 T = table("t")
 
@@ -104,6 +110,11 @@ class Bench:
 
     def file(self, number: int) -> Path:
         return Path(self.appends.paths[number].removeprefix("file://"))
+
+
+def order_of(table: CapturedTable, group: FileGroup) -> GroupOrder:
+    source = FileSource.of(table, group.snapshot_id, group.columns)
+    return GroupOrder(source, table.storage, group.files, "", memory_bytes=1 << 20)
 
 
 @pytest.fixture
@@ -192,7 +203,7 @@ def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     entry_id = bench.entry_id
     with bench.kernel.store.count_statements() as counter:
         assert bench.pipeline.drain(entry_id).succeeded == 1
-    assert (counter.statements, counter.transactions) == (36, 7)
+    assert (counter.statements, counter.transactions) == (38, 7)
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
@@ -240,18 +251,107 @@ def test_many_small_appends_keep_what_was_merged(bench: Bench) -> None:
     assert ndv.exact == 110
 
 
-def test_files_that_are_read_again_do_not_count_twice(bench: Bench) -> None:
+def test_files_whose_sidecar_is_lost_count_in_what_was_merged(bench: Bench) -> None:
     for _ in range(10):
         bench.append(1)
         bench.capture()
     entry_id = bench.entry_id
     with bench.kernel.store.read() as conn:
-        lost = next(row.path for row in file_rows.list_sidecars(conn, entry_id) if row.files)
-    bench.kernel.store.run(lambda conn: file_rows.forget(conn, entry_id, [lost]))
-    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+        lost = file_rows.needed(conn, entry_id, "", 1)
+    bench.kernel.store.run(lambda conn: file_rows.forget(conn, entry_id, lost))
+    bench.append(1)
+    bench.capture()
     captured = bench.captured()
     assert captured.coverage is not None
-    assert (captured.coverage.read, captured.coverage.rows) == (1, 100)
+    assert (captured.coverage.read, captured.coverage.rows) == (1, 110)
+    # what is read again in full counts once
+    assert bench.kernel.captures.capture(bench.call, T, full=True).state == "succeeded"
+    assert (bench.captured_rows(), bench.rows()) == (110, 110)
+
+
+class UnwrittenFiles(WrittenAppends):
+    """Appends whose data files are there only while `written` is set."""
+
+    written = False
+
+    def _file_size(self, number: int) -> int:
+        return super()._file_size(number) if self.written else 1000
+
+
+def counted(group: FileGroup) -> GroupResult:
+    """What reading files would give that are not there."""
+    bounds = [end.to_bytes(8, "little") for end in (0, 1)]
+    column = ColumnSummary(1, ROWS_PER_FILE, 0, 0, *bounds, None, 0, None)
+    return GroupResult(
+        {live.key: FileSummary(live.file.location, ROWS_PER_FILE, (column,)) for live in group.files}
+    )
+
+
+@BOTH
+def test_an_append_costs_the_same_whatever_the_table_has(
+    open_bench: Callable[..., Bench], clock: SetClock
+) -> None:
+    bench = open_bench(files_per_group=100, large_capture_bytes=1)
+    appends = bench.appends = UnwrittenFiles(bench.appends.location)
+    entry_id, costs = bench.entry_id, []
+    for files in (1_000, 4_000):
+        appends.written = False
+        bench.append(files)
+        bench.capture()
+        while bench.pipeline.work_on_next_group(lambda _table, group, _check: counted(group)) is not None:
+            pass
+        with bench.kernel.store.count_statements() as counter:
+            bench.pipeline.drain(entry_id)
+        # files are looked up a thousand at a time; a slow worker renews its lease
+        assert counter.statements < 60
+        appends.written = True
+        bench.append(1)
+        storage = FaultyFileIO(bench.kernel.files)
+        worker = Kernel(bench.kernel.settings, bench.kernel.store, storage, clock)
+        worker.statistics_pipeline.search_commits()
+        with worker.store.count_statements() as counter:
+            worker.statistics_pipeline.drain(entry_id)
+        captured = bench.captured()
+        assert captured.coverage is not None
+        assert (captured.coverage.read, captured.coverage.rows) == (1, len(appends.paths) * ROWS_PER_FILE)
+        costs.append((counter.statements, counter.transactions, Counter(kind for kind, _ in storage.calls)))
+    assert costs[0] == costs[1]
+    # two manifest lists, a manifest, a data file and what was merged; a statistics file is published
+    assert costs[0] == (42, 7, {"read": 3, "read_range": 4, "write_new": 4, "delete_many": 1})
+
+
+def test_files_that_a_commit_removes_are_not_counted(bench: Bench, clock: SetClock) -> None:
+    bench.append(1, 1, 1)
+    bench.capture()
+    for _ in range(9):
+        bench.append(1)
+        bench.capture()
+    # one of the three that share a sidecar, and one that has its own
+    for manifest in (1, 6):
+        bench.kernel.commits.commit(bench.call, change("t", bench.appends.remove(manifest)))
+    bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert (captured.coverage.files, captured.coverage.read, bench.rows()) == (10, 0, 100)
+    files = [path for path in bench.sidecars() if "merged" not in path.name]
+    assert len(files) == 10
+    clock.ms += 8 * 86_400_000
+    bench.append(1)
+    bench.capture()
+    assert len([path for path in bench.sidecars() if "merged" not in path.name]) == 10
+    assert len(bench.records(TargetKind.FILE)) == 11
+
+
+def test_files_in_rewritten_manifests_are_known(bench: Bench) -> None:
+    for _ in range(10):
+        bench.append(1)
+        bench.capture()
+    bench.append(1)
+    bench.kernel.commits.commit(bench.call, change("t", bench.appends.rewrite()))
+    bench.capture()
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert (captured.coverage.files, captured.coverage.read, bench.rows()) == (11, 1, 110)
 
 
 def test_each_append_to_many_files_reads_its_own_and_what_was_merged_before(bench: Bench) -> None:
@@ -395,7 +495,7 @@ def test_large_captures_are_offered_to_spark(open_bench: Callable[..., Bench], c
     assert pending.offered_bytes > 0
 
     def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
-        return read_group(table, group, check, memory_bytes=1 << 20)
+        return read_group(order_of(table, group), check)
 
     while (worked := bench.pipeline.work_on_next_group(read)) is not None:
         assert worked[1].outcome == "succeeded"
@@ -605,11 +705,42 @@ def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) 
     bench.kernel.start_workers()
     for _ in range(8):
         bench.append(1)
-    deadline = time.monotonic() + 120
-    while bench.captured_rows() != 80 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert bench.captured_rows() == 80
+    wait_for(lambda: bench.captured_rows() == 80)
     assert len(bench.metadata.snapshots) == 8
+
+
+def test_loads_go_on_while_a_process_reads_files(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(poll_interval_ms=10, in_process_bytes=0, workers=1)
+    bench.kernel.start_workers()
+    captures = bench.kernel.captures
+    bench.append(1)
+    wait_for(lambda: [each.state for each in captures.list(bench.call)] == ["succeeded"])
+    (process,) = capture_processes()
+    os.kill(process, signal.SIGSTOP)
+    bench.append(1)
+    wait_for(lambda: any(each.state == "running" for each in captures.list(bench.call)))
+    assert bench.metadata.current_snapshot_id == 2
+    assert bench.captured_rows() is None
+    os.kill(process, signal.SIGCONT)
+    wait_for(lambda: bench.captured_rows() == 20)
+    assert capture_processes() == {process}
+
+
+def wait_for(is_done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def capture_processes() -> set[int]:
+    """Processes of this one that read data files."""
+    found = set()
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            if b"capture.process_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(int(pid))
+    return found
 
 
 @BOTH
@@ -646,7 +777,7 @@ def test_a_capture_of_a_table_that_is_purged_meanwhile_leaves_no_sidecar(
     bench.capture()
 
     def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
-        result = read_group(table, group, check, memory_bytes=1 << 20)
+        result = read_group(order_of(table, group), check)
         bench.kernel.drops.drop(bench.call, T, purge=True)
         assert bench.kernel.purge_queue.drain_once().succeeded == 1
         return result
@@ -675,10 +806,14 @@ def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClo
     bench.append(1)
     bench.capture()
     (old,) = bench.sidecars()
-    clock.ms += 8 * 86_400_000
     assert bench.kernel.captures.capture(bench.call, T, full=True).state == "succeeded"
+    assert old in bench.sidecars()
+    clock.ms += 8 * 86_400_000
+    bench.append(1)
+    bench.capture()
     assert old not in bench.sidecars()
-    assert bench.rows() == 10
+    assert len(bench.sidecars()) == 2
+    assert bench.rows() == 20
 
 
 @BOTH

@@ -82,6 +82,13 @@ class ScanPlanner:
             if listed is None:
                 return None
             lengths |= {each.manifest_path: each.manifest_length for each in listed if target.may_read(each)}
+        if target.unlike is not None:
+            others = self.lists.load(storage, target.table_uuid, target.unlike, at_most=at_most)
+            if others is None:
+                return None
+            for each in others:
+                if each.content != DELETE_MANIFEST:
+                    lengths.pop(each.manifest_path, None)
         return sum(lengths.values())
 
     def plan(
@@ -187,6 +194,7 @@ class _Scan:
         self._deletes = DeleteIndex((), self._types)
         self._equality_ids: frozenset[int] = frozenset()
         self._stats_ids = target.stats_ids | {COLUMN_SIZES} if target.stats_ids else target.stats_ids
+        self._other: frozenset[str] = frozenset()
 
     def plan(self) -> ScanPlan:
         data, deletes = self._manifests()
@@ -201,6 +209,7 @@ class _Scan:
             residuals=self._residuals.found,
             counters=self._counters,
             files_by_manifest=[_live_files(manifest) for manifest in data],
+            has_other_deletes=any(each.manifest_path not in self._other for each in deletes),
         )
 
     def decode(
@@ -225,7 +234,14 @@ class _Scan:
             for manifest in self._planner.lists.load(self._storage, target.table_uuid, snapshot) or ():
                 if target.may_read(manifest):
                     listed.setdefault(manifest.manifest_path, manifest)
-        data = [each for each in listed.values() if each.content != DELETE_MANIFEST]
+        if target.unlike is not None:
+            others = self._planner.lists.load(self._storage, target.table_uuid, target.unlike) or ()
+            self._other = frozenset(each.manifest_path for each in others)
+        data = [
+            each
+            for each in listed.values()
+            if each.content != DELETE_MANIFEST and each.manifest_path not in self._other
+        ]
         deletes = [each for each in listed.values() if each.content == DELETE_MANIFEST]
         if target.is_incremental:
             deletes = []

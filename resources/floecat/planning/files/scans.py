@@ -38,6 +38,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
         min_rows: the plan may end once its files surely hold so many matching rows.
         manifests: first and end of the data manifests that are read, by their place among those that may have
             matching files (`ScanPlan.files_by_manifest`); None for all.
+        unlike: a snapshot; data manifests that it has too are not read. With `snapshot_id`.
     """
 
     snapshot_id: int | None = None
@@ -50,6 +51,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     stats_fields: tuple[str, ...] = ()
     min_rows: int | None = None
     manifests: tuple[int, int] | None = None
+    unlike: int | None = None
 
 
 FILE_FIELDS = (
@@ -169,6 +171,7 @@ class ScanPlan:
         counters: complete after the last task.
         files_by_manifest: live files of each data manifest that may have matching ones, as the manifest list
             counts them; None where it does not. Always in the same order.
+        has_other_deletes: whether a delete manifest is not among those of `ScanRequest.unlike`.
     """
 
     snapshot_id: int | None
@@ -178,6 +181,7 @@ class ScanPlan:
     residuals: list[Expression] = field(default_factory=list)
     counters: ScanCounters = field(default_factory=ScanCounters)
     files_by_manifest: Sequence[int | None] = ()
+    has_other_deletes: bool = False
 
     def __iter__(self) -> Iterator[FileTasks]:
         return self.batches

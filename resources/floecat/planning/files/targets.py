@@ -55,6 +55,7 @@ class ScanTarget:
         stats_ids: columns whose metrics are in the plan.
         min_rows: as of the request.
         manifests: as of the request.
+        unlike: the snapshot whose data manifests are not read.
         snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
     """
 
@@ -67,6 +68,7 @@ class ScanTarget:
     stats_ids: frozenset[int]
     min_rows: int | None = None
     manifests: tuple[int, int] | None = None
+    unlike: SnapshotSummary | None = None
     snapshot_id: int | None = None
 
     @cached_property
@@ -108,6 +110,7 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         stats_ids=frozenset(columns.find(name, "stats-fields") for name in request.stats_fields),
         min_rows=request.min_rows,
         manifests=request.manifests,
+        unlike=None if request.unlike is None else _snapshot(metadata, request.unlike),
         snapshot_id=last,
     )
 

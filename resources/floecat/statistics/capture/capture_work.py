@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -19,17 +20,21 @@ from floecat.errors import FloecatError, NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
 from floecat.statistics.capture import counting
+from floecat.statistics.capture.counting import FileSource
 from floecat.statistics.capture.finalization import Finalization, Found
 from floecat.statistics.capture.groups import (
     FileGroup,
     FileProblem,
-    GroupResult,
+    GroupOrder,
     ReadGroup,
-    read_group,
-    store_group,
+    WrittenGroup,
+    capture_group,
+    submission,
+    write_group,
 )
-from floecat.statistics.capture.live_files import LiveFile, live_files
+from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.policies import CapturePolicy, capture_policy
+from floecat.statistics.capture.processes import CaptureProcesses, Check
 from floecat.statistics.capture.publication import Publication
 from floecat.statistics.capture.requests import (
     CAPTURE,
@@ -41,6 +46,7 @@ from floecat.statistics.capture.requests import (
     payload_of,
 )
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, read_files
+from floecat.statistics.capture.snapshot_files import FileSearch, SnapshotFiles
 from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
 from floecat.statistics.files.summaries import CountedColumns, FileSummary
 from floecat.statistics.records import StatisticsRecord
@@ -50,7 +56,7 @@ from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
 from floecat.store.leases import LeaseLostError
 from floecat.store.statistics import captures
-from floecat.store.statistics import files as file_rows
+from floecat.store.statistics.captures import CaptureRow
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
@@ -61,6 +67,9 @@ __all__ = ["CaptureWork"]
 
 _GROUPS_WAIT_MS: Final = 5_000
 _ROUND: Final = "round"
+_FEW_FILES: Final = 16
+_GROUPS_AT_ONCE: Final = 64
+"""Groups that are made in one transaction, and whose files are held."""
 
 
 class CaptureWork:
@@ -77,7 +86,7 @@ class CaptureWork:
         *,
         enter_lane: Callable[[UUID, UUID], bool],
         wake: Callable[[], None],
-        memory_bytes: int,
+        processes: CaptureProcesses,
     ) -> None:
         """Puts the work together.
 
@@ -90,20 +99,20 @@ class CaptureWork:
             group_kind: of jobs of groups.
             enter_lane: takes the lane of a table for a capture, or extends it.
             wake: called when there are new groups.
-            memory_bytes: what may be held of a data file at a time.
+            processes: do what takes long.
         """
         self._parts = parts
         self._store = parts.store
         self._clock = parts.clock
-        self._planner = planner
         self._settings = settings
         self._publication = publication
         self._requests = requests
         self._group_kind = group_kind
         self._enter_lane = enter_lane
         self._wake = wake
-        self._finalization = Finalization(parts, planner, settings)
-        self._memory_bytes = memory_bytes
+        self._search = FileSearch(parts.store, planner)
+        self._run = processes.run
+        self._finalization = Finalization(parts, settings, processes.run)
 
     def capture(self, job: RunningJob, payload: CapturePayload) -> str | None:
         """Captures a snapshot, in the lane of its table.
@@ -137,7 +146,7 @@ class CaptureWork:
             row = captures.get(conn, payload.entry_id, payload.snapshot_id)
         summary: FilesSummary | None = None
         if row is None or row.status != "finalized" or row.job_id != job.row.id:
-            summary = self._finalize(job, payload, table, policy)
+            summary = self._finalize(job, payload, table, policy, row)
             is_partial = summary.files < job.progress["files"]
         else:
             is_partial = row.problem is not None
@@ -151,15 +160,21 @@ class CaptureWork:
             return None
         job.check()
         return self._publication.publish(
-            now, payload.snapshot_id, lambda: summary or self._summary(now, payload.snapshot_id, policy)
+            now, payload.snapshot_id, lambda: summary or self._summary(job, now, payload.snapshot_id, policy)
         )
 
-    def _summary(self, table: CapturedTable, snapshot_id: int, policy: CapturePolicy) -> FilesSummary | None:
+    def _summary(
+        self, job: RunningJob, table: CapturedTable, snapshot_id: int, policy: CapturePolicy
+    ) -> FilesSummary | None:
         """All files of a snapshot that was finalized before, together."""
         columns = policy.columns_of(table.schema_of(snapshot_id))
-        live = live_files(self._planner.planner(), table.storage, table.metadata, snapshot_id)
-        known = self._finalization.known(table, columns, only_by=None)
-        return self._finalization.merge(table, snapshot_id, columns, live, known, Found())[0]
+        files = SnapshotFiles()
+        with self._store.read() as conn:
+            own = captures.get(conn, table.row.id, snapshot_id)
+        if any(self._search.missing(files, table, snapshot_id, columns, own=own)):
+            return None
+        check = self._checking(job, table, job.row.id)
+        return self._finalization.merge(table, snapshot_id, columns, files, Found(), check)
 
     def _needless(self, job: RunningJob, payload: CapturePayload, policy: CapturePolicy) -> str | None:
         if payload.reason != COMMIT:
@@ -174,42 +189,63 @@ class CaptureWork:
         return "a newer snapshot is captured" if newer else None
 
     def _finalize(
-        self, job: RunningJob, payload: CapturePayload, table: CapturedTable, policy: CapturePolicy
+        self,
+        job: RunningJob,
+        payload: CapturePayload,
+        table: CapturedTable,
+        policy: CapturePolicy,
+        own: CaptureRow | None,
     ) -> FilesSummary:
-        snapshot_id = payload.snapshot_id
-        columns = policy.columns_of(table.schema_of(snapshot_id))
-        live = live_files(
-            self._planner.planner(), table.storage, table.metadata, snapshot_id, check=job.check
-        )
-        known = self._finalization.known(table, columns, only_by=job.row.id if payload.full else None)
-        missing = tuple(each for each in live if each.key not in known)
-        job.progress["files"], job.progress["stored"] = len(live), len(live) - len(missing)
-        found = Found()
-        if missing:
-            with self._store.read() as conn:
-                groups = jobs.children(conn, job.row.id)
-            if any(group.state in OPEN_STATES for group in groups):
-                raise self._waiting(len(groups))
-            ended = _of_round(groups, job.progress.pop(_ROUND, None))
-            if ended and all(group.state != "cancelled" for group in ended):
-                found = Found(problems=_problems(ended))
-            elif self._is_small(missing):
-                found = self._read_here(job, table, FileGroup(snapshot_id, columns, missing))
-            else:
-                raise self._waiting(self._make_groups(job, payload, columns, missing))
+        columns = policy.columns_of(table.schema_of(payload.snapshot_id))
+        files, found = SnapshotFiles(), Found()
+        missing: list[LiveFile] = []
+        ended: list[JobRow] | None = None
+        made = size = 0
+        only_by = job.row.id if payload.full else None
+        for some in self._search.missing(
+            files, table, payload.snapshot_id, columns, own=own, only_by=only_by, check=job.check
+        ):
+            if ended is None:
+                ended = self._ended_groups(job)
+            if not ended:
+                missing += some
+                size += sum(each.file.size_bytes for each in some)
+            if len(missing) > _GROUPS_AT_ONCE * self._settings.files_per_group:
+                made += self._make_groups(job, payload, columns, missing, made, size)
+                missing.clear()
+        job.progress["files"], job.progress["stored"] = files.files, files.stored
+        if made or not self._is_small(missing):
+            job.progress[_ROUND] = job.row.lease_epoch
+            raise self._waiting(made + self._make_groups(job, payload, columns, missing, made, size))
+        if ended:
+            found = Found(problems=_problems(ended))
+        elif missing:
+            found = self._read_here(job, table, FileGroup(payload.snapshot_id, columns, tuple(missing)))
         job.check()
-        return self._finalization.finalize(
-            job, table, snapshot_id, columns, live, known, found, reuse=not payload.full
-        )
+        check = self._checking(job, table, job.row.id)
+        return self._finalization.finalize(job, table, payload.snapshot_id, columns, files, found, check)
+
+    def _ended_groups(self, job: RunningJob) -> list[JobRow]:
+        """The groups of the last round, where all were worked on: what is missing after them stays so.
+
+        Raises:
+            JobPostponedError: some groups are open.
+        """
+        with self._store.read() as conn:
+            groups = jobs.children(conn, job.row.id)
+        if any(group.state in OPEN_STATES for group in groups):
+            raise self._waiting(len(groups))
+        ended = _of_round(groups, job.progress.pop(_ROUND, None))
+        return ended if all(group.state != "cancelled" for group in ended) else []
 
     def _is_small(self, missing: Sequence[LiveFile]) -> bool:
         size = sum(each.file.size_bytes for each in missing)
         return len(missing) <= self._settings.files_per_group and size <= self._settings.single_group_bytes
 
     def _read_here(self, job: RunningJob, table: CapturedTable, group: FileGroup) -> Found:
-        result = self._read(job, table, group, lane_of=job.row.id)
         result_id = f"{job.row.id}-{job.row.lease_epoch}"
-        return Found(result, store_group(table, group, result, result_id, self._clock), result.problems)
+        written = self._read(job, table, group, result_id, lane_of=job.row.id)
+        return Found(written, submission(table, group.columns, written, result_id), written.problems)
 
     def _make_groups(
         self,
@@ -217,14 +253,18 @@ class CaptureWork:
         payload: CapturePayload,
         columns: CountedColumns,
         missing: Sequence[LiveFile],
+        first: int,
+        size_bytes: int,
     ) -> int:
-        """Makes the jobs of groups, and returns how many they are."""
+        """Makes the jobs of groups, with numbers from the first one on, and returns how many they are.
+
+        They are offered to Spark where the files of the capture so far have so many bytes.
+        """
         settings, now_ms, row = self._settings, self._clock.now_ms(), job.row
         offer_ms = settings.large_capture_offer.ms
-        size = sum(each.file.size_bytes for each in missing)
-        offered = offer_ms > 0 and size >= settings.large_capture_bytes
+        offered = offer_ms > 0 and size_bytes >= settings.large_capture_bytes
         made: list[tuple[JobRow, bytes]] = []
-        for number, files in enumerate(self._split(missing)):
+        for number, files in enumerate(self._split(missing), first):
             group = GroupPayload(
                 payload.entry_id,
                 payload.snapshot_id,
@@ -249,7 +289,6 @@ class CaptureWork:
                 )
             files_of_group = FileGroup(payload.snapshot_id, columns, tuple(files))
             made.append((made_job, msgspec.msgpack.encode(files_of_group)))
-        job.progress[_ROUND] = row.lease_epoch
 
         def insert(conn: Connection) -> None:
             progress = job.encoded_progress()
@@ -290,13 +329,13 @@ class CaptureWork:
         if table is None or attachment is None or parent_id is None:
             return "the table was dropped"
         group = msgspec.msgpack.decode(attachment, type=FileGroup)
-        result = self._read(job, table, group, lane_of=parent_id, read=read)
-        if not result.summaries and result.problems:
-            raise FloecatError(result.problems[0].reason)
-        job.progress["problems"] = msgspec.to_builtins(result.problems)
         # of this attempt: should it be sent twice, it is taken once
         result_id = f"{parent_id}-{job.row.id}-{job.row.lease_epoch}"
-        put = store_group(table, group, result, result_id, self._clock)
+        written = self._read(job, table, group, result_id, lane_of=parent_id, read=read)
+        if written.merged is None and written.problems:
+            raise FloecatError(written.problems[0].reason)
+        job.progress["problems"] = msgspec.to_builtins(written.problems)
+        put = submission(table, group.columns, written, result_id)
 
         def submit(conn: Connection) -> None:
             if not job_claims.is_held(conn, job.lease):
@@ -315,23 +354,41 @@ class CaptureWork:
         job: RunningJob,
         table: CapturedTable,
         group: FileGroup,
+        result_id: str,
         *,
         lane_of: UUID,
         read: ReadGroup | None = None,
-    ) -> GroupResult:
+    ) -> WrittenGroup:
+        def check(done: int) -> None:
+            job.progress["done"] = done
+            go_on(done)
+
+        go_on = self._checking(job, table, lane_of)
+        order = GroupOrder(
+            FileSource.of(table, group.snapshot_id, group.columns),
+            table.storage,
+            group.files,
+            f"{table.folder}/{result_id}.stats",
+            self._settings.memory_bytes,
+        )
+        if read is not None:
+            return write_group(order, read(table, group, check))
+        size = sum(each.file.size_bytes for each in group.files)
+        is_small = len(group.files) <= _FEW_FILES and size <= self._settings.in_process_bytes
+        return self._run(partial(capture_group, order), check, is_small=is_small)
+
+    def _checking(self, job: RunningJob, table: CapturedTable, lane_of: UUID) -> Check:
+        """What is called while files are read: it extends the lane of the table."""
         renewed_at = time.monotonic()
 
-        def check(done: int) -> None:
+        def check(_done: int) -> None:
             nonlocal renewed_at
             job.check()
-            job.progress["done"] = done
             if time.monotonic() - renewed_at >= self._settings.lease_ms / 3000:
                 renewed_at = time.monotonic()
                 self._enter_lane(table.row.id, lane_of)
 
-        if read is not None:
-            return read(table, group, check)
-        return read_group(table, group, check, memory_bytes=self._memory_bytes)
+        return check
 
     # -- files ----------------------------------------------------------------------------------------------
 
@@ -352,26 +409,18 @@ class CaptureWork:
         table = find_table(self._parts, entry_id)
         if table is None:
             return []
-        live = live_files(self._planner.planner(), table.storage, table.metadata, snapshot_id)
-        with self._store.read() as conn:
-            by_key = file_rows.sidecars_of(conn, entry_id)
-            sidecars = {row.path: row for row in file_rows.list_sidecars(conn, entry_id)}
-        # keys begin with storage ids, so they are in the same order
-        wanted = sorted(
-            # the second reading may lack a sidecar of the first
-            (each for each in live if each.storage_id > after and by_key.get(each.key) in sidecars),
-            key=lambda each: each.key,
-        )[:limit]
+        found = self._search.stored_after(table, snapshot_id, after, limit)
+        of_path: dict[str, tuple[Sidecar, set[str]]] = {}
+        for live, row in found:
+            of_path.setdefault(row.path, (Sidecar(row.path, row.size_bytes), set()))[1].add(live.key)
         summaries: dict[str, FileSummary] = {}
-        for path in {by_key[each.key] for each in wanted}:
-            keys = [each.key for each in wanted if by_key[each.key] == path]
-            sidecar = Sidecar(path, sidecars[path].size_bytes)
-            summaries |= read_files(table.storage, sidecar, keys)
+        for sidecar, keys in of_path.values():
+            summaries |= read_files(table.storage, sidecar, keys.__contains__)
         schema = table.schema_of(snapshot_id)
         return [
-            counting.file_record(each.file, summaries[each.key], schema)
-            for each in wanted
-            if each.key in summaries
+            counting.file_record(live.file, summaries[live.key], schema)
+            for live, _ in found
+            if live.key in summaries
         ]
 
 

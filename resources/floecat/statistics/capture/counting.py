@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
@@ -56,6 +56,8 @@ NAME_MAPPING: Final = "schema.name-mapping.default"
 
 _WITH_NAN: Final = frozenset({"float", "double"})
 _NOTHING: Final = CountedColumns({})
+_PARTS_AT_ONCE: Final = 16
+
 _CONFIDENCE: Final = 0.954
 """Of two standard deviations."""
 
@@ -156,31 +158,40 @@ def is_null_before(schema: Schema, field_id: int) -> bool:
     return parent is None  # inside other columns the number of values differs from that of rows
 
 
-def of_files(summaries: Mapping[str, FileSummary], sizes: Mapping[str, int], schema: Schema) -> FilesSummary:
+def of_files(summaries: Collection[FileSummary], size_bytes: int, schema: Schema) -> FilesSummary:
     """Data files together.
 
     Args:
-        summaries: by file key.
-        sizes: bytes of the files, by file key.
+        summaries: of the files.
+        size_bytes: of all the files.
         schema: of the snapshot.
     """
     return FilesSummary(
         files=len(summaries),
-        row_count=sum(summary.row_count for summary in summaries.values()),
-        size_bytes=sum(sizes[key] for key in summaries),
-        is_exact=all(summary.is_exact for summary in summaries.values()),
-        columns=_merged([summary.columns for summary in summaries.values()], schema),
+        row_count=sum(summary.row_count for summary in summaries),
+        size_bytes=size_bytes,
+        is_exact=all(summary.is_exact for summary in summaries),
+        columns=_merged([summary.columns for summary in summaries], schema),
     )
 
 
-def of_parts(parts: Sequence[FilesSummary], columns: CountedColumns, schema: Schema) -> FilesSummary:
-    """Parts of a snapshot together. A part without one of the columns has nulls there.
+def of_parts(parts: Iterable[FilesSummary], columns: CountedColumns, schema: Schema) -> FilesSummary:
+    """Parts of a snapshot together, of which few are held at a time.
 
     Args:
-        parts: no file is in two.
+        parts: no file is in two. One without one of the columns has nulls there.
         columns: the wanted columns; others are left out.
         schema: of the snapshot.
     """
+    held: list[FilesSummary] = []
+    for part in parts:
+        held.append(part)
+        if len(held) == _PARTS_AT_ONCE:
+            held = [_together(held, columns, schema)]
+    return _together(held, columns, schema)
+
+
+def _together(parts: Sequence[FilesSummary], columns: CountedColumns, schema: Schema) -> FilesSummary:
     filled, terms = [], columns.terms
     for part in parts:
         held = {column.term: column for column in part.columns if column.term in terms}

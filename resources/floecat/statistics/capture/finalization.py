@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FileMissingError, FloecatError, InvalidMetadataError, UnavailableError
-from floecat.iceberg.schemas.schema import Schema
+from floecat.errors import FloecatError, UnavailableError
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
-from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage, coverage_of
+from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage
 from floecat.statistics.capture.expressions import ENGINE_KIND
-from floecat.statistics.capture.groups import FileProblem, GroupResult, encode_columns, has_columns
-from floecat.statistics.capture.live_files import LiveFile, live_files
-from floecat.statistics.capture.sidecars import (
-    FilesSummary,
-    Sidecar,
-    read_files,
-    read_summary,
-    write_sidecar,
-)
+from floecat.statistics.capture.groups import FileProblem, WrittenGroup, encode_columns
+from floecat.statistics.capture.merging import SidecarPart, merge
+from floecat.statistics.capture.processes import Check, RunWork
+from floecat.statistics.capture.sidecars import FILE_HASH_BYTES, FilesSummary, Sidecar, write_sidecar
+from floecat.statistics.capture.snapshot_files import SnapshotFiles
 from floecat.statistics.capture.tables import CapturedTable, discard_files
 from floecat.statistics.files.summaries import CountedColumns
 from floecat.statistics.records import StatisticsRecord
@@ -36,12 +30,11 @@ from floecat.store.leases import LeaseLostError
 from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
-from floecat.store.statistics.files import SidecarRow
+from floecat.store.statistics.files import FILES_AT_ONCE, SidecarRow
 from floecat.store.statistics.snapshot_records import CONSTRAINTS, TARGETS
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
-    from floecat.planning.plans.task_chunks import ChunkedPlanner
     from floecat.settings import StatisticsSettings
 
 __all__ = ["Finalization", "Found"]
@@ -50,56 +43,38 @@ _MANY_SIDECARS: Final = 8
 """With more, the merged columns of a snapshot are kept, so that the next one need not merge them again."""
 
 _NAMED_FILES: Final = 5
-_DAY_MS: Final = 86_400_000
-
-_log = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
     """What a capture has read itself, to be submitted as it is finalized."""
 
-    result: GroupResult = GroupResult({})
+    written: WrittenGroup = WrittenGroup()
     submit: Callable[[Connection], bool] = lambda _: False
     problems: Sequence[FileProblem] = ()
 
 
-class _Before(NamedTuple):
-    """A captured snapshot whose files are all live in another one."""
+class _Changes(NamedTuple):
+    """What becomes of sidecars as a capture is finalized."""
 
-    summary: FilesSummary
-    sidecar: Sidecar
-    files: set[str]
+    kept: Sidecar | None = None
+    """New one with the merged columns of the snapshot."""
+    needed: Sequence[str] = ()
+    """Those that were not needed for a while."""
+    unused: Sequence[str] = ()
+    """Those that the current snapshot does without."""
+    replaced: Sequence[str] = ()
+    """Those that nothing needs any more."""
 
 
 class Finalization:
     """Finalizes captures. Safe to share between threads."""
 
-    def __init__(self, parts: EntryParts, planner: ChunkedPlanner, settings: StatisticsSettings) -> None:
+    def __init__(self, parts: EntryParts, settings: StatisticsSettings, run: RunWork) -> None:
+        """Takes the store, settings, and what runs work, here or in another process."""
         self._store = parts.store
         self._clock = parts.clock
-        self._planner = planner
+        self._run = run
         self._retention_ms = settings.sidecar_retention.ms
-
-    def known(
-        self, table: CapturedTable, columns: CountedColumns, *, only_by: UUID | None
-    ) -> dict[str, SidecarRow]:
-        """The sidecars of files whose statistics are stored, by file key.
-
-        Args:
-            table: the table.
-            columns: the wanted ones.
-            only_by: only what was submitted for this capture.
-        """
-        with self._store.read() as conn:
-            by_key = file_rows.sidecars_of(conn, table.row.id)
-            rows = file_rows.list_sidecars(conn, table.row.id) if by_key else []
-        usable = {
-            row.path: row
-            for row in rows
-            if (only_by is None or row.result_id.startswith(str(only_by)))
-            and has_columns(row.columns, columns, table.metadata.current_schema)
-        }
-        return {key: usable[path] for key, path in by_key.items() if path in usable}
 
     def finalize(
         self,
@@ -107,11 +82,9 @@ class Finalization:
         table: CapturedTable,
         snapshot_id: int,
         columns: CountedColumns,
-        live: Sequence[LiveFile],
-        known: Mapping[str, SidecarRow],
+        files: SnapshotFiles,
         found: Found,
-        *,
-        reuse: bool = True,
+        check: Check,
     ) -> FilesSummary:
         """Makes the statistics of a snapshot visible, all in one transaction.
 
@@ -120,10 +93,9 @@ class Finalization:
             table: its table.
             snapshot_id: its snapshot.
             columns: what is captured.
-            live: the data files of the snapshot.
-            known: sidecars by file key.
+            files: of the snapshot.
             found: what is not in a sidecar yet.
-            reuse: whether the merged columns of the parent snapshot may be used.
+            check: called now and then; raises to stop.
 
         Returns:
             All files together.
@@ -133,26 +105,21 @@ class Finalization:
             LeaseLostError: another worker has the capture.
             JobCancelledError: it was cancelled, or the table dropped.
         """
-        fresh = found.result.summaries
-        keys = [each.key for each in live if each.key in known or each.key in fresh]
-        if live and not keys:
+        fresh = len(found.written.keys)
+        captured = files.stored + fresh
+        if files.files and not captured:
             raise FloecatError(found.problems[0].reason if found.problems else "No data file was captured")
-        used = {known[key].path: known[key] for key in keys if key in known}
-        merged, before = self.merge(table, snapshot_id, columns, live, known, found, reuse=reuse)
-        kept = None
-        if len(used) + bool(fresh) > _MANY_SIDECARS:
-            # not the name of the sidecar of what this capture has read itself
-            name = f"{job.row.id}-{job.row.lease_epoch}-merged.stats"
-            kept = write_sidecar(table.storage, f"{table.folder}/{name}", merged)
-        coverage = CaptureCoverage(
-            len(live), len(keys), merged.row_count, merged.size_bytes, len(fresh), kept
-        )
-        problem = job.progress[PROBLEM] = _problem(len(live) - len(keys), found.problems)
-        records = counting.records(
-            merged, table.schema_of(snapshot_id), self._clock.now_ms(), is_partial=problem is not None
-        )
+        merged = self.merge(table, snapshot_id, columns, files, found, check)
+        changes = self._changes(job, table, snapshot_id, files, merged, fresh)
+        kept = changes.kept
+        if kept is None and files.base is not None:
+            kept = files.base.sidecar
+        coverage = CaptureCoverage(files.files, captured, merged.row_count, merged.size_bytes, fresh, kept)
+        problem = job.progress[PROBLEM] = _problem(files.files - captured, found.problems)
         now_ms = self._clock.now_ms()
-        stale = [path for path, row in used.items() if row.used_at_ms < now_ms - _DAY_MS]
+        records = counting.records(
+            merged, table.schema_of(snapshot_id), now_ms, is_partial=problem is not None
+        )
         row = CaptureRow(
             snapshot_id=snapshot_id,
             status="finalized",
@@ -163,12 +130,47 @@ class Finalization:
             requested_at_ms=job.row.created_at_ms,
             finalized_at_ms=now_ms,
         )
-        replaced = before if kept is not None else None
-        retired = self._publish(job, table, row, records, found, stale, kept, replaced)
-        job.progress["done"] = len(keys)
+        retired = self._publish(job, table, row, records, found, changes)
+        job.progress["done"] = captured
         if retired:  # what cannot be deleted goes with the table
             table.storage.delete_many(retired)
         return merged
+
+    def _changes(
+        self,
+        job: RunningJob,
+        table: CapturedTable,
+        snapshot_id: int,
+        files: SnapshotFiles,
+        merged: FilesSummary,
+        fresh: int,
+    ) -> _Changes:
+        base, used = files.base, files.used
+        is_new = bool(used or fresh)
+        if (len(used) + bool(fresh) <= _MANY_SIDECARS and base is None) or (base and not is_new):
+            kept = None
+        else:
+            # not the name of the sidecar of what this capture has read itself
+            name = f"{job.row.id}-{job.row.lease_epoch}-merged.stats"
+            kept = write_sidecar(table.storage, f"{table.folder}/{name}", merged)
+        return _Changes(
+            kept,
+            needed=[path for path, each in used.items() if each.row.unused_since_ms is not None],
+            # beside a base nothing that was needed is left out
+            unused=list(self._unused(table, snapshot_id, used)) if base is None else (),
+            replaced=[base.sidecar.path] if base is not None and kept is not None else (),
+        )
+
+    def _unused(self, table: CapturedTable, snapshot_id: int, used: Collection[str]) -> Iterator[str]:
+        """Sidecars that the current snapshot does without."""
+        after = ""
+        while snapshot_id == table.metadata.current_snapshot_id:
+            with self._store.read() as conn:
+                page = file_rows.needed(conn, table.row.id, after, FILES_AT_ONCE)
+            yield from (path for path in page if path not in used)
+            if len(page) < FILES_AT_ONCE:
+                return
+            after = page[-1]
 
     def forget_expired(self, table: CapturedTable) -> None:
         """Deletes what was captured of snapshots that the table has no more."""
@@ -181,9 +183,7 @@ class Finalization:
         row: CaptureRow,
         records: Sequence[StatisticsRecord],
         found: Found,
-        stale: Sequence[str],
-        kept: Sidecar | None,
-        replaced: Sidecar | None,
+        changes: _Changes,
     ) -> list[str]:
         """Publishes, and returns sidecars that no capture needs, or has needed for long."""
         entry_id, now_ms = table.row.id, row.finalized_at_ms or 0
@@ -193,12 +193,11 @@ class Finalization:
             if not job_claims.is_held(conn, job.lease):
                 raise LeaseLostError
             found.submit(conn)
-            if kept is not None:
-                file_rows.put(conn, entry_id, _merged_row(kept, row.columns, now_ms), ())
-            if stale:
-                file_rows.touch(conn, entry_id, stale, now_ms)
-            if replaced is not None:
-                file_rows.touch(conn, entry_id, [replaced.path], 0)
+            if changes.kept is not None:
+                file_rows.put(conn, entry_id, _merged_row(changes.kept, row.columns), ())
+            file_rows.mark(conn, entry_id, changes.needed, None)
+            file_rows.mark(conn, entry_id, changes.unused, now_ms)
+            file_rows.forget(conn, entry_id, changes.replaced)
             before = captures.get(conn, entry_id, row.snapshot_id)
             for kind in ("table", "column-", f"expression-{ENGINE_KIND}-"):
                 TARGETS.delete_kind(conn, entry_id, row.snapshot_id, kind)
@@ -217,7 +216,10 @@ class Finalization:
                 ),
             )
             _delete_expired(conn, entry_id)
-            return file_rows.retire(conn, entry_id, now_ms - self._retention_ms)
+            return [
+                *changes.replaced,
+                *file_rows.retire(conn, entry_id, now_ms - self._retention_ms),
+            ]
 
         try:
             return self._store.run(publish)
@@ -225,103 +227,47 @@ class Finalization:
             discard_files(table)
             raise JobCancelledError from None  # the table was dropped
 
-    # -- merging --------------------------------------------------------------------------------------------
-
     def merge(
         self,
         table: CapturedTable,
         snapshot_id: int,
         columns: CountedColumns,
-        live: Sequence[LiveFile],
-        known: Mapping[str, SidecarRow],
+        files: SnapshotFiles,
         found: Found,
-        *,
-        reuse: bool = True,
-    ) -> tuple[FilesSummary, Sidecar | None]:
-        """All files that are known or found together, and the merged columns of the parent that are in it.
+        check: Check,
+    ) -> FilesSummary:
+        """All files that are stored or found, together.
 
         Raises:
             FloecatError: a sidecar cannot be read, or storage fails.
         """
-        sizes = {each.key: each.file.size_bytes for each in live}
-        keys, schema = sizes.keys(), table.schema_of(snapshot_id)
-        parts: list[FilesSummary] = []
-        wanted = [key for key in keys if key in known]
-        used: Sidecar | None = None
-        if reuse and len({known[key].path for key in wanted}) > _MANY_SIDECARS:
-            before = self._before(table, snapshot_id, columns, keys)
-            # files that were read again, as their sidecar was lost, must not count twice
-            if before is not None and before.files.isdisjoint(found.result.summaries):
-                used = before.sidecar
-                parts.append(before.summary)
-                wanted = [key for key in wanted if key not in before.files]
-        if found.result.summaries:
-            parts.append(counting.of_files(found.result.summaries, sizes, schema))
-        parts += self._stored(table, wanted, known, sizes, schema)
-        return counting.of_parts(parts, columns, schema), used
-
-    def _stored(
-        self,
-        table: CapturedTable,
-        keys: Sequence[str],
-        known: Mapping[str, SidecarRow],
-        sizes: Mapping[str, int],
-        schema: Schema,
-    ) -> Iterator[FilesSummary]:
-        by_path: dict[str, list[str]] = {}
-        for key in keys:
-            by_path.setdefault(known[key].path, []).append(key)
-        lost: list[str] = []
-        for path, of_sidecar in by_path.items():
-            row = known[of_sidecar[0]]
-            sidecar = Sidecar(path, row.size_bytes)
-            try:
-                if len(of_sidecar) == row.files:
-                    yield read_summary(table.storage, sidecar)
-                else:
-                    yield counting.of_files(read_files(table.storage, sidecar, of_sidecar), sizes, schema)
-            except (FileMissingError, InvalidMetadataError):
-                lost.append(path)
-        if lost:
-            # the next attempt reads their data files again
-            self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=lost))
-            raise UnavailableError(f"Statistics of data files are lost: {len(lost)} sidecars, as {lost[0]}")
-
-    def _before(
-        self, table: CapturedTable, snapshot_id: int, columns: CountedColumns, keys: Collection[str]
-    ) -> _Before | None:
-        """The parent snapshot, if all of them are live here and its columns were kept."""
-        with self._store.read() as conn:
-            row = captures.finalized_below(conn, table.row.id, snapshot_id)
-        coverage = None if row is None else coverage_of(row)
-        if row is None or coverage is None or coverage.merged is None:
-            return None
-        if not has_columns(row.columns, columns, table.metadata.current_schema):
-            return None
-        try:
-            planner = self._planner.planner()
-            of_parent = live_files(planner, table.storage, table.metadata, row.snapshot_id)
-            before = {each.key for each in of_parent}
-            if not before <= set(keys):
-                return None
-            return _Before(read_summary(table.storage, coverage.merged), coverage.merged, before)
-        except FloecatError as error:
-            _log.info(
-                "the capture of snapshot %s does without the one before: %s", snapshot_id, error.message
+        parts = [
+            SidecarPart(
+                Sidecar(path, used.row.size_bytes),
+                None if len(used.hashes) == used.row.files * FILE_HASH_BYTES else bytes(used.hashes),
+                used.size_bytes,
             )
-            return None
+            for path, used in files.used.items()
+        ]
+        others = [each for each in (files.base and files.base.summary, found.written.merged) if each]
+        schema = table.schema_of(snapshot_id)
+        merged = self._run(
+            partial(merge, table.storage, parts, others, columns, schema),
+            check,
+            is_small=len(parts) <= _MANY_SIDECARS,
+        )
+        if merged.lost:
+            # the next attempt reads their data files again
+            self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=merged.lost))
+            raise UnavailableError(
+                f"Statistics of data files are lost: {len(merged.lost)} sidecars, as {merged.lost[0]}"
+            )
+        return merged.summary
 
 
-def _merged_row(kept: Sidecar, columns: str, now_ms: int) -> SidecarRow:
+def _merged_row(kept: Sidecar, columns: str) -> SidecarRow:
     """The row by which a merged sidecar is retired; no data file is found by it."""
-    return SidecarRow(
-        path=kept.path,
-        result_id=kept.path.rpartition("/")[2],
-        columns=columns,
-        files=0,
-        size_bytes=kept.size_bytes,
-        used_at_ms=now_ms,
-    )
+    return SidecarRow(kept.path, kept.path.rpartition("/")[2], columns, files=0, size_bytes=kept.size_bytes)
 
 
 def _delete_expired(conn: Connection, entry_id: UUID) -> None:

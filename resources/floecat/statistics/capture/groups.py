@@ -8,14 +8,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from floecat.clock import Clock
 from floecat.errors import FloecatError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
-from floecat.statistics.capture.sidecars import write_sidecar
+from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Connection
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
@@ -23,12 +23,18 @@ from floecat.store.statistics.files import SidecarRow
 __all__ = [
     "FileGroup",
     "FileProblem",
+    "GroupOrder",
     "GroupResult",
+    "ReadGroup",
+    "WrittenGroup",
+    "capture_group",
     "encode_columns",
     "has_columns",
     "read_file",
     "read_group",
-    "store_group",
+    "shortened",
+    "submission",
+    "write_group",
 ]
 
 _log = logging.getLogger(__name__)
@@ -58,33 +64,47 @@ class GroupResult(NamedTuple):
     problems: Sequence[FileProblem] = ()
 
 
+class GroupOrder(NamedTuple):
+    """A group to be read and stored. It can be pickled, with the keys of the storage."""
+
+    source: counting.FileSource
+    storage: CatalogStorage
+    files: tuple[LiveFile, ...]
+    path: str
+    """Of the sidecar."""
+    memory_bytes: int
+    """What may be held of a file at a time."""
+
+
+class WrittenGroup(NamedTuple):
+    """A group that is in a sidecar."""
+
+    merged: FilesSummary | None = None
+    """The files together; None if none could be read."""
+    sidecar: Sidecar | None = None
+    keys: tuple[str, ...] = ()
+    """Of the files."""
+    problems: tuple[FileProblem, ...] = ()
+
+
 ReadGroup: TypeAlias = Callable[[CapturedTable, FileGroup, Callable[[int], None]], GroupResult]
-"""Reads the files of a group; see `read_group`."""
+"""Reads the files of a group elsewhere; see `read_group`."""
 
 
-def read_group(
-    table: CapturedTable,
-    group: FileGroup,
-    check: Callable[[int], None] = lambda _: None,
-    *,
-    memory_bytes: int,
-) -> GroupResult:
+def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None) -> GroupResult:
     """Reads the files of a group. One that cannot be read is reported, and stops no other.
 
     Args:
-        table: the table.
-        group: the files.
+        order: the files, and how they are read.
         check: called before each file with the number of files done; raises to stop.
-        memory_bytes: what may be held of a file at a time.
 
     Raises:
         UnavailableError: storage fails.
     """
     summaries: dict[str, FileSummary] = {}
     problems: list[FileProblem] = []
-    source = counting.FileSource.of(table, group.snapshot_id, group.columns)
-    with counting.FileReader(source, table.storage.files, memory_bytes) as reader:
-        for done, live in enumerate(group.files):
+    with counting.FileReader(order.source, order.storage.files, order.memory_bytes) as reader:
+        for done, live in enumerate(order.files):
             check(done)
             found = read_file(reader, live.file)
             if isinstance(found, FileProblem):
@@ -105,40 +125,48 @@ def read_file(reader: counting.FileReader, file: DataFile) -> FileSummary | File
     except UnavailableError:
         raise
     except FloecatError as error:
-        return FileProblem(file.location, error.message[:_LONGEST_REASON])
+        return FileProblem(file.location, shortened(error.message))
     except Exception as error:  # noqa: BLE001 - an unexpected file must not hold up the table
         _log.exception("cannot capture data file %s", file.location)
         reason = f"Cannot read {file.location}: {type(error).__name__}"
-        return FileProblem(file.location, reason[:_LONGEST_REASON])
+        return FileProblem(file.location, shortened(reason))
 
 
-def store_group(
-    table: CapturedTable, group: FileGroup, result: GroupResult, result_id: str, clock: Clock
-) -> Callable[[Connection], bool]:
-    """Writes the sidecar of a result.
-
-    Returns:
-        What submits the result, in a transaction: with the same id again it does nothing and returns False.
+def write_group(order: GroupOrder, result: GroupResult) -> WrittenGroup:
+    """Writes the sidecar of a group that was read.
 
     Raises:
         UnavailableError: storage fails.
     """
     summaries = result.summaries
     if not summaries:
+        return WrittenGroup(problems=tuple(result.problems))
+    size_bytes = sum(live.file.size_bytes for live in order.files if live.key in summaries)
+    merged = counting.of_files(summaries.values(), size_bytes, order.source.schema)
+    sidecar = write_sidecar(order.storage, order.path, merged, summaries)
+    return WrittenGroup(merged, sidecar, tuple(summaries), tuple(result.problems))
+
+
+def capture_group(order: GroupOrder, check: Callable[[int], None]) -> WrittenGroup:
+    """Reads a group and writes its sidecar; see `read_group` and `write_group`."""
+    return write_group(order, read_group(order, check))
+
+
+def submission(
+    table: CapturedTable, columns: CountedColumns, written: WrittenGroup, result_id: str
+) -> Callable[[Connection], bool]:
+    """What submits a group, in a transaction: with the same id again it does nothing and returns False."""
+    sidecar = written.sidecar
+    if sidecar is None:
         return lambda _: False
-    sizes = {live.key: live.file.size_bytes for live in group.files}
-    merged = counting.of_files(summaries, sizes, table.schema_of(group.snapshot_id))
-    path = f"{table.folder}/{result_id}.stats"
-    sidecar = write_sidecar(table.storage, path, merged, summaries)
-    row = SidecarRow(
-        path=path,
-        result_id=result_id,
-        columns=encode_columns(group.columns, table.metadata.last_column_id),
-        files=len(summaries),
-        size_bytes=sidecar.size_bytes,
-        used_at_ms=clock.now_ms(),
-    )
-    return lambda conn: file_rows.put(conn, table.row.id, row, list(summaries))
+    held = encode_columns(columns, table.metadata.last_column_id)
+    row = SidecarRow(sidecar.path, result_id, held, len(written.keys), sidecar.size_bytes)
+    return lambda conn: file_rows.put(conn, table.row.id, row, written.keys)
+
+
+def shortened(reason: str) -> str:
+    """A reason of a length that fits into the row of a job; one that is cut ends with an ellipsis."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
 
 
 class _StoredColumns(CountedColumns, frozen=True):

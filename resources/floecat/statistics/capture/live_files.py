@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -23,9 +23,10 @@ from floecat.storage.catalog_storage import CatalogStorage
 if TYPE_CHECKING:
     from floecat.planning.files.planner import Planner
 
-__all__ = ["LiveFile", "file_key", "live_files"]
+__all__ = ["LiveFile", "added_files", "file_key", "live_batches", "live_files"]
 
 _STORAGE_ID = len("file-") + 64
+_BATCH: Final = 1_000
 
 _Constants = Mapping[int, Sequence[tuple[int, int, PrimitiveType]]]
 """Of each partition spec its identity fields: place, source column and its type."""
@@ -44,14 +45,14 @@ class LiveFile(msgspec.Struct, frozen=True):
         return self.key[:_STORAGE_ID]
 
 
-def live_files(
+def live_batches(
     planner: Planner,
     storage: CatalogStorage,
     metadata: TableMetadata,
     snapshot_id: int,
     check: Callable[[], None] = lambda: None,
-) -> list[LiveFile]:
-    """The data files of a snapshot, in the order of its manifests; each once.
+) -> Iterator[list[LiveFile]]:
+    """The data files of a snapshot, in the order of its manifests, some at a time.
 
     Args:
         planner: plans the scan.
@@ -66,22 +67,63 @@ def live_files(
         InvalidMetadataError: a manifest is damaged.
         UnavailableError: storage fails.
     """
-    constants = {
-        spec_id: [
-            (place, field.source_id, found.types[place])
-            for place, field in enumerate(found.spec.fields)
-            if field.transform == "identity"
-            and field.source_id is not None
-            and found.types[place] is not None
-        ]
-        for spec_id, found in spec_types(metadata).items()
-    }
-    files: dict[str, LiveFile] = {}
     request = ScanRequest(snapshot_id=snapshot_id)
-    for batch in planner.run(storage, metadata, request, partial(_data_files, constants=constants)):
+    work = partial(_data_files, constants=_identity_fields(metadata))
+    for batch in planner.run(storage, metadata, request, work):
         check()
-        files |= {found.key: found for found in map(_live, batch)}
-    return list(files.values())
+        yield [LiveFile(file_key(file), file) for file in batch]
+
+
+def live_files(
+    planner: Planner, storage: CatalogStorage, metadata: TableMetadata, snapshot_id: int
+) -> list[LiveFile]:
+    """All of `live_batches`, each file once."""
+    batches = live_batches(planner, storage, metadata, snapshot_id)
+    return list({live.key: live for batch in batches for live in batch}.values())
+
+
+def added_files(
+    planner: Planner,
+    storage: CatalogStorage,
+    metadata: TableMetadata,
+    snapshot_id: int,
+    base_id: int,
+    most: int,
+) -> list[LiveFile] | None:
+    """The data files that a snapshot has beyond those of another one, which are all in it.
+
+    Only manifests are read that one of them lacks, and delete manifests.
+
+    Args:
+        planner: plans the scans.
+        storage: of the catalog.
+        metadata: of the table.
+        snapshot_id: the snapshot.
+        base_id: the other one.
+        most: files that are looked at in manifests of either.
+
+    Returns:
+        The files. None if a file of the other snapshot is not there, or not under the same deletes, or if
+        there are more to look at.
+
+    Raises:
+        FloecatError: as of `live_batches`.
+    """
+
+    def changed(one: int, other: int) -> dict[str, LiveFile] | None:
+        found: dict[str, LiveFile] = {}
+        for batch in planner.run(storage, metadata, ScanRequest(snapshot_id=one, unlike=other), work):
+            found |= {live.key: live for live in (LiveFile(file_key(file), file) for file in batch or ())}
+            if batch is None or len(found) > most:
+                return None
+        return found
+
+    work = partial(_changed_files, constants=_identity_fields(metadata))
+    removed = changed(base_id, snapshot_id)
+    added = None if removed is None else changed(snapshot_id, base_id)
+    if removed is None or added is None or not removed.keys() <= added.keys():
+        return None
+    return [live for key, live in added.items() if key not in removed]
 
 
 def file_key(file: DataFile) -> str:
@@ -93,29 +135,54 @@ def file_key(file: DataFile) -> str:
     return f"{storage_id}-{sha256(chr(30).join(applied).encode()).hexdigest()[:32]}"
 
 
-def _live(file: DataFile) -> LiveFile:
-    return LiveFile(file_key(file), file)
+def _identity_fields(metadata: TableMetadata) -> _Constants:
+    return {
+        spec_id: [
+            (place, field.source_id, type)
+            for place, field in enumerate(found.spec.fields)
+            if field.transform == "identity"
+            and field.source_id is not None
+            and (type := found.types[place]) is not None
+        ]
+        for spec_id, found in spec_types(metadata).items()
+    }
 
 
-def _data_files(plan: ScanPlan, *, constants: Any) -> Iterator[list[DataFile]]:
+def _changed_files(plan: ScanPlan, *, constants: _Constants) -> Iterator[list[DataFile] | None]:
+    if plan.has_other_deletes:
+        yield None
+    else:
+        yield from _data_files(plan, constants=constants)
+
+
+def _data_files(plan: ScanPlan, *, constants: _Constants) -> Iterator[list[DataFile]]:
     deletes = [delete for files in plan.deletes for delete in _delete_files(files)]
     for tasks in plan:
-        applied: Sequence[Sequence[int] | None] = (
-            [None] * len(tasks) if tasks.deletes is None else tasks.deletes.to_pylist()
-        )
-        rows = _rows(tasks.files, "file_path", "file_format", "record_count", "file_size_in_bytes")
-        values = _constant_values(tasks.files, constants.get(tasks.files.spec_id, ()))
-        yield [
-            DataFile(
-                location=path,
-                format=str(format).lower(),
-                record_count=max(records, 0),
-                size_bytes=size,
-                deletes=tuple(deletes[place] for place in of_file or ()),
-                constants=constant,
+        files = tasks.files
+        for start in range(0, len(tasks), _BATCH):
+            some = ContentFiles(
+                files.spec_id, files.table.slice(start, _BATCH), files.partitions.slice(start, _BATCH)
             )
-            for (path, format, records, size), of_file, constant in zip(rows, applied, values, strict=True)
-        ]
+            applied: Sequence[Sequence[int] | None] = (
+                [None] * len(some)
+                if tasks.deletes is None
+                else tasks.deletes.slice(start, _BATCH).to_pylist()
+            )
+            rows = _rows(some, "file_path", "file_format", "record_count", "file_size_in_bytes")
+            values = _constant_values(some, constants.get(some.spec_id, ()))
+            yield [
+                DataFile(
+                    location=path,
+                    format=str(format).lower(),
+                    record_count=max(records, 0),
+                    size_bytes=size,
+                    deletes=tuple(deletes[place] for place in of_file or ()),
+                    constants=constant,
+                )
+                for (path, format, records, size), of_file, constant in zip(
+                    rows, applied, values, strict=True
+                )
+            ]
 
 
 def _delete_files(files: ContentFiles) -> Iterator[DeleteFile]:

@@ -6,7 +6,7 @@ format; every part is MessagePack. So a capture reads either a group as a whole 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -16,9 +16,19 @@ from floecat.errors import AlreadyExistsError, InvalidMetadataError
 from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["FilesSummary", "Sidecar", "read_files", "read_summary", "write_sidecar"]
+__all__ = [
+    "FILE_HASH_BYTES",
+    "FilesSummary",
+    "Sidecar",
+    "file_hash",
+    "read_files",
+    "read_summary",
+    "write_sidecar",
+]
 
 T = TypeVar("T")
+
+FILE_HASH_BYTES: Final = 16
 
 _FORMAT: Final = b"FCS1"
 _TAIL_BYTES: Final = 8
@@ -94,16 +104,28 @@ def read_summary(storage: CatalogStorage, sidecar: Sidecar) -> FilesSummary:
     return _decoded(data, FilesSummary, sidecar)
 
 
-def read_files(storage: CatalogStorage, sidecar: Sidecar, keys: Sequence[str]) -> dict[str, FileSummary]:
-    """Some files of a sidecar, by key; those that it does not hold are left out.
+def read_files(
+    storage: CatalogStorage, sidecar: Sidecar, is_wanted: Callable[[str], bool]
+) -> dict[str, FileSummary]:
+    """Some files of a sidecar, by key.
+
+    Args:
+        storage: of the catalog.
+        sidecar: where they are.
+        is_wanted: says of a key whether the file is wanted.
 
     Raises:
         FileMissingError, InvalidMetadataError, UnavailableError: as `read_summary`.
     """
-    places = _index(storage, sidecar).files
-    held = [key for key in keys if key in places]
-    parts = storage.files(sidecar.path).read_ranges(sidecar.path, [places[key] for key in held])
-    return {key: _decoded(data, FileSummary, sidecar) for key, data in zip(held, parts, strict=True)}
+    places = {key: place for key, place in _index(storage, sidecar).files.items() if is_wanted(key)}
+    parts = storage.files(sidecar.path).read_ranges(sidecar.path, list(places.values()))
+    return {key: _decoded(data, FileSummary, sidecar) for key, data in zip(places, parts, strict=True)}
+
+
+def file_hash(key: str) -> bytes:
+    """16 bytes that stand for a file among those of one sidecar."""
+    start = key.index("-") + 1
+    return bytes.fromhex(key[start : start + 2 * FILE_HASH_BYTES])
 
 
 def _index(storage: CatalogStorage, sidecar: Sidecar) -> _Index:

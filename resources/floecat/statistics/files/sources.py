@@ -26,6 +26,10 @@ class UnreadableFileError(IllegalArgumentError):
 
     def __init__(self, location: str, reason: str) -> None:
         super().__init__(f"Cannot read {location}: {reason}")
+        self._arguments = (location, reason)
+
+    def __reduce__(self) -> tuple[type[UnreadableFileError], tuple[str, str]]:
+        return type(self), self._arguments
 
 
 @contextmanager

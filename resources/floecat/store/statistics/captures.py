@@ -27,7 +27,6 @@ __all__ = [
     "behind",
     "delete_expired",
     "finalize",
-    "finalized_below",
     "forget",
     "get",
     "list_all",
@@ -119,12 +118,6 @@ def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[C
     return [_row(row) for row in conn.all(_LIST, {"of_entry": entry_id, "after": after, "limit": limit})]
 
 
-def finalized_below(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None:
-    """The capture of the parent of a snapshot, if it is complete."""
-    row = conn.first(_PARENT, {"of_entry": entry_id, "of_snapshot": snapshot_id})
-    return None if row is None else _row(row)
-
-
 def newest_finalized(conn: Connection, entry_id: UUID) -> CaptureRow | None:
     """The capture of the newest snapshot of a table that is captured."""
     row = conn.first(_NEWEST, {"of_entry": entry_id})
@@ -213,18 +206,6 @@ _LIST: Final = (
     .where(_OF_ENTRY, _captures.c.snapshot_id > sa.bindparam("after"))
     .order_by(_captures.c.snapshot_id)
     .limit(LIMIT)
-)
-_PARENT: Final = sa.select(*_COLUMNS).where(
-    _OF_ENTRY,
-    _captures.c.status == "finalized",
-    _captures.c.problem.is_(None),
-    _captures.c.snapshot_id
-    == sa.select(_snapshots.c.parent_snapshot_id)
-    .where(
-        _snapshots.c.entry_id == sa.bindparam("of_entry"),
-        _snapshots.c.snapshot_id == sa.bindparam("of_snapshot"),
-    )
-    .scalar_subquery(),
 )
 _NEWEST: Final = (
     sa.select(*_COLUMNS)

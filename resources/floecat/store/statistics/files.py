@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -10,14 +10,17 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import insert_if_absent, upsert
+from floecat.store.database.statements import LIMIT, insert_if_absent, upsert
 from floecat.store.statistics.schema import file_statistics as _files
 from floecat.store.statistics.schema import statistics_sidecars as _sidecars
 
-__all__ = ["SidecarRow", "by_result", "forget", "list_sidecars", "put", "retire", "sidecars_of", "touch"]
+__all__ = ["FILES_AT_ONCE", "SidecarRow", "forget", "mark", "needed", "put", "retire", "sidecars_of"]
+
+FILES_AT_ONCE: Final = 1_000
+"""Most files, or sidecars, of one statement."""
 
 
-class SidecarRow(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarRow(msgspec.Struct, frozen=True):
     """A file with the statistics and sketches of a group of data files."""
 
     path: str
@@ -27,8 +30,8 @@ class SidecarRow(msgspec.Struct, frozen=True, kw_only=True):
     """JSON: type by field id."""
     files: int
     size_bytes: int
-    used_at_ms: int
-    """When a capture needed it last, to within a day."""
+    unused_since_ms: int | None = None
+    """When a capture of the current snapshot first did without it; `None` while it is needed."""
 
 
 def put(conn: Connection, entry_id: UUID, sidecar: SidecarRow, file_keys: Sequence[str]) -> bool:
@@ -48,32 +51,31 @@ def put(conn: Connection, entry_id: UUID, sidecar: SidecarRow, file_keys: Sequen
     return True
 
 
-def by_result(conn: Connection, entry_id: UUID, result_id: str) -> SidecarRow | None:
-    """The sidecar that a submission brought."""
-    row = conn.first(_BY_RESULT, {"of_entry": entry_id, "of_result": result_id})
-    return None if row is None else SidecarRow(**dict(zip(_NAMES, row, strict=True)))
+def sidecars_of(conn: Connection, entry_id: UUID, file_keys: Sequence[str]) -> dict[str, SidecarRow]:
+    """The sidecars of some files of a table, at most `FILES_AT_ONCE`, by file key."""
+    rows: dict[str, SidecarRow] = {}
+    found: dict[str, SidecarRow] = {}
+    for key, path, *values in conn.all(_SIDECARS, {"of_entry": entry_id, "keys": list(file_keys)}):
+        if path not in rows:
+            rows[path] = SidecarRow(path, *values)
+        found[key] = rows[path]
+    return found
 
 
-def sidecars_of(conn: Connection, entry_id: UUID) -> Mapping[str, str]:
-    """The path of the sidecar of each file of a table, by file key."""
-    return {row[0]: row[1] for row in conn.all(_FILES, {"of_entry": entry_id})}
+def needed(conn: Connection, entry_id: UUID, after: str, limit: int) -> list[str]:
+    """Paths of sidecars that are needed, in order, above one."""
+    return [row[0] for row in conn.all(_NEEDED, {"of_entry": entry_id, "after": after, "limit": limit})]
 
 
-def list_sidecars(conn: Connection, entry_id: UUID) -> list[SidecarRow]:
-    """The sidecars of a table."""
-    rows = conn.all(_LIST, {"of_entry": entry_id})
-    return [SidecarRow(**dict(zip(_NAMES, row, strict=True))) for row in rows]
-
-
-def touch(conn: Connection, entry_id: UUID, paths: Sequence[str], now_ms: int) -> None:
-    """Notes that a capture needs sidecars."""
+def mark(conn: Connection, entry_id: UUID, paths: Sequence[str], unused_since_ms: int | None) -> None:
+    """Notes that sidecars are not needed since a time, or are needed."""
     for some in _parts(paths):
-        conn.change(_TOUCH, {"of_entry": entry_id, "paths": some, "now_ms": now_ms})
+        conn.change(_MARK, {"of_entry": entry_id, "paths": some, "since_ms": unused_since_ms})
 
 
 def retire(conn: Connection, entry_id: UUID, before_ms: int) -> list[str]:
-    """Deletes the rows of sidecars that were last needed before a time; returns their paths."""
-    paths = [row[0] for row in conn.all(_STALE, {"of_entry": entry_id, "before_ms": before_ms})]
+    """Deletes the rows of sidecars that were not needed since before a time; returns their paths."""
+    paths = [row[0] for row in conn.all(_UNUSED, {"of_entry": entry_id, "before_ms": before_ms})]
     if paths:
         forget(conn, entry_id, paths)
     return paths
@@ -88,29 +90,37 @@ def forget(conn: Connection, entry_id: UUID, paths: Sequence[str]) -> None:
 
 def _parts(paths: Sequence[str]) -> Iterator[list[str]]:
     """A table may have more sidecars than a statement takes parameters."""
-    for start in range(0, len(paths), _AT_ONCE):
-        yield list(paths[start : start + _AT_ONCE])
+    for start in range(0, len(paths), FILES_AT_ONCE):
+        yield list(paths[start : start + FILES_AT_ONCE])
 
 
-_AT_ONCE: Final = 1_000
 _NAMES: Final = SidecarRow.__struct_fields__
 _COLUMNS: Final = tuple(_sidecars.c[name] for name in _NAMES)
 _OF_ENTRY: Final = _sidecars.c.entry_id == sa.bindparam("of_entry")
 _INSERT: Final = insert_if_absent(_sidecars, _sidecars.c.entry_id, _sidecars.c.result_id)
 _PUT: Final = upsert(_files, _files.c.entry_id, _files.c.file_key)
-_BY_RESULT: Final = sa.select(*_COLUMNS).where(_OF_ENTRY, _sidecars.c.result_id == sa.bindparam("of_result"))
-_FILES: Final = sa.select(_files.c.file_key, _files.c.sidecar).where(
-    _files.c.entry_id == sa.bindparam("of_entry")
+_SIDECARS: Final = (
+    sa.select(_files.c.file_key, *_COLUMNS)
+    .join(_sidecars, sa.and_(_sidecars.c.entry_id == _files.c.entry_id, _sidecars.c.path == _files.c.sidecar))
+    .where(
+        _files.c.entry_id == sa.bindparam("of_entry"),
+        _files.c.file_key.in_(sa.bindparam("keys", expanding=True)),
+    )
 )
-_LIST: Final = sa.select(*_COLUMNS).where(_OF_ENTRY)
+_NEEDED: Final = (
+    sa.select(_sidecars.c.path)
+    .where(_OF_ENTRY, _sidecars.c.unused_since_ms.is_(None), _sidecars.c.path > sa.bindparam("after"))
+    .order_by(_sidecars.c.path)
+    .limit(LIMIT)
+)
 _PATHS: Final[sa.BindParameter[str]] = sa.bindparam("paths", expanding=True)
-_TOUCH: Final = (
+_MARK: Final = (
     sa.update(_sidecars)
     .where(_OF_ENTRY, _sidecars.c.path.in_(_PATHS))
-    .values(used_at_ms=sa.bindparam("now_ms"))
+    .values(unused_since_ms=sa.bindparam("since_ms", type_=sa.BigInteger()))
 )
-_STALE: Final = sa.select(_sidecars.c.path).where(
-    _OF_ENTRY, _sidecars.c.used_at_ms < sa.bindparam("before_ms")
+_UNUSED: Final = sa.select(_sidecars.c.path).where(
+    _OF_ENTRY, _sidecars.c.unused_since_ms < sa.bindparam("before_ms")
 )
 _FORGET: Final = sa.delete(_sidecars).where(_OF_ENTRY, _sidecars.c.path.in_(_PATHS))
 _FORGET_FILES: Final = sa.delete(_files).where(

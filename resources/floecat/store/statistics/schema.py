@@ -86,7 +86,7 @@ statistics_sidecars: Final = sa.Table(
     sa.Column("columns", sa.Text(), nullable=False),
     sa.Column("files", sa.BigInteger(), nullable=False),
     sa.Column("size_bytes", sa.BigInteger(), nullable=False),
-    sa.Column("used_at_ms", sa.BigInteger(), nullable=False),
+    sa.Column("unused_since_ms", sa.BigInteger(), nullable=True),
     # a result that is sent twice is taken once
     sa.UniqueConstraint("entry_id", "result_id"),
 )

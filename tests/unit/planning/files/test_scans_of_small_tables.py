@@ -86,6 +86,16 @@ def test_appended_files_are_those_after_the_start(plain: SmallTable) -> None:
     assert names(plain, eq("id", 12), start_snapshot_id=1, end_snapshot_id=3) == ["f1"]
 
 
+def test_manifests_of_another_snapshot_are_left_out(plain: SmallTable) -> None:
+    assert names(plain, snapshot_id=3, unlike=1) == ["f1", "f2"]
+    assert names(plain, snapshot_id=1, unlike=3) == []
+    assert not plan_of(plain, snapshot_id=3, unlike=1).has_other_deletes
+    plain.add(data_file("d", content=1, referenced_data_file="f0"), content=1)
+    assert names(plain, snapshot_id=4, unlike=3) == []
+    assert plan_of(plain, snapshot_id=4, unlike=3).has_other_deletes
+    assert not plan_of(plain, snapshot_id=3, unlike=4).has_other_deletes
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [

@@ -1,0 +1,58 @@
+"""A capture process: works for the process that started it; see `processes`."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from floecat.child_process import serve_parent
+from floecat.errors import FloecatError, UnavailableError
+from floecat.fileio.locations import location_bounds
+from floecat.struct_types import prepare_struct_types
+
+__all__ = ["Done", "Setup", "main"]
+
+
+class Setup(NamedTuple):
+    """The first message."""
+
+    path: list[str]
+    niceness: int
+    limits: bytes
+    """`LimitSettings`, pickled."""
+
+
+class Done(NamedTuple):
+    """The last message about some work; before it come numbers, of what is done."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+def main() -> None:
+    """Serves the process that started this one."""
+    serve_parent(_serve)
+
+
+def _serve(connection: Connection[Any, Any], setup: Setup) -> None:
+    location_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
+    prepare_struct_types()
+    while True:
+        packed = connection.recv()
+        connection.send(0)
+        connection.send(_done(packed, connection))
+
+
+def _done(packed: bytes, connection: Connection[Any, Any]) -> Done:
+    try:
+        return Done(pickle.loads(packed)(connection.send))  # noqa: S301
+    except FloecatError as error:
+        return Done(error=error)
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - it goes on with other work
+        # its text could hold anything, and the row is shown to users
+        sys.excepthook(*sys.exc_info())
+        return Done(error=UnavailableError(f"internal error: {type(error).__name__}"))

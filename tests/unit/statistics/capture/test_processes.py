@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from floecat.errors import FileMissingError, UnavailableError
+from floecat.statistics.capture.processes import CaptureProcesses
+from floecat.statistics.files.sources import UnreadableFileError
+
+
+def whereabouts(_check: Callable[[int], None]) -> tuple[int, int]:
+    """The process, and its priority."""
+    return os.getpid(), os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def failing(error: Exception, _check: Callable[[int], None]) -> None:
+    raise error
+
+
+def endless(check: Callable[[int], None]) -> None:
+    check(os.getpid())
+    while True:
+        time.sleep(60)
+
+
+def go_on(_done: int) -> None:
+    pass
+
+
+@pytest.fixture
+def processes() -> Iterator[CaptureProcesses]:
+    opened = CaptureProcesses()
+    opened.start()
+    yield opened
+    opened.close()
+
+
+def test_work_that_is_not_small_runs_elsewhere_at_lower_priority(processes: CaptureProcesses) -> None:
+    own = whereabouts(go_on)
+    assert processes.run(whereabouts, go_on, is_small=True) == own
+    pid, priority = processes.run(whereabouts, go_on, is_small=False)
+    assert pid != own[0]
+    assert priority == min(own[1] + 10, 19)
+    assert processes.run(whereabouts, go_on, is_small=False)[0] == pid
+
+
+def test_without_a_service_all_work_runs_here() -> None:
+    assert CaptureProcesses().run(whereabouts, go_on, is_small=False)[0] == os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FileMissingError("file:///f is gone"), "file:///f is gone"),
+        (UnreadableFileError("file:///f", "it is damaged"), "Cannot read file:///f: it is damaged"),
+    ],
+)
+def test_errors_of_the_catalog_are_raised_here(
+    processes: CaptureProcesses, error: Exception, message: str
+) -> None:
+    with pytest.raises(type(error), match=f"^{message}$"):
+        processes.run(partial(failing, error), go_on, is_small=False)
+
+
+def test_other_errors_are_named_without_their_text(processes: CaptureProcesses) -> None:
+    with pytest.raises(UnavailableError, match=r"^internal error: ZeroDivisionError$"):
+        processes.run(partial(failing, ZeroDivisionError("secret")), go_on, is_small=False)
+
+
+def test_work_that_may_not_go_on_is_ended(processes: CaptureProcesses) -> None:
+    pids = []
+
+    def stop(done: int) -> None:
+        if done:
+            pids.append(done)
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        processes.run(endless, stop, is_small=False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_a_process_that_is_killed_fails_its_work_only(processes: CaptureProcesses) -> None:
+    def kill(done: int) -> None:
+        if done:
+            os.kill(done, signal.SIGKILL)
+
+    with pytest.raises(UnavailableError, match="ended"):
+        processes.run(endless, kill, is_small=False)
+    assert processes.run(whereabouts, go_on, is_small=False)[0] != os.getpid()

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.names import parse_identifier
+from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 from floecat_rest.commands.watching import follow
 
@@ -68,7 +68,11 @@ def backfill(
 ) -> None:
     """Ask for captures of all snapshots of a table that were never captured."""
     identifier = parse_identifier(name)
-    _print(kernel.captures.backfill(call, identifier), as_json=as_json)
+    made = kernel.captures.backfill(call, identifier)
+    if made or as_json:
+        _print(made, as_json=as_json)
+    else:
+        print_plain(f"All snapshots of {written(identifier)} are captured")
 
 
 @app.command()

@@ -281,4 +281,5 @@ def _problem(missing: int, problems: Sequence[FileProblem]) -> str | None:
     if not missing:
         return None
     reasons = list(dict.fromkeys(each.reason for each in problems))[:_NAMED_FILES]
-    return f"{missing} data files are missing in the statistics: {'; '.join(reasons) or 'they were not read'}"
+    what = "1 data file is" if missing == 1 else f"{missing} data files are"
+    return f"{what} missing in the statistics: {'; '.join(reasons) or 'not read'}"

@@ -65,7 +65,8 @@ test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit 
 
 test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-programs
-	$(BIN)/python -m pytest -m scale $(ARGS)
+	@.ci/find-java >/dev/null
+	JAVA_HOME=$$(.ci/find-java) $(BIN)/python -m pytest -m scale $(ARGS)
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 

@@ -1,8 +1,8 @@
 """Chunks of a Delta version, built by Spark's executors: the same bytes as built by threads of one process.
 
 Executors read the deletion vectors and footers of a chunk and write its delete files and manifests; the
-driver sends them the log entries and gets back what goes into the manifest list. Only the DataFrame API is
-used, which Spark Connect has too. Executors need this package and `floecat` installed.
+driver sends them the log entries and gets back what goes into the manifest list. Executors need this package
+and `floecat` installed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.memory_budget import MemoryBudget
 from floecat.struct_types import prepare_struct_types
+from floecat_assets.spark.tasks import run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,10 +34,8 @@ __all__ = ["spark_chunks"]
 _MOST_BYTES = 128 << 20
 """Most that one Spark job carries: driver and executors hold it in memory."""
 
-_SCHEMA = "number int, chunk binary"
 _IS_ADDED = "is added"
 
-_Sent = tuple[int, bytes]
 _Answer = ChunkManifests | Exception
 
 
@@ -62,61 +62,49 @@ def spark_chunks(
 
     def run(context: VersionContext, chunks: FileChunks) -> Sequence[ChunkManifests]:
         shared = _Shared(context, open_files, allowed)
-        made: dict[int, ChunkManifests] = {}
+        made: list[ChunkManifests] = []
         for job in _jobs(chunks):
-            answers = _run_job(session, shared, job)
-            for number, _ in job:
-                answer = answers[number]
+            for packed in run_tasks(session, partial(_build, shared), job):
+                # answers come from executors that ran this code
+                answer: _Answer = pickle.loads(packed)  # noqa: S301
                 if isinstance(answer, Exception):
                     raise answer
-                made[number] = answer
-        return [made[number] for number in range(len(chunks))]
+                made.append(answer)
+        return made
 
     return run
 
 
-def _jobs(chunks: FileChunks) -> Iterator[list[_Sent]]:
-    """Chunks as they are sent, in jobs of bounded size."""
-    job: list[_Sent] = []
+def _jobs(chunks: FileChunks) -> Iterator[list[bytes]]:
+    """Chunks with their numbers as they are sent, in jobs of bounded size."""
+    job: list[bytes] = []
     size_bytes = 0
     for number, (files, is_added) in enumerate(chunks):
-        data = _packed(files, is_added)
+        data = pickle.dumps((number, _packed(files, is_added)))
         if job and size_bytes + len(data) > _MOST_BYTES:
             yield job
             job, size_bytes = [], 0
-        job.append((number, data))
+        job.append(data)
         size_bytes += len(data)
     if job:
         yield job
 
 
-def _run_job(session: SparkSession, shared: _Shared, job: list[_Sent]) -> dict[int, _Answer]:
-    from pyspark.sql.functions import col, udf
-
-    def work(number: int, chunk: bytes) -> bytes:
-        return pickle.dumps(_build(shared, number, chunk))
-
-    # Python functions over Arrow would do too, but Spark 3.5's do not run on Java 21
-    build = udf(work, "binary").asNondeterministic()
-    # one task for each chunk: a lost executor loses one, and early finishers take another
-    sent = session.createDataFrame(job, _SCHEMA).repartition(len(job))
-    rows = sent.select("number", build(col("number"), col("chunk")).alias("answer")).collect()
-    # answers come from executors that ran this code
-    return {row["number"]: pickle.loads(row["answer"]) for row in rows}  # noqa: S301
-
-
-def _build(shared: _Shared, number: int, chunk: bytes) -> _Answer:
+def _build(shared: _Shared, sent: bytes) -> bytes:
     """Runs on an executor."""
     prepare_struct_types()
+    number, chunk = pickle.loads(sent)  # noqa: S301 - the driver sent it
     files, is_added = _unpacked(chunk)
     artifacts = ArtifactFiles(shared.open_files(), shared.allowed, MemoryBudget())
+    answer: _Answer
     try:
-        return build_chunk(shared.context, number, files, is_added, artifacts)
+        answer = build_chunk(shared.context, number, files, is_added, artifacts)
     except (FloecatError, NameTakenError, ArtifactLostError) as error:
         # callers handle these by type, so they are returned; anything else fails the task
-        return error.with_traceback(None)
+        answer = error.with_traceback(None)
     finally:
         artifacts.close()
+    return pickle.dumps(answer)
 
 
 def _packed(files: pa.Table, is_added: Any) -> bytes:

@@ -399,6 +399,7 @@ def test_description_of_every_setting() -> None:
         "floecat.storage.adls.client-secret",
         "floecat.storage.catalogs",
         "floecat.spark.remote",
+        "floecat.spark.catalog",
         "floecat.spark.conf",
         "floecat.purge.properties",
     }

@@ -6,6 +6,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
+from uuid import UUID
 
 import dagster as dg
 
@@ -149,11 +150,25 @@ def _work_on_spark(context: dg.AssetExecutionContext, kernel: KernelResource, sp
         table.offered_bytes for table in pipeline.pending()
     ):
         return
-    from floecat_assets.spark.capture_groups import SparkGroups
+    from floecat_assets.spark.capture_groups import CatalogAccess, SparkGroups
+    from floecat_assets.spark.catalog_rows import CatalogTable
 
-    runner = SparkGroups(spark.open)
+    def find(table_id: UUID) -> CatalogTable | None:
+        entry = kernel.open().live_entries.get(table_id)
+        # the name of a catalog of another account is no warehouse of this one
+        if entry is None or "@" in entry.catalog_name:
+            return None
+        return CatalogTable(entry.catalog_name, entry.identifier)
+
+    properties = spark.catalog_properties()
+    runner = SparkGroups(
+        spark.open,
+        None if properties is None else CatalogAccess(properties, find),
+        context.log.warning,
+    )
     for table, worked in runner.work_on_all(pipeline):
         context.log.info("group of %s on Spark: %s %s", table, worked.outcome, worked.error or "")
+    context.log.info("%d files on Spark, %d of them through the catalog", runner.files, runner.by_catalog)
 
 
 def _log_progress(context: dg.AssetExecutionContext) -> Callable[[int, int], None]:

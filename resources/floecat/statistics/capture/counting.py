@@ -20,7 +20,14 @@ from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.merging import merge_columns
 from floecat.statistics.files.page_index import PageIndex
-from floecat.statistics.files.summaries import ColumnSummary, CountedColumns, DataFile, FileSummary, Term
+from floecat.statistics.files.summaries import (
+    ColumnSummary,
+    CountedColumns,
+    DataFile,
+    FileSummary,
+    StoredColumns,
+    Term,
+)
 from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import (
     THETA_SKETCH,
@@ -119,6 +126,10 @@ class FileReader:
             FloecatError: as `FileSummaries.summarize`.
         """
         return self._opened(file).summarize(file)
+
+    def stored(self, file: DataFile) -> StoredColumns:
+        """How the columns of a data file are stored; errors as of `summary`."""
+        return self._opened(file).stored(file)
 
     def page_index(self, file: DataFile) -> PageIndex:
         """Makes the page-index sidecar of a data file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -39,6 +39,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 300
+
+_T = TypeVar("_T")
 
 
 class FileProblem(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None)
     with counting.FileReader(order.source, order.storage.files, order.memory_bytes) as reader:
         for done, live in enumerate(order.files):
             check(done)
-            found = read_file(reader, live.file)
+            found = read_file(reader.summary, live.file)
             if isinstance(found, FileProblem):
                 problems.append(found)
             else:
@@ -114,14 +116,18 @@ def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None)
     return GroupResult(summaries, problems)
 
 
-def read_file(reader: counting.FileReader, file: DataFile) -> FileSummary | FileProblem:
+def read_file(read: Callable[[DataFile], _T], file: DataFile) -> _T | FileProblem:
     """Reads a data file, or says why that cannot be done.
+
+    Args:
+        read: reads it, as `FileReader.summary` does.
+        file: the file.
 
     Raises:
         UnavailableError: storage fails.
     """
     try:
-        return reader.summary(file)
+        return read(file)
     except UnavailableError:
         raise
     except FloecatError as error:

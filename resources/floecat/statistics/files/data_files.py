@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Self
 
@@ -12,10 +12,7 @@ import pyarrow as pa
 
 from floecat.fileio.base import FileIO
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.planning.filters.transforms import result_type
-from floecat.statistics.files.column_counts import ColumnCounts
 from floecat.statistics.files.deleted_rows import DeletedRows, Rows
 from floecat.statistics.files.leaf_values import leaf_values
 from floecat.statistics.files.page_index import PageIndex, write_page_index
@@ -23,8 +20,15 @@ from floecat.statistics.files.parquet_source import ParquetSource
 from floecat.statistics.files.projection import Projection
 from floecat.statistics.files.row_sources import AvroSource, OrcSource
 from floecat.statistics.files.sources import NameMapping, Source, UnreadableFileError, reading
-from floecat.statistics.files.summaries import ColumnSummary, DataFile, DeleteFile, FileSummary, Term
-from floecat.statistics.files.transforms import transform_values, transformed_value, value_bytes
+from floecat.statistics.files.summaries import (
+    ColumnSummary,
+    DataFile,
+    DeleteFile,
+    FileSummary,
+    StoredColumns,
+    Term,
+)
+from floecat.statistics.files.term_counts import TermCounts
 
 __all__ = ["FileSummaries"]
 
@@ -69,13 +73,7 @@ class FileSummaries:
         self._bounds = bounds
         self._projection = Projection(schema)
         self._columns = sorted(id for id in set(columns) if id in self._projection.types)
-        types = self._projection.types
-        self._terms = {id: [Term(id), *(each for each in expressions if each.field_id == id)] for id in types}
-        self._result_types = {
-            term: result_type(term.transform, types[id]) or types[id]
-            for id, terms in self._terms.items()
-            for term in terms
-        }
+        self._expressions = tuple(expressions)
         self._names = None if name_mapping is None else NameMapping(name_mapping)
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._column_bytes = memory_bytes // 2 // count
@@ -107,9 +105,23 @@ class FileSummaries:
             per_row = None if source.has(id) else self._projection.rows_without(source, id)
             if per_row is not None:
                 value = self._projection.default(id, file.constants)
-                columns += self._count_constant(id, value, rows * per_row)
+                counts = self._counts(id)
+                counts.add_constant(value, rows * per_row)
+                columns += counts.summaries(None)
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)
+
+    def stored(self, file: DataFile) -> StoredColumns:
+        """Reads the footer of a data file, for callers that have its rows; errors as of `summarize`."""
+        source = self._open(file)
+        return StoredColumns(
+            source.row_count,
+            {
+                id: source.stored(id) if source.has(id) else None
+                for id in self._columns
+                if source.has(id) or self._projection.rows_without(source, id) is not None
+            },
+        )
 
     def page_index(self, file: DataFile) -> PageIndex:
         """Makes the page-index sidecar of a data file, all columns; errors as of `summarize`."""
@@ -143,10 +155,7 @@ class FileSummaries:
         self, file: DataFile, source: Source, ids: Sequence[int], live: Rows | None
     ) -> list[ColumnSummary]:
         types = self._projection.types
-        counts = {
-            term: ColumnCounts(term, self._result_types[term]) for id in ids for term in self._terms[id]
-        }
-        sizes = dict.fromkeys(counts, 0)
+        counts = {id: self._counts(id) for id in ids}
         start = 0
         for batch in source.read(ids):
             length = len(batch[ids[0]])
@@ -156,25 +165,10 @@ class FileSummaries:
             for id, rows in batch.items():
                 with reading(file.location):
                     kept = rows if mask is None else rows.filter(mask)
-                    values = leaf_values(kept, types[id], source.struct_path(id))
-                    column, *expressions = self._terms[id]
-                    counts[column].add(values)
-                    for term in expressions:
-                        found = transform_values(values, term.transform, types[id])
-                        counts[term].add(found)
-                        sizes[term] += value_bytes(found)
+                    counts[id].add(leaf_values(kept, types[id], source.struct_path(id)))
         if start != source.row_count:
             raise UnreadableFileError(file.location, "its columns have other rows than its footer says")
-        return [
-            counted.summary(*source.stored(term.field_id))
-            if term.transform == IDENTITY
-            else counted.summary(sizes[term], counted.value_count)
-            for term, counted in counts.items()
-        ]
+        return [summary for id in ids for summary in counts[id].summaries(source.stored(id))]
 
-    def _count_constant(self, field_id: int, value: bytes | None, count: int) -> Iterator[ColumnSummary]:
-        for term in self._terms[field_id]:
-            counts = ColumnCounts(term, self._result_types[term])
-            type = self._projection.types[field_id]
-            counts.add_constant(transformed_value(value, term.transform, type), count)
-            yield counts.summary(None, 0)
+    def _counts(self, field_id: int) -> TermCounts:
+        return TermCounts(field_id, self._projection.types[field_id], self._expressions)

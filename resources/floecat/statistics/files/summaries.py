@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from floecat.iceberg.schemas.transforms import IDENTITY
 
-__all__ = ["ColumnSummary", "CountedColumns", "DataFile", "DeleteFile", "FileSummary", "Term"]
+__all__ = [
+    "ColumnSummary",
+    "CountedColumns",
+    "DataFile",
+    "DeleteFile",
+    "FileSummary",
+    "StoredColumns",
+    "Term",
+]
 
 
 class Term(NamedTuple):
@@ -129,3 +138,13 @@ class FileSummary(msgspec.Struct, frozen=True):
     row_count: int
     columns: tuple[ColumnSummary, ...]
     is_exact: bool = True
+
+
+class StoredColumns(NamedTuple):
+    """What a data file tells of itself before its rows are read."""
+
+    row_count: int
+    """Rows, deleted ones included."""
+    columns: Mapping[int, tuple[int | None, int] | None]
+    """`size_bytes` and `stored_count` of the columns of its summary, by field id; None if it has no such
+    column."""

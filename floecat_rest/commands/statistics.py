@@ -57,6 +57,7 @@ def statistics(
                 f"{written(identifier)}, snapshot {snapshot_id}: {record.table.row_count:,} rows,"
                 f" {record.table.data_file_count:,} files, {record.table.total_size_bytes:,} bytes"
                 + ("" if record.metadata.completeness.value == "complete" else f", {_incomplete(record)}")
+                + (", upper bounds: with deleted rows" if "upper-bound" in record.table.properties else "")
             )
     headings = ("what", "type", "rows", "nulls", "NaNs", "distinct", "min", "max", "width")
     print_rows(headings, _rows(records))
@@ -210,4 +211,4 @@ def _distinct(ndv: Ndv | None) -> str:
 
 
 def _short(text: str | None) -> str:
-    return "-" if text is None else text if len(text) <= 40 else f"{text[:39]}…"
+    return "-" if text is None else '""' if not text else text if len(text) <= 40 else f"{text[:39]}…"

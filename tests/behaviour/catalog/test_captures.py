@@ -38,6 +38,7 @@ from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.records import (
     Completeness,
     ExpressionTarget,
+    ScalarStatistics,
     StatisticsRecord,
     TargetKind,
     target_storage_id,
@@ -639,8 +640,11 @@ def test_expressions_that_a_policy_names_are_captured_as_columns_are(bench: Benc
     )
     assert bench.kernel.statistics.get(bench.call, T, None, target).scalar == numbers
     policies.change(bench.call, T, PolicyChange(expressions=()))
+    # of an engine, not of the catalog
+    other = StatisticsRecord(ExpressionTarget("iceberg+spark", b"x"), scalar=ScalarStatistics(row_count=1))
+    bench.kernel.statistics.put(bench.call, T, None, [other])
     assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
-    assert bench.records(TargetKind.EXPRESSION) == []
+    assert bench.records(TargetKind.EXPRESSION) == [other]
 
 
 def test_expressions_that_do_not_fit_are_refused_or_left_out(bench: Bench) -> None:

@@ -97,7 +97,7 @@ class SnapshotRecords:
         parameters = {
             "of_entry": entry_id,
             "of_snapshot": snapshot_id,
-            "after": max(prefix[:-1], after),
+            "after": max(_before(prefix), after),
             "before": prefix + _LAST,
             "limit": limit,
         }
@@ -131,8 +131,13 @@ class SnapshotRecords:
 
     def delete_kind(self, conn: Connection, entry_id: UUID, snapshot_id: int, prefix: str) -> None:
         """Deletes the records of a snapshot whose storage ids begin with `prefix`."""
-        parameters = {"after": prefix[:-1], "before": prefix + _LAST}
+        parameters = {"after": _before(prefix), "before": prefix + _LAST}
         conn.change(self._delete_from, {"of_entry": entry_id, "of_snapshot": snapshot_id, **parameters})
+
+
+def _before(prefix: str) -> str:
+    """What comes before all ids with a prefix, and after those before them."""
+    return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + _LAST
 
 
 TARGETS: Final = SnapshotRecords(schema.target_statistics)

@@ -77,6 +77,11 @@ class WorkingMemory:
         """How long a request waits, in seconds."""
         return self._wait_s
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether requests wait for bytes that others hold."""
+        return bool(self._waiters)
+
     def ask(self, size_bytes: int, *, first: bool) -> _Waiter:
         """Asks for bytes; `granted` of the result is done when they are there.
 

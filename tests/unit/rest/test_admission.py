@@ -27,7 +27,7 @@ def _scope(**headers: str) -> dict[str, Any]:
 class Service:
     """An application behind the admission, of whose requests one is in work until it may answer."""
 
-    def __init__(self, *, wait_ms: int = 0) -> None:
+    def __init__(self, *, wait_ms: int = 0, patience_s: float | None = None) -> None:
         settings = Settings(
             limits=LimitSettings(working_memory_bytes=4 * MIB, working_memory_wait_ms=wait_ms),
             gateway=GatewaySettings(max_request_body_bytes=8 * MIB),
@@ -37,7 +37,7 @@ class Service:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.read: list[int] = []
-        self.app = Admission(self._work, Services(settings))  # type: ignore[arg-type]
+        self.app = Admission(self._work, Services(settings), patience_s=patience_s)  # type: ignore[arg-type]
 
     async def _work(self, _scope: Any, receive: Any, send: Any) -> None:
         size = 0
@@ -121,6 +121,30 @@ def test_one_that_waits_is_read_when_there_is_room() -> None:
         service.may_answer.set()
         await asyncio.gather(*both)
         assert len(service.read) == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("dribbles", [True, False])
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_slow_body_gives_way_to_one_that_waits(announced: bool, dribbles: bool) -> None:
+    async def scenario() -> None:
+        service = Service(wait_ms=60_000, patience_s=0.01)
+        stalls = asyncio.Event()
+        parts = [bytes(3 * MIB)]
+
+        async def receive() -> dict[str, Any]:
+            if not parts:
+                stalls.set()
+                await asyncio.sleep(0.01 if dribbles else 3600)
+            return {"type": "http.request", "body": parts.pop() if parts else b"x", "more_body": True}
+
+        headers = {"content_length": str(4 * MIB)} if announced else {}
+        slow = asyncio.create_task(service.app(_scope(**headers), receive, receive))
+        await stalls.wait()
+        await service.post(bytes(2 * MIB), content_length=str(2 * MIB))
+        with pytest.raises(UnavailableError, match="working-memory-wait-ms"):
+            await slow
 
     asyncio.run(scenario())
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from floecat.delta.log.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.log.commit_files import LogText
 from floecat.delta.log.headers import Header
 from floecat.delta.log.log_bounds import LogBounds, ReadMeter
-from floecat.delta.log.log_files import LOG_FOLDER, Checkpoint, LogFile, damage_of
+from floecat.delta.log.log_files import LOG_FOLDER, Checkpoint, DamagedFileError, LogFile, damage_of
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import BadRequestError, FileMissingError, InvalidDeltaTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
@@ -62,11 +63,14 @@ class LogReader:
             TooLargeError: it is too large for a request.
             DamagedFileError: it is too large at all.
         """
+        return self._text(name, self._read_bounded)
+
+    def _text(self, name: str, read: Callable[[str], bytes]) -> LogText:
         location = self.location(name)
         self._allowed.check(location)
         try:
             with damage_of(location):
-                return LogText(location, self._read_bounded(location))
+                return LogText(location, read(location))
         except FileMissingError:
             raise FileMissingError(f"Log file {location} is missing") from None
 
@@ -91,24 +95,33 @@ class LogReader:
         return self._read_ahead([(file.name, file.size_bytes) for file in files])
 
     def _read_ahead(self, files: Sequence[tuple[str, int]]) -> Iterator[LogText]:
-        """Takes names and sizes."""
+        """Takes names and sizes. A file that is larger is read when its turn comes."""
         if len(files) < 2:
             yield from (self.read(name) for name, _ in files)
             return
         pool = ThreadPoolExecutor(_READS_AHEAD, thread_name_prefix="delta-log")
-        ahead: deque[tuple[Future[LogText], int]] = deque()
+        ahead: deque[tuple[str, int, Future[LogText]]] = deque()
         held = 0
         try:
             for name, size in files:
                 while ahead and (len(ahead) == _READS_AHEAD or held + size > _BYTES_AHEAD):
-                    first, its_size = ahead.popleft()
-                    yield first.result()
+                    first, its_size, future = ahead.popleft()
+                    yield self._taken(first, future)
                     held -= its_size
-                ahead.append((pool.submit(self.read, name), size))
+                if size > _SMALL_FILE_BYTES:
+                    take_memory(size)  # before it is there; small files are counted when they are decoded
+                read = partial(self._files.read, max_bytes=size)
+                ahead.append((name, size, pool.submit(self._text, name, read)))
                 held += size
-            yield from (future.result() for future, _ in ahead)
+            yield from (self._taken(name, future) for name, _, future in ahead)
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def _taken(self, name: str, future: Future[LogText]) -> LogText:
+        try:
+            return future.result()
+        except DamagedFileError:  # it is larger
+            return self.read(name)
 
     def open_checkpoint(self, checkpoint: Checkpoint, meter: ReadMeter) -> OpenCheckpoint:
         """A checkpoint without its sidecars.
@@ -135,7 +148,7 @@ class LogReader:
             InvalidDeltaTableError: one is missing or damaged.
         """
         # The sizes in the checkpoint are not trusted.
-        files = [(f"{_SIDECARS}/{name}", _BYTES_AHEAD // 2) for name in names]
+        files = [(f"{_SIDECARS}/{name}", _SMALL_FILE_BYTES) for name in names]
         try:
             for text in self._read_ahead(files):
                 yield open_checkpoint_file(text.data, location=text.location, meter=meter)

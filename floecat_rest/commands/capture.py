@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 from floecat_rest.commands.watching import follow
@@ -51,7 +51,15 @@ def now(
 ) -> None:
     """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
     identifier = parse_identifier(name)
-    made = kernel.captures.capture(call, identifier, snapshot, full=full, wait_ms=round(wait_s * 1000))
+    with working(f"Capturing {written(identifier)}", err) as show:
+        made = kernel.captures.capture(
+            call,
+            identifier,
+            snapshot,
+            full=full,
+            wait_ms=round(wait_s * 1000),
+            watch=lambda seen: show(f"Capturing {seen.table}: {seen.done:,} of {seen.files:,} files"),
+        )
     _print([made], as_json=as_json)
     if made.state in ("failed", "cancelled") or (wait_s and made.last_error and made.is_open):
         raise typer.Exit(1)

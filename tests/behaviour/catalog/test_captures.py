@@ -685,7 +685,9 @@ def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:
     bench.append(1)
     captures = bench.kernel.captures
     assert captures.capture(bench.call, T).state == "succeeded"
-    full = captures.capture(bench.call, T, "main", full=True)
+    seen: list[CaptureInfo] = []
+    full = captures.capture(bench.call, T, "main", full=True, watch=seen.append)
+    assert {each.id for each in seen} == {full.id}
     assert (full.state, full.stored, full.done) == ("succeeded", 0, 1)
     assert bench.captured().generation == 2
     with pytest.raises(BadRequestError, match="between 0 and 60 s"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
@@ -141,6 +141,7 @@ class CaptureControl:
         *,
         full: bool = False,
         wait_ms: int = DEFAULT_WAIT_MS,
+        watch: Callable[[CaptureInfo], None] | None = None,
     ) -> CaptureInfo:
         """Captures a snapshot now, and waits for it.
 
@@ -151,6 +152,7 @@ class CaptureControl:
             full: whether files are read again whose statistics are stored.
             wait_ms: how long to wait, at most a minute. A capture that takes longer is cancelled, unless a
                 commit or a backfill asked for it. 0 only asks for it.
+            watch: called with the capture now and then while this waits.
 
         Raises:
             ForbiddenError: the principal may not read the table, or not manage jobs.
@@ -165,7 +167,7 @@ class CaptureControl:
         found = self._snapshots.read(call, identifier, snapshot)
         job = self._request(call, identifier, found, full=full)
         if wait_ms:
-            self._wait(job, wait_ms)
+            self._wait(job, wait_ms, watch)
         return self._shown(job)
 
     def backfill(self, call: Call, identifier: TableIdentifier) -> _Captures:
@@ -270,7 +272,7 @@ class CaptureControl:
             pass
         raise missing_table(identifier)
 
-    def _wait(self, job: JobRow, wait_ms: int) -> None:
+    def _wait(self, job: JobRow, wait_ms: int, watch: Callable[[CaptureInfo], None] | None) -> None:
         """Waits for a capture, and works on it here, as no worker may run."""
         over = threading.Event()
 
@@ -289,6 +291,8 @@ class CaptureControl:
                     row = jobs.get(conn, job.id)
                 if row is None or row.finished_at_ms is not None:
                     return
+                if watch is not None:
+                    watch(self._shown(row))
                 time.sleep(_POLL_S)
         finally:
             over.set()

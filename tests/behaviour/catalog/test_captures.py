@@ -685,9 +685,7 @@ def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:
     bench.append(1)
     captures = bench.kernel.captures
     assert captures.capture(bench.call, T).state == "succeeded"
-    seen: list[CaptureInfo] = []
-    full = captures.capture(bench.call, T, "main", full=True, watch=seen.append)
-    assert {each.id for each in seen} == {full.id}
+    full = captures.capture(bench.call, T, "main", full=True)
     assert (full.state, full.stored, full.done) == ("succeeded", 0, 1)
     assert bench.captured().generation == 2
     with pytest.raises(BadRequestError, match="between 0 and 60 s"):
@@ -699,10 +697,12 @@ def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:
 def test_a_capture_that_takes_too_long_is_cancelled(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(files_per_group=1, large_capture_bytes=1)
     bench.append(2)
+    seen: list[CaptureInfo] = []
     with pytest.raises(UnavailableError, match=r"took longer than 0\.3 s and was cancelled"):
-        bench.kernel.captures.capture(bench.call, T, wait_ms=300)
+        bench.kernel.captures.capture(bench.call, T, wait_ms=300, watch=seen.append)
     (done,) = bench.kernel.captures.list(bench.call)
     assert done.state == "cancelled"
+    assert {each.id for each in seen} == {done.id}
     assert bench.records() == []
 
 

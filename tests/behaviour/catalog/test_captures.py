@@ -450,7 +450,10 @@ def test_a_large_snapshot_is_captured_in_groups(open_bench: Callable[..., Bench]
     bench.append(5)
     (done,) = bench.capture()
     shown = bench.kernel.captures.get(bench.call, done.id)
-    assert (shown.state, shown.attempts, shown.done) == ("succeeded", 1, 5)
+    assert (shown.state, shown.attempts, shown.done, shown.stored) == ("succeeded", 1, 5, 0)
+    captured = bench.captured()
+    assert captured.coverage is not None
+    assert captured.coverage.read == 5
     assert [(group.number, group.state, group.files) for group in shown.groups] == [
         (0, "succeeded", 2),
         (1, "succeeded", 2),

@@ -213,7 +213,8 @@ class CaptureWork:
             if len(missing) > _GROUPS_AT_ONCE * self._settings.files_per_group:
                 made += self._make_groups(job, payload, columns, missing, made, size)
                 missing.clear()
-        job.progress["files"], job.progress["stored"] = files.files, files.stored
+        job.progress["files"] = files.files
+        job.progress.setdefault("stored", files.stored)  # later attempts find what this capture has read
         if made or not self._is_small(missing):
             job.progress[_ROUND] = job.row.lease_epoch
             raise self._waiting(made + self._make_groups(job, payload, columns, missing, made, size))

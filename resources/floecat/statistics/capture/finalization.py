@@ -114,7 +114,8 @@ class Finalization:
         kept = changes.kept
         if kept is None and files.base is not None:
             kept = files.base.sidecar
-        coverage = CaptureCoverage(files.files, captured, merged.row_count, merged.size_bytes, fresh, kept)
+        read = max(0, captured - job.progress["stored"])
+        coverage = CaptureCoverage(files.files, captured, merged.row_count, merged.size_bytes, read, kept)
         problem = job.progress[PROBLEM] = _problem(files.files - captured, found.problems)
         now_ms = self._clock.now_ms()
         records = counting.records(

@@ -96,10 +96,17 @@ class ChildPool:
     A process that is free stays for a minute.
     """
 
-    def __init__(self, module: str, setup: ProcessSetup) -> None:
+    def __init__(
+        self,
+        module: str,
+        setup: ProcessSetup,
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Starts nothing yet; for the arguments see `ChildProcess`."""
         self._module = module
         self._setup = setup
+        self._environment = environment
         self._lock = threading.Lock()
         self._free: list[ChildProcess] = []
         self._idle: threading.Timer | None = None
@@ -118,7 +125,7 @@ class ChildPool:
                     return process
                 process.end()
         try:
-            return ChildProcess(self._module, self._setup)
+            return ChildProcess(self._module, self._setup, environment=self._environment)
         except OSError as error:
             raise UnavailableError(f"A process cannot be started: {error.strerror}") from None
 

@@ -79,7 +79,7 @@ def open_statistics(
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
     publication = Publication(store, clock, calls, commits)
 
-    processes = CaptureProcesses()
+    processes = CaptureProcesses(settings.statistics.memory_bytes)
 
     def open_work(queues: CaptureJobs) -> CaptureWork:
         # pyarrow and numpy come with it
@@ -117,7 +117,7 @@ def open_statistics(
         snapshots=snapshots,
         jobs=jobs,
         policies=CapturePolicies(snapshots, commits, catalogs, settings.statistics),
-        pipeline=StatisticsPipeline(parts, jobs, planner),
+        pipeline=StatisticsPipeline(parts, jobs, planner, memory_bytes=settings.statistics.memory_bytes),
         processes=processes,
     )
 

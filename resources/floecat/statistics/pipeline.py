@@ -63,7 +63,11 @@ class StatisticsPipeline:
         reports: numbers of captured tables for people.
     """
 
-    def __init__(self, parts: EntryParts, work: CaptureJobs, planner: ChunkedPlanner) -> None:
+    def __init__(
+        self, parts: EntryParts, work: CaptureJobs, planner: ChunkedPlanner, *, memory_bytes: int
+    ) -> None:
+        """Puts it together; `memory_bytes` is what may be held of a data file at a time."""
+        self._memory_bytes = memory_bytes
         self._parts = parts
         self._planner = planner
         self.reports = TableReports(parts, planner)
@@ -175,7 +179,7 @@ class StatisticsPipeline:
         # pyarrow and numpy come with it
         from floecat.statistics.capture.page_indexes import PageIndexes
 
-        return PageIndexes(self._parts, self._planner).build(entry_id, progress)
+        return PageIndexes(self._parts, self._planner, self._memory_bytes).build(entry_id, progress)
 
     def work_on_next_group(self, read: ReadGroup) -> tuple[JobRow, Worked] | None:
         """Claims the group of a large capture whose offer ends first, and works on it.

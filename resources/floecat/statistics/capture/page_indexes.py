@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["BuiltIndexes", "PageIndexes"]
 
 _BATCH: Final = 100
-_MEMORY_BYTES: Final = 256 << 20
 
 
 class BuiltIndexes(msgspec.Struct, frozen=True):
@@ -48,7 +47,9 @@ class BuiltIndexes(msgspec.Struct, frozen=True):
 class PageIndexes:
     """Builds sidecars. Safe to share between threads."""
 
-    def __init__(self, parts: EntryParts, planner: ChunkedPlanner) -> None:
+    def __init__(self, parts: EntryParts, planner: ChunkedPlanner, memory_bytes: int) -> None:
+        """Takes the store, what plans scans, and what may be held of a file at a time."""
+        self._memory_bytes = memory_bytes
         self._parts = parts
         self._planner = planner
 
@@ -81,7 +82,7 @@ class PageIndexes:
         built = kept = size_bytes = 0
         problems: list[FileProblem] = []
         batch: list[IndexArtifact] = []
-        with FileReader(FileSource.of(table, snapshot_id), table.storage.files, _MEMORY_BYTES) as reader:
+        with FileReader(FileSource.of(table, snapshot_id), table.storage.files, self._memory_bytes) as reader:
             for done, each in enumerate(live):
                 progress(done, len(live))
                 path = f"{table.folder}/{each.key}.page-index.parquet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 import sys
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ class Setup(NamedTuple):
     niceness: int
     limits: bytes
     """`LimitSettings`, pickled."""
+    memory_bytes: int
+    """What the process may allocate."""
 
 
 class Done(NamedTuple):
@@ -37,6 +40,8 @@ def main() -> None:
 
 
 def _serve(connection: Connection[Any, Any], setup: Setup) -> None:
+    # pages of a damaged file may claim any size
+    resource.setrlimit(resource.RLIMIT_DATA, (setup.memory_bytes, setup.memory_bytes))
     location_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
     prepare_struct_types()
     while True:

@@ -25,6 +25,12 @@ Check: TypeAlias = Callable[[int], None]
 
 _MODULE: Final = "floecat.statistics.capture.process_worker"
 _NICENESS: Final = 10
+_BASE_MEMORY: Final = 1 << 30
+"""Of a process: its program, its threads, and sketches of a group."""
+
+_ENVIRONMENT: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""The other allocators of Arrow take memory in advance, and a process has a bound."""
+
 _CHECK_S: Final = 0.2
 
 
@@ -39,8 +45,9 @@ class RunWork(Protocol):
 class CaptureProcesses:
     """The processes. Thread-safe."""
 
-    def __init__(self) -> None:
-        """Starts nothing yet."""
+    def __init__(self, memory_bytes: int) -> None:
+        """Starts nothing yet; `memory_bytes` is what a worker may hold of a file at a time."""
+        self._memory_bytes = _BASE_MEMORY + 4 * memory_bytes
         self._lock = threading.Lock()
         self._pool: ChildPool | None = None
 
@@ -48,7 +55,8 @@ class CaptureProcesses:
         """Has work done in processes from now on, as it pays where requests are answered meanwhile."""
         with self._lock:
             limits = pickle.dumps(location_bounds.limits)
-            self._pool = self._pool or ChildPool(_MODULE, Setup(sys.path, _NICENESS, limits))
+            setup = Setup(sys.path, _NICENESS, limits, self._memory_bytes)
+            self._pool = self._pool or ChildPool(_MODULE, setup, environment=_ENVIRONMENT)
 
     def close(self) -> None:
         """Ends the processes that do nothing; the others end with their work."""

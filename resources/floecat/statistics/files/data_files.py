@@ -76,6 +76,7 @@ class FileSummaries:
         self._expressions = tuple(expressions)
         self._names = None if name_mapping is None else NameMapping(name_mapping)
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+        self._memory_bytes = memory_bytes
         self._column_bytes = memory_bytes // 2 // count
         self._threads = ThreadPoolExecutor(count, "summaries")
         self._deletes = DeletedRows(files, self._open, self._projection, memory_bytes // 2, bounds)
@@ -144,7 +145,14 @@ class FileSummaries:
                     bounds=self._bounds,
                 )
             case "orc":
-                return OrcSource(self._files, file.location, file.size_bytes, names=self._names)
+                return OrcSource(
+                    self._files,
+                    file.location,
+                    file.size_bytes,
+                    names=self._names,
+                    memory_bytes=self._memory_bytes,
+                    bounds=self._bounds,
+                )
             case "avro":
                 return AvroSource(
                     self._files, file.location, file.size_bytes, names=self._names, bounds=self._bounds

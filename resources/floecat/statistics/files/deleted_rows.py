@@ -89,11 +89,16 @@ class DeletedRows:
         for ids, group in groupby(equality, _ids):
             deletes = list(group)
             size = sum(each.record_count for each in deletes) * len(ids) * _BYTES_PER_KEY
-            if size <= self._memory_bytes and all(id in self._projection.types for id in ids):
-                live &= ~self._equal_rows(ids, deletes, file, source)
-            else:
+            is_known = all(id in self._projection.types for id in ids)
+            equal = self._equal_rows(ids, deletes, file, source) if is_known and self._fits(size) else None
+            if equal is None:
                 is_exact = False
+            else:
+                live &= ~equal
         return live, is_exact
+
+    def _fits(self, size_bytes: int) -> bool:
+        return size_bytes <= self._memory_bytes
 
     def _open(self, delete: DeleteFile) -> Source:
         self._check_size(delete, delete.size_bytes)
@@ -153,8 +158,10 @@ class DeletedRows:
 
     def _equal_rows(
         self, ids: Sequence[int], deletes: Sequence[DeleteFile], file: DataFile, source: Source
-    ) -> Rows:
+    ) -> Rows | None:
         """Rows whose values of some columns are those of a deleted row; null equals null, and NaN NaN.
+
+        None if the values of the deleted rows do not fit.
 
         Columns are compared one after the other: the values of a row so far are one number, -1 where no
         deleted row has them.
@@ -163,7 +170,9 @@ class DeletedRows:
         keys: _Int64s = np.zeros(1, np.int64)
         for id in ids:
             nothing = _comparable(pa.nulls(0, arrow_type_of(self._projection.types[id])))
-            parts = [part for delete in deletes for part in self._deleted(delete, id)]
+            parts = self._all_deleted(deletes, id)
+            if parts is None:
+                return None
             deleted = pa.concat_arrays([nothing, *parts])
             distinct = pc.unique(deleted)
             keys = keys * len(distinct) + pc.index_in(deleted, value_set=distinct).to_numpy()
@@ -181,16 +190,33 @@ class DeletedRows:
         equal: Rows = rows >= 0
         return equal
 
+    def _all_deleted(self, deletes: Sequence[DeleteFile], field_id: int) -> list[pa.Array] | None:
+        """The values of a column in equality delete files; None if they do not fit."""
+        parts: list[pa.Array] = []
+        for delete in deletes:
+            parts += self._deleted(delete, field_id)
+            if not self._fits(_size(parts)):
+                return None
+        return parts
+
     def _deleted(self, delete: DeleteFile, field_id: int) -> list[pa.Array]:
-        """The values of a column in an equality delete file."""
+        """The values of a column in an equality delete file; of one that does not fit only so many."""
 
         def read() -> list[pa.Array]:
-            values = self._projection.values(self._open(delete), field_id, delete.location, {})
-            return [_comparable(part) for part in values]
+            found: list[pa.Array] = []
+            for part in self._projection.values(self._open(delete), field_id, delete.location, {}):
+                found.append(_comparable(part))
+                if not self._fits(_size(found)):
+                    break
+            return found
 
-        size = delete.record_count * _BYTES_PER_KEY
-        parts: list[pa.Array] = self._kept.get_or_make((delete.location, field_id), read, lambda _: size)
+        parts: list[pa.Array] = self._kept.get_or_make((delete.location, field_id), read, _size)
         return parts
+
+
+def _size(parts: Sequence[pa.Array]) -> int:
+    sizes: list[int] = [part.nbytes for part in parts]
+    return sum(sizes)
 
 
 def _ids(delete: DeleteFile) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from floecat.statistics.files.sources import (
     NameMapping,
     UnreadableFileError,
     check_bound,
+    check_memory,
     reading,
 )
 
@@ -29,6 +30,9 @@ _GUESSED_FOOTER: Final = 64 << 10
 _SMALL_FILE: Final = 4 << 20
 _MOST_ROWS: Final = 1 << 17
 _FEWEST_ROWS: Final = 1 << 10
+_MOST_OVERSHOT: Final = 4
+"""How many times more memory decoded rows may take than their stored bytes tell."""
+
 _LARGEST_WINDOW: Final = 8 << 20
 _DICTIONARY_WIDTH: Final = 3
 """Bytes of a value below which strings are places in a dictionary; some may be in it more than once."""
@@ -138,6 +142,8 @@ class ParquetSource:
         sizes = [self.stored(id) for id in ids]
         width = sum(max(size // max(count, 1), 8) for size, count in sizes)
         rows = min(max(self._memory_bytes // (4 * width), _FEWEST_ROWS), _MOST_ROWS)
+        if any(self._repeats_strings(id) for id in ids):
+            rows = _FEWEST_ROWS
         with reading(self.location):
             file = pq.ParquetFile(
                 self._open(),
@@ -153,6 +159,7 @@ class ParquetSource:
                 batch = next(batches, None)
             if batch is None:
                 return
+            check_memory(self.location, batch, _MOST_OVERSHOT * self._memory_bytes)
             yield dict(zip(ids, batch.columns, strict=True))
 
     def read_chunk(self, group: int, leaf: int) -> pa.ChunkedArray:
@@ -173,6 +180,16 @@ class ParquetSource:
         if self._whole is not None:
             return self._whole[offset : offset + length]
         return self._files.read_range(self.location, offset, length)
+
+    def _repeats_strings(self, field_id: int) -> bool:
+        """Whether few stored bytes may be many strings, in lists of them."""
+        column = self.metadata.schema.column(self._leaves[field_id])
+        size, count = self.stored(field_id)
+        return (
+            column.physical_type == "BYTE_ARRAY"
+            and column.max_repetition_level > 0
+            and size < _DICTIONARY_WIDTH * count
+        )
 
     def _dictionary(self, field_id: int) -> list[str]:
         """The path of a column of strings, if it is read faster as the dictionary that it is stored with."""

@@ -1,10 +1,11 @@
-"""Data files in ORC and Avro, whose columns are read together."""
+"""Data files in ORC and Avro."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Context, Decimal
+from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -22,12 +23,16 @@ from floecat.statistics.files.sources import (
     NameMapping,
     UnreadableFileError,
     check_bound,
+    check_memory,
     reading,
 )
 
 __all__ = ["AvroSource", "OrcSource"]
 
 _ORC_ID: Final = b"iceberg.id"
+_ORC_TAIL: Final = 256
+"""The postscript and its length, of one byte."""
+
 _EXACT: Final = Context(prec=77)
 _EXACT_DIGITS: Final = 38
 
@@ -35,20 +40,41 @@ _Names: TypeAlias = tuple[str, ...]
 
 
 class OrcSource:
-    """An ORC file, stripe by stripe."""
+    """An ORC file, stripe by stripe, whose columns are decoded one after the other."""
 
-    reads_single_columns = False
+    reads_single_columns = True
 
     def __init__(
-        self, files: FileIO, location: str, size_bytes: int, *, names: NameMapping | None = None
+        self,
+        files: FileIO,
+        location: str,
+        size_bytes: int,
+        *,
+        names: NameMapping | None = None,
+        memory_bytes: int,
+        bounds: Bounds,
     ) -> None:
         """Reads the footer.
 
+        Args:
+            files: where the file is read.
+            location: where it is.
+            size_bytes: its size.
+            names: ids of columns of files that have none.
+            memory_bytes: bounds a column of a stripe.
+            bounds: limits for the file.
+
         Raises:
-            UnreadableFileError: it is damaged.
+            UnreadableFileError: the footer is damaged, or longer than its bound.
         """
         self._location = location
+        self._memory_bytes = memory_bytes
+        self._lock = Lock()
         self._input = InputFile(files, location, size_bytes)
+        tail = files.read_range(location, max(size_bytes - _ORC_TAIL, 0), min(size_bytes, _ORC_TAIL))
+        footer = min(_orc_footer_bytes(tail), size_bytes)  # what is longer than the file is damage
+        problem = "its footer has more bytes than"
+        check_bound(bounds, "data_file_footer_bytes", location, footer, problem)
         with reading(location, self._input):
             self._file = orc.ORCFile(pa.PythonFile(self._input, "r"))
         fields = list(_orc_fields(self._file.schema, (), ()))
@@ -78,9 +104,38 @@ class OrcSource:
         """As of `Source`."""
         columns = sorted({self._places[id][0] for id in field_ids})
         for stripe in range(self._file.nstripes):
-            with reading(self._location, self._input):
+            with self._lock, reading(self._location, self._input):
                 batch = self._file.read_stripe(stripe, columns)
+            check_memory(self._location, batch, self._memory_bytes)
             yield {id: batch.column(columns.index(self._places[id][0])) for id in field_ids}
+
+
+def _orc_footer_bytes(tail: bytes) -> int:
+    """Bytes of the footer and the statistics of stripes, as the postscript has them (ORC specification).
+
+    What is no postscript is left to the library.
+    """
+    postscript = tail[-1 - tail[-1] : -1] if tail else b""
+    lengths, at = {1: 0, 5: 0}, 0
+    while at < len(postscript):
+        key, at = _varint(postscript, at)
+        value, at = _varint(postscript, at)
+        if key & 7 == 2:  # bytes of this length
+            at += value
+        elif key >> 3 in lengths:
+            lengths[key >> 3] = value
+    return sum(lengths.values())
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if not data[at - 1] & 0x80:
+            break
+    return value, at
 
 
 def _orc_fields(

@@ -14,9 +14,20 @@ from floecat.errors import FloecatError, IllegalArgumentError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.values.bounds import Bounds
 
-__all__ = ["InputFile", "NameMapping", "Source", "UnreadableFileError", "check_bound", "reading"]
+__all__ = [
+    "InputFile",
+    "NameMapping",
+    "Source",
+    "UnreadableFileError",
+    "check_bound",
+    "check_memory",
+    "reading",
+]
 
 _Path: TypeAlias = tuple[str, ...]
+
+_LEAST_MEMORY: Final = 1 << 20
+"""Some rows are decoded in any case."""
 
 _LIBRARY_FAULTS: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
 
@@ -42,6 +53,10 @@ def reading(location: str, file: InputFile | None = None) -> Iterator[None]:
     """
     try:
         yield
+    except MemoryError:
+        raise UnreadableFileError(
+            location, "it takes more memory than a worker has (floecat.statistics.memory-bytes)"
+        ) from None
     except _LIBRARY_FAULTS:
         if file is not None and file.failure is not None:
             raise file.failure from None
@@ -66,6 +81,23 @@ def check_bound(bounds: Bounds, bound: str, location: str, number: int, problem:
     if number > (most := getattr(bounds, bound)):
         key = f"floecat.limits.{bound.replace('_', '-')}"
         raise UnreadableFileError(location, f"{problem} {most:,} ({key})")
+
+
+def check_memory(location: str, decoded: pa.RecordBatch, memory_bytes: int) -> None:
+    """Refuses a file of which more has to be decoded at a time than fits.
+
+    Args:
+        location: of the file.
+        decoded: what was decoded.
+        memory_bytes: what may be.
+
+    Raises:
+        UnreadableFileError: there is more; the setting is named.
+    """
+    if decoded.nbytes > max(memory_bytes, _LEAST_MEMORY):
+        raise UnreadableFileError(
+            location, f"some of it takes more than {memory_bytes:,} bytes (floecat.statistics.memory-bytes)"
+        )
 
 
 class Source(Protocol):

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import pyarrow as pa
 import pytest
 
 from floecat.errors import FileMissingError, UnavailableError
 from floecat.statistics.capture.processes import CaptureProcesses
-from floecat.statistics.files.sources import UnreadableFileError
+from floecat.statistics.files.sources import UnreadableFileError, reading
 
 
 def whereabouts(_check: Callable[[int], None]) -> tuple[int, int]:
@@ -28,13 +29,18 @@ def endless(check: Callable[[int], None]) -> None:
         time.sleep(60)
 
 
+def allocating(_check: Callable[[int], None]) -> None:
+    with reading("file:///f"):
+        pa.allocate_buffer(1 << 33)
+
+
 def go_on(_done: int) -> None:
     pass
 
 
 @pytest.fixture
 def processes() -> Iterator[CaptureProcesses]:
-    opened = CaptureProcesses()
+    opened = CaptureProcesses(1 << 20)
     opened.start()
     yield opened
     opened.close()
@@ -50,7 +56,7 @@ def test_work_that_is_not_small_runs_elsewhere_at_lower_priority(processes: Capt
 
 
 def test_without_a_service_all_work_runs_here() -> None:
-    assert CaptureProcesses().run(whereabouts, go_on, is_small=False)[0] == os.getpid()
+    assert CaptureProcesses(1 << 20).run(whereabouts, go_on, is_small=False)[0] == os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -65,6 +71,13 @@ def test_errors_of_the_catalog_are_raised_here(
 ) -> None:
     with pytest.raises(type(error), match=f"^{message}$"):
         processes.run(partial(failing, error), go_on, is_small=False)
+
+
+def test_memory_of_a_process_is_bounded(processes: CaptureProcesses) -> None:
+    with pytest.raises(
+        UnreadableFileError, match=r"file:///f: .* memory .*floecat\.statistics\.memory-bytes"
+    ):
+        processes.run(allocating, go_on, is_small=False)
 
 
 def test_other_errors_are_named_without_their_text(processes: CaptureProcesses) -> None:

@@ -363,6 +363,7 @@ def test_unreadable_files_are_named_and_not_quoted(damage: str, format: str, tmp
     ("format", "bounds", "problem"),
     [
         ("parquet", Bounds(data_file_footer_bytes=100), r"its footer .* 100 \(.*\.data-file-footer-bytes\)"),
+        ("orc", Bounds(data_file_footer_bytes=100), r"its footer .* 100 \(.*\.data-file-footer-bytes\)"),
         ("avro", Bounds(manifest_bytes=1000), r"it has more bytes than 1,000 \(.*\.manifest-bytes\)"),
     ],
 )
@@ -370,11 +371,37 @@ def test_files_beyond_a_bound_are_named_with_it(
     format: str, bounds: Bounds, problem: str, tmp_path: Path
 ) -> None:
     file = msgspec.structs.replace(_secret_file(tmp_path), format=format)
+    if format == "orc":
+        path = tmp_path / "f.parquet"
+        orc.write_table(pq.read_table(path), path)
+        file = msgspec.structs.replace(file, size_bytes=path.stat().st_size)
     before = FILES.counters.counts.bytes_read
     with pytest.raises(UnreadableFileError, match=rf"Cannot read file://.*f\.parquet: {problem}"):
         read(schema_of((1, "l", "string")), file, bounds=bounds)
     if format == "avro":
         assert FILES.counters.counts.bytes_read == before
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_values_that_take_more_memory_than_their_files_are_refused_by_name(
+    format: str, tmp_path: Path
+) -> None:
+    lists = pa.array([["x" * 10_000] * 10] * 200, pa.list_(pa.field("element", pa.string())))
+    lists = lists.cast(pa.list_(pa.field("element", pa.string(), metadata={"PARQUET:field_id": "2"})))
+    table = with_ids({1: ("l", lists)})
+    path = tmp_path / f"f.{format}"
+    if format == "parquet":
+        pq.write_table(table, path)
+    else:
+        orc.write_table(table, path, compression="zstd", dictionary_key_size_threshold=1.0)
+    type = {"type": "list", "element-id": 2, "element": "string", "element-required": False}
+    mapping = [{"field-id": 1, "names": ["l"], "fields": [{"field-id": 2, "names": ["element"]}]}]
+    options = {"name_mapping": msgspec.json.encode(mapping).decode(), "threads": 1}
+    file = data_file(path, len(table), format=format)
+    assert file.size_bytes < 200_000
+    assert column(read(schema_of((1, "l", type)), file, **options), 2).value_count == 2_000
+    with pytest.raises(UnreadableFileError, match=r"some of it takes more .* \(floecat\.statistics\.memory"):
+        read(schema_of((1, "l", type)), file, memory_bytes=2 << 20, **options)
 
 
 def test_a_footer_that_claims_more_than_the_file_is_damage(tmp_path: Path) -> None:

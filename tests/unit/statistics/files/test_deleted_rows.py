@@ -181,6 +181,17 @@ def test_equality_deletes_beyond_memory_leave_upper_bounds(
         assert (summary.row_count, summary.is_exact) == (1000, False)
 
 
+def test_long_strings_of_equality_deletes_are_metered(tmp_path: Path) -> None:
+    schema = schema_of((1, "s", "string"))
+    values = pa.array([f"{number:010_d}" * 1_000 for number in range(100)])
+    file = write_parquet(tmp_path, "f.parquet", with_ids({1: ("s", values)}))
+    pq.write_table(with_ids({1: ("s", values)}), tmp_path / "e.parquet")
+    deleted = _with(file, delete_file(tmp_path / "e.parquet", 100, (1,)))
+    assert read(schema, deleted).row_count == 0
+    bounded = read(schema, deleted, memory_bytes=1 << 20)
+    assert (bounded.row_count, bounded.is_exact) == (100, False)
+
+
 def test_damaged_deletes_are_named(file: DataFile, schema: Schema, tmp_path: Path) -> None:
     vector = _vector(file, [1, 2], tmp_path)
     path = tmp_path / "v.puffin"

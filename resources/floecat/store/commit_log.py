@@ -159,12 +159,12 @@ def append(
         "committed_at_ms": now_ms,
         "transaction_id": transaction_id or uuids.uuid7(),
     }
-    conn.change_last(
+    conn.change_later(
         _INSERT,
-        [
+        *(
             {"commit_version": number, **shared, **_values(entry)}
             for number, entry in zip(numbered.numbers, entries, strict=True)
-        ],
+        ),
     )
     return numbered
 

@@ -47,7 +47,7 @@ def insert(
     values["document_form"] = DOCUMENT_FORM
     values["table_type"] = table_type
     conn.change(_INSERT, values)
-    conn.change(
+    conn.change_later(
         _INSERT_DOCUMENT,
         {
             "entry_id": row.id,
@@ -109,7 +109,7 @@ def swap(
     )
     if swapped != 1:
         return False
-    conn.change(
+    conn.change_later(
         _SWAP_DOCUMENT,
         {
             "id": entry_id,

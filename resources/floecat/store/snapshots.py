@@ -88,12 +88,12 @@ def insert_many(conn: Connection, entry_id: UUID, rows: Iterable[SnapshotRow]) -
         DuplicateKeyError: the table has a snapshot of this id.
         ForeignKeyError: there is no such table.
     """
-    conn.change_many(_INSERT, [{"entry_id": entry_id, **msgspec.structs.asdict(row)} for row in rows])
+    conn.change_later(_INSERT, *({"entry_id": entry_id, **msgspec.structs.asdict(row)} for row in rows))
 
 
 def delete_many(conn: Connection, entry_id: UUID, snapshot_ids: Iterable[int]) -> None:
     """Deletes snapshots of a table; ids that it does not have are ignored."""
-    conn.change_many(_DELETE, [{"of_entry": entry_id, "id": snapshot_id} for snapshot_id in snapshot_ids])
+    conn.change_later(_DELETE, *({"of_entry": entry_id, "id": snapshot_id} for snapshot_id in snapshot_ids))
 
 
 def list_all(conn: Connection, entry_id: UUID) -> list[SnapshotRow]:
@@ -107,7 +107,7 @@ def replace_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> No
     Raises:
         ForeignKeyError: there is no such table.
     """
-    conn.change(_DELETE_REFS, {"of_entry": entry_id})
+    conn.change_later(_DELETE_REFS, {"of_entry": entry_id})
     insert_refs(conn, entry_id, refs)
 
 
@@ -118,4 +118,4 @@ def insert_refs(conn: Connection, entry_id: UUID, refs: Sequence[RefRow]) -> Non
         DuplicateKeyError: the table has a ref of this name.
         ForeignKeyError: there is no such table.
     """
-    conn.change_many(_INSERT_REFS, [{"entry_id": entry_id, **msgspec.structs.asdict(ref)} for ref in refs])
+    conn.change_later(_INSERT_REFS, *({"entry_id": entry_id, **msgspec.structs.asdict(ref)} for ref in refs))

@@ -234,7 +234,7 @@ def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, nam
 
     def work(conn: Connection, account_id: UUID) -> None:
         namespaces.set_properties(conn, namespace.id, {"mark": str(account_id)}, NOW_MS)
-        conn.change_last(insert_account, [{"id": account_id, "created_at_ms": NOW_MS}])
+        conn.change_later(insert_account, {"id": account_id, "created_at_ms": NOW_MS})
 
     def properties(conn: Connection) -> dict[str, str]:
         row = namespaces.get(conn, namespace.catalog_id, namespace.levels)

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 
 from floecat.store.database.errors import (
     CommitOutcomeUnknownError,
@@ -106,11 +106,11 @@ class Connection(ABC):
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
 
-    def change_last(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
-        """As `change_many`, at the latest with COMMIT: for a change under a lock that others wait for.
+    def change_later(self, statement: Statement, *parameters: Parameters) -> None:
+        """As `change_many`, with the next statement or COMMIT: for a change whose row count does not matter.
 
-        PostgreSQL gets it in one message with COMMIT, so that they wait for one answer less. Any other
-        statement of the transaction sends it first.
+        PostgreSQL gets both in one message, so that one answer less is waited for. If the change fails, that
+        statement raises the error, and the connection is closed.
         """
         self.change_many(statement, parameters)
 
@@ -122,7 +122,7 @@ class TransactionConnection(Connection):
         failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
     """
 
-    __slots__ = ("_dialect", "_last", "_pooled", "_statements", "failed")
+    __slots__ = ("_dialect", "_later", "_pooled", "_statements", "failed")
 
     def __init__(
         self, pooled: sa.PoolProxiedConnection, statements: PreparedStatements, dialect: sa.Dialect
@@ -131,18 +131,18 @@ class TransactionConnection(Connection):
         self._pooled = pooled
         self._statements = statements
         self._dialect = dialect
-        self._last: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
+        self._later: list[tuple[PreparedStatement, Parameters]] = []
         self.failed = False
 
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """All rows of a query, or of a change with RETURNING."""
         prepared = self._statements.get(statement, parameters)
-        return self._run(prepared.rows, parameters)
+        return self._run(prepared.execute, parameters, prepared.fetched)
 
     def change(self, statement: Statement, parameters: Parameters = NOTHING) -> int:
         """Runs an INSERT, UPDATE or DELETE and answers how many rows it changed."""
         prepared = self._statements.get(statement, parameters)
-        return self._run(prepared.change, parameters)
+        return self._run(prepared.execute, parameters, _row_count)
 
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
@@ -152,15 +152,16 @@ class TransactionConnection(Connection):
                 self.change(statement, only)
             return
         prepared = self._statements.get(statement, parameters[0])
-        self._run(prepared.change_many, parameters)
+        self._run(prepared.execute_many, parameters, _row_count)
 
-    def change_last(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
-        """As `change_many`, with COMMIT or before the next statement; see `Connection.change_last`."""
+    def change_later(self, statement: Statement, *parameters: Parameters) -> None:
+        """As `change_many`, with the next statement or COMMIT; see `Connection.change_later`."""
         if self._dialect.name == "sqlite":
             self.change_many(statement, parameters)
         elif parameters:
             count_statement()
-            self._last.append((self._statements.get(statement, parameters[0]), parameters))
+            prepared = self._statements.get(statement, parameters[0])
+            self._later += ((prepared, each) for each in parameters)
 
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
@@ -187,23 +188,11 @@ class TransactionConnection(Connection):
             CommitOutcomeUnknownError: the connection died; the transaction may have been committed.
             Exception: as `control`, also for a change that waited.
         """
-        last, self._last = self._last, []
         try:
-            if not last:
+            if self._later:
+                self._run_later(self._driver(), lambda driver: driver.execute("COMMIT"))
+            else:
                 self.control("COMMIT")
-                return
-            driver = self._driver()
-            try:
-                with driver.pipeline():
-                    for prepared, parameters in last:
-                        for each in parameters:
-                            prepared.send(driver, each)
-                    driver.execute("COMMIT")
-            except self._dialect.loaded_dbapi.Error as error:
-                self._forget_dead(driver, error)
-                # the driver takes statements for prepared that the server has skipped after the error
-                self.discard()
-                raise
         except ConnectionLostError as error:
             raise CommitOutcomeUnknownError(
                 "The store did not say whether the change was applied"
@@ -231,19 +220,21 @@ class TransactionConnection(Connection):
             self.discard()
             raise ConnectionLostError("The connection to the store was lost") from error
 
-    def _run(self, run: Callable[[DBAPIConnection, P], T], parameters: P) -> T:
+    def _run(
+        self,
+        execute: Callable[[DBAPIConnection, P], DBAPICursor],
+        parameters: P,
+        outcome: Callable[[DBAPICursor], T],
+    ) -> T:
         if self.failed:
             raise StoreFaultError("A failed statement was ignored; the transaction will be rolled back")
         count_statement()
         try:
             driver = self._driver()
+            if self._later:
+                return outcome(self._run_later(driver, lambda driver: execute(driver, parameters)))
             try:
-                if self._last:
-                    last, self._last = self._last, []
-                    for prepared, waiting in last:
-                        for each in waiting:
-                            prepared.change(driver, each)
-                return run(driver, parameters)
+                return outcome(execute(driver, parameters))
             except self._dialect.loaded_dbapi.Error as error:
                 self._forget_dead(driver, error)
                 raise
@@ -253,6 +244,26 @@ class TransactionConnection(Connection):
         except BaseException:
             self.failed = True
             raise
+
+    def _run_later(self, driver: DBAPIConnection, last: Callable[[DBAPIConnection], T]) -> T:
+        """Runs the changes that waited and something behind them in one message."""
+        later, self._later = self._later, []
+        try:
+            with driver.pipeline():
+                for prepared, parameters in later:
+                    prepared.execute(driver, parameters)
+                return last(driver)
+        except self._dialect.loaded_dbapi.Error as error:
+            self._forget_dead(driver, error)
+            # the driver takes statements for prepared that the server has skipped after the error
+            self.discard()
+            raise
+
+
+def _row_count(cursor: DBAPICursor) -> int:
+    count = cursor.rowcount
+    cursor.close()
+    return count
 
 
 def count_statement() -> None:

@@ -83,7 +83,11 @@ class PreparedStatement:
         ]
 
     def rows(self, connection: DBAPIConnection, parameters: Parameters) -> list[Any]:
-        """All rows of a query or of a change with RETURNING, as tuples or lists of Python values.
+        """All rows of a query or of a change with RETURNING; see `execute` and `fetched`."""
+        return self.fetched(self.execute(connection, parameters))
+
+    def execute(self, connection: DBAPIConnection, parameters: Parameters) -> DBAPICursor:
+        """Runs the statement; in a pipeline, the outcome is there when that ends.
 
         Args:
             connection: of the driver.
@@ -94,33 +98,21 @@ class PreparedStatement:
             Exception: whatever the driver raises.
         """
         cursor = connection.cursor()
-        try:
-            cursor.execute(*self._bound(parameters))
-            rows = cursor.fetchall()
-        finally:
-            cursor.close()
-        return [self._converted(row) for row in rows] if self._columns else list(rows)
+        cursor.execute(*self._bound(parameters))
+        return cursor
 
-    def change(self, connection: DBAPIConnection, parameters: Parameters) -> int:
-        """Runs a change and returns how many rows it changed. Raises what `rows` does."""
-        return self._rowcount(connection, lambda cursor: cursor.execute(*self._bound(parameters)))
-
-    def send(self, connection: DBAPIConnection, parameters: Parameters) -> None:
-        """Sends a change whose outcome is seen later, in a pipeline. Raises what `rows` does."""
-        connection.cursor().execute(*self._bound(parameters))
-
-    def change_many(self, connection: DBAPIConnection, parameters: Sequence[Parameters]) -> None:
-        """Runs a change that `is_fixed` once for each set of parameters. Raises what `rows` does."""
+    def execute_many(self, connection: DBAPIConnection, parameters: Sequence[Parameters]) -> DBAPICursor:
+        """Runs a change that `is_fixed` once for each set of parameters, as `execute`."""
         bound = [self._bound(each)[1] for each in parameters]
-        self._rowcount(connection, lambda cursor: cursor.executemany(self._sql, bound))
-
-    def _rowcount(self, connection: DBAPIConnection, run: Callable[[DBAPICursor], object]) -> int:
         cursor = connection.cursor()
-        try:
-            run(cursor)
-            return cursor.rowcount
-        finally:
-            cursor.close()
+        cursor.executemany(self._sql, bound)
+        return cursor
+
+    def fetched(self, cursor: DBAPICursor) -> list[Any]:
+        """The rows of what was executed, as tuples or lists of Python values."""
+        rows = cursor.fetchall()
+        cursor.close()
+        return [self._converted(row) for row in rows] if self._columns else list(rows)
 
     def _bound(self, parameters: Parameters) -> tuple[str, Any]:
         """The SQL and what the driver binds to it."""

@@ -10,9 +10,25 @@ import msgspec
 
 from floecat.settings import LogSettings
 
-__all__ = ["JsonFormatter", "configure_logging"]
+__all__ = ["JsonFormatter", "TextFormatter", "configure_logging"]
 
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class TextFormatter(logging.Formatter):
+    """Lines of text. The time is rendered once a second."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+        self._rendered = (0, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002
+        """The time of a record, as the standard formatter writes it."""
+        second, text = self._rendered
+        if second != int(record.created):
+            second, text = int(record.created), super().formatTime(record)[:-4]
+            self._rendered = second, text
+        return f"{text},{int(record.msecs):03d}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,7 +58,7 @@ def configure_logging(settings: LogSettings) -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "text": {"format": _TEXT},
+                "text": {"()": TextFormatter},
                 "json": {"()": JsonFormatter},
             },
             "handlers": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import TypeVar
@@ -111,16 +112,17 @@ class EntryListing:
         call.check((Privilege.USE_SCHEMA, call.on_namespace(namespace)))
         listed = Privilege.LIST_TABLE if kind == "table" else Privilege.LIST_VIEW
         with self._store.read() as conn:
-            row = namespaces.get(conn, call.catalog.id, namespace)
-            if row is None:
-                raise missing_namespace(namespace)
+
+            def fetch(after: str | None, limit: int | None) -> builtins.list[tuple[str, TableIdentifier]]:
+                names = tables.list_names(conn, call.catalog.id, namespace, kind, after, limit, wanted)
+                if not names and namespaces.get(conn, call.catalog.id, namespace) is None:
+                    raise missing_namespace(namespace)
+                return [(name, TableIdentifier(namespace, name)) for name in names]
+
             return self._paging.page(
                 scope,
                 page,
-                lambda after, limit: [
-                    (name, TableIdentifier(namespace, name))
-                    for name in tables.list_names(conn, row.id, kind, after, limit, wanted)
-                ],
+                fetch,
                 lambda found: call.allowed([(listed, call.on_entry(kind, name)) for name in found]),
             )
 

@@ -183,7 +183,8 @@ def document(conn: Connection, entry_id: UUID) -> bytes | None:
 
 def list_names(
     conn: Connection,
-    namespace_id: UUID,
+    catalog_id: UUID,
+    namespace: Namespace,
     kind: str,
     after: str | None,
     limit: int | None,
@@ -193,14 +194,16 @@ def list_names(
 
     Args:
         conn: a connection.
-        namespace_id: the namespace.
+        catalog_id: the catalog.
+        namespace: of the catalog; a missing one has no names.
         kind: `table` or `view`.
         after: last name of the page before.
         limit: most names; `None` for all.
         table_type: lists only tables of this type; views have none.
     """
     parameters: dict[str, Any] = {
-        "namespace_id": namespace_id,
+        "catalog_id": catalog_id,
+        "physical_name": physical_name(namespace),
         "after": after or "",
         "limit": NO_LIMIT if limit is None else limit,
     }
@@ -401,7 +404,17 @@ _GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id
 _DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
 _NAMES: Final = (
     sa.select(_entries.c.name)
-    .where(_entries.c.namespace_id == sa.bindparam("namespace_id"), _entries.c.name > sa.bindparam("after"))
+    .where(
+        # not by a join, for which PostgreSQL would sort all names of the namespace
+        _entries.c.namespace_id
+        == sa.select(_namespaces.c.id)
+        .where(
+            _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
+            _namespaces.c.physical_name == sa.bindparam("physical_name"),
+        )
+        .scalar_subquery(),
+        _entries.c.name > sa.bindparam("after"),
+    )
     .order_by(_entries.c.name)
     .limit(LIMIT)
 )

@@ -170,4 +170,6 @@ def test_types_of_tables_of_earlier_versions_are_found(store: Store, namespace: 
     _age(store)
     normalize_documents(store)
     with store.read() as conn:
-        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["odd", "usual"]
+        assert tables.list_names(
+            conn, namespace.catalog_id, namespace.levels, "table", None, None, "lance"
+        ) == ["odd", "usual"]

@@ -154,9 +154,11 @@ def test_drop_against_create(store: Store, catalog: CatalogRow, kind: str) -> No
         outcomes.add(dropped)
         with store.read() as conn:
             assert (namespaces.get(conn, catalog.id, namespace.levels) is None) == dropped
-            assert len(tables.list_names(conn, namespace.id, "table", None, None)) + len(
-                namespaces.children(conn, catalog.id, namespace.levels, None, None)
-            ) == (created_a + created_b)
+            assert len(
+                tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, None)
+            ) + len(namespaces.children(conn, catalog.id, namespace.levels, None, None)) == (
+                created_a + created_b
+            )
     assert outcomes
 
 

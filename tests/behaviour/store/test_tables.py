@@ -189,8 +189,8 @@ def test_one_of_many_creates_wins(store: Store, namespace: NamespaceRow) -> None
     assert sum(at_once(8, create)) == 1
     with store.read() as conn:
         names = [
-            *tables.list_names(conn, namespace.id, "table", None, None),
-            *tables.list_names(conn, namespace.id, "view", None, None),
+            *tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, None),
+            *tables.list_names(conn, namespace.catalog_id, namespace.levels, "view", None, None),
         ]
     assert names == ["orders"]
 
@@ -251,8 +251,10 @@ def test_names_are_listed_by_code_points(store: Store, namespace: NamespaceRow) 
         add_entry(store, namespace, name)
         add_entry(store, namespace, f"view of {name}", "view")
     with store.count_statements() as counter, store.read() as conn:
-        assert tables.list_names(conn, namespace.id, "table", None, None) == sorted(ODD_NAMES)
-        found = tables.list_names(conn, namespace.id, "view", None, None)
+        assert tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, None) == sorted(
+            ODD_NAMES
+        )
+        found = tables.list_names(conn, namespace.catalog_id, namespace.levels, "view", None, None)
         assert found == sorted(f"view of {name}" for name in ODD_NAMES)
     assert counter.total == 2
 
@@ -262,15 +264,26 @@ def test_tables_of_a_type_are_listed_in_one_statement(store: Store, namespace: N
     rows = {name: add_entry(store, namespace, name, table_type=kind) for name, kind in types.items()}
     add_entry(store, namespace, "v", "view")
     with store.count_statements() as counter, store.read() as conn:
-        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["a", "c", "e"]
-        assert tables.list_names(conn, namespace.id, "table", "a", 1, "lance") == ["c"]
-        assert tables.list_names(conn, namespace.id, "table", None, None, "missing") == []
+        assert tables.list_names(
+            conn, namespace.catalog_id, namespace.levels, "table", None, None, "lance"
+        ) == ["a", "c", "e"]
+        assert tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", "a", 1, "lance") == [
+            "c"
+        ]
+        assert (
+            tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, None, "missing")
+            == []
+        )
     assert counter.total == 3
     with store.write() as conn:
         assert swap(conn, rows["b"], 0, "s3://lake/b/2.json", table_type="lance")
         assert swap(conn, rows["c"], 0, "s3://lake/c/2.json")
-        assert tables.list_names(conn, namespace.id, "table", None, None, "lance") == ["a", "b", "e"]
-        assert tables.list_names(conn, namespace.id, "table", None, None) == list("abcde")
+        assert tables.list_names(
+            conn, namespace.catalog_id, namespace.levels, "table", None, None, "lance"
+        ) == ["a", "b", "e"]
+        assert tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, None) == list(
+            "abcde"
+        )
 
 
 @pytest.mark.parametrize("size", [1, 3, len(ODD_NAMES), 100])
@@ -279,7 +292,9 @@ def test_pages_hold_every_name_once(store: Store, namespace: NamespaceRow, size:
         add_entry(store, namespace, name)
     seen: list[str] = []
     with store.read() as conn:
-        while page := tables.list_names(conn, namespace.id, "table", seen[-1] if seen else None, size):
+        while page := tables.list_names(
+            conn, namespace.catalog_id, namespace.levels, "table", seen[-1] if seen else None, size
+        ):
             assert len(page) <= size
             seen += page
     assert seen == sorted(ODD_NAMES)
@@ -288,11 +303,11 @@ def test_pages_hold_every_name_once(store: Store, namespace: NamespaceRow, size:
 def test_a_page_does_not_care_what_happens_before_it(store: Store, namespace: NamespaceRow) -> None:
     rows = [add_entry(store, namespace, name) for name in "bdfh"]
     with store.write() as conn:
-        assert tables.list_names(conn, namespace.id, "table", None, 2) == ["b", "d"]
+        assert tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", None, 2) == ["b", "d"]
         entry_changes.delete(conn, rows[1].id, None)
     add_entry(store, namespace, "a")
     with store.read() as conn:
-        assert tables.list_names(conn, namespace.id, "table", "d", 2) == ["f", "h"]
+        assert tables.list_names(conn, namespace.catalog_id, namespace.levels, "table", "d", 2) == ["f", "h"]
 
 
 def test_scan_goes_over_all_catalogs(store: Store, namespace: NamespaceRow) -> None:

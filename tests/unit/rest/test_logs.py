@@ -5,7 +5,7 @@ import logging
 import sys
 
 from floecat.settings import LogSettings
-from floecat_rest.logs import JsonFormatter, configure_logging
+from floecat_rest.logs import JsonFormatter, TextFormatter, configure_logging
 
 
 def test_a_record_is_one_json_object():
@@ -21,6 +21,13 @@ def test_a_record_is_one_json_object():
     assert (line["level"], line["logger"], line["message"]) == ("error", "floecat.x", "failed: a\nnext")
     assert line["at"].endswith("+00:00")
     assert "ValueError: why" in line["exception"]
+
+
+def test_a_line_of_text_has_the_time_of_its_record():
+    standard, formatter = logging.Formatter(), TextFormatter()
+    for created in (1_700_000_000.0, 1_700_000_000.9994, 1_700_000_001.25, 1_700_000_000.5):
+        record = logging.makeLogRecord({"created": created, "msecs": created % 1 * 1000, "msg": "x"})
+        assert formatter.format(record).startswith(standard.formatTime(record) + " ")
 
 
 def test_the_level_is_set():

@@ -119,8 +119,7 @@ def take_json(raw: RawJson, what: str) -> bytes:
 
 def is_null(raw: RawJson) -> bool:
     """Whether the encoded value is `null`."""
-    view = memoryview(raw)
-    return len(view) == 4 and bytes(view) == b"null"
+    return (raw if isinstance(raw, bytes) else memoryview(raw)) == b"null"
 
 
 def describe_decode_error(error: Exception) -> str:

@@ -58,7 +58,7 @@ def list_jobs(
             word,
             f"{row.attempts}/{row.max_attempts}",
             written_time(row.created_at_ms),
-            written_time(row.not_before_ms if row.state in ("queued", "waiting") else None),
+            _due(row.state, row.not_before_ms),
             row.lease_owner or "-",
             _counts(row.progress),
             row.last_error or "",
@@ -67,6 +67,44 @@ def list_jobs(
     )
     headings = ("id", "kind", "what", "state", "attempts", "created", "due", "worker", "progress", "problem")
     print_rows(headings, rows)
+
+
+@app.command()
+@on_catalog
+def show(
+    kernel: Kernel,
+    call: Call,
+    job: IdArgument,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a job: what it is about, how far it is, and why it failed last."""
+    row = kernel.jobs.get(call, job)
+    word = kernel.jobs.word(row)
+    if as_json:
+        print_json([_described(row, word)])
+        return
+    print_rows(
+        ("job", str(row.id)),
+        (
+            ("kind", row.kind),
+            ("what", row.title),
+            ("subject", row.subject),
+            ("location", row.resource or "-"),
+            ("state", word + (", to be cancelled" if row.cancel_requested else "")),
+            ("attempts", f"{row.attempts} of {row.max_attempts}"),
+            ("lane", row.lane),
+            ("worker", row.lease_owner or "-"),
+            ("lease ends", written_time(row.lease_expires_at_ms)),
+            ("created", f"{written_time(row.created_at_ms)} by {row.created_by}"),
+            ("request", row.request_id or "-"),
+            ("due", _due(row.state, row.not_before_ms)),
+            ("started", written_time(row.started_at_ms)),
+            ("finished", written_time(row.finished_at_ms)),
+            ("progress", _counts(row.progress) or "-"),
+            ("problem", row.last_error or "-"),
+        ),
+    )
 
 
 @app.command()
@@ -93,6 +131,10 @@ def cancel(
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")
 
 
+def _due(state: str, not_before_ms: int) -> str:
+    return written_time(not_before_ms if state in ("queued", "waiting") else None)
+
+
 def _described(row: msgspec.Struct, word: str) -> dict[str, object]:
     """A job as an object, without what only its kind can read."""
     values = msgspec.structs.asdict(row) | {"state": word}
@@ -101,8 +143,15 @@ def _described(row: msgspec.Struct, word: str) -> dict[str, object]:
 
 
 def _counts(progress: str) -> str:
-    counts = msgspec.json.decode(progress)
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if type(count) is int)
+    """What is counted, also by a kind that keeps its numbers together; times are no counts."""
+    found: dict[str, object] = {}
+    for name, value in msgspec.json.decode(progress).items():
+        found |= value if isinstance(value, dict) else {name: value}
+    return ", ".join(
+        f"{count} {name.replace('_', ' ')}"
+        for name, count in found.items()
+        if type(count) is int and count and not name.endswith("_ms")
+    )
 
 
 def _require_known(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:

@@ -67,6 +67,7 @@ COMMANDS = (
     "table index-artifacts",
     "job",
     "job list",
+    "job show",
     "job retry",
     "job cancel",
     "purge",
@@ -753,6 +754,12 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
         unknown = run("job", "list", option, "purged")
         assert unknown.returncode == 2
         assert f"Invalid value for {option}: 'purged' is not one of {known}" in unknown.stderr
+    shown = [line.split() for line in run("job", "show", str(job.id)).stdout.splitlines()]
+    for expected in (["kind", "purge"], ["state", "PENDING"], ["attempts", "0", "of", "5"], ["problem", "-"]):
+        assert expected in shown
+    (described,) = objects("job", "show", str(job.id))
+    assert [described] == objects("job", "list")
+    assert (described["subject"], described["lane"]) == (job.subject, job.lane)
     assert "cannot be retried: it is PENDING" in one_error(run("job", "retry", str(job.id)), 1)
     assert run("job", "cancel", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is CANCELLED\n"
     assert "cannot be cancelled: it is CANCELLED" in one_error(run("job", "cancel", str(job.id)), 1)
@@ -760,7 +767,8 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     assert run("job", "retry", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is due now\n"
     assert [row[3] for row in listed()] == ["PENDING"]
     other = str(uuid.uuid4())
-    assert one_error(run("job", "retry", other), 1) == f"Job does not exist: {other}"
+    for command in ("retry", "show"):
+        assert one_error(run("job", command, other), 1) == f"Job does not exist: {other}"
 
 
 def test_statistics_are_captured_and_shown(lake: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
-import msgspec
 
 from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosition
-from floecat.errors import BadRequestError, UnavailableError, UnsupportedOperationError
+from floecat.errors import UnavailableError, UnsupportedOperationError
 from floecat_assets.defs.compat.assets import ARTIFACTS
 from floecat_assets.defs.compat.jobs import delta_artifacts
+from floecat_assets.defs.cursors import Cursor, read_cursor, write_cursor
 from floecat_assets.defs.partitions import DELTA_TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import UNFINISHED
@@ -32,8 +32,7 @@ _PARTITION_TAG = "dagster/partition"
 _JOB = delta_artifacts.name
 
 
-class _Cursor(msgspec.Struct, omit_defaults=True):
-    version: int = 1
+class _Cursor(Cursor, frozen=True, omit_defaults=True):
     after: TablePosition | None = None
 
 
@@ -55,7 +54,7 @@ def delta_log_sensor(
     a table while it has a run. The cursor is the last table that was checked; a tick continues after it, and
     starts over after the last table.
     """
-    cursor = _parse(context.cursor)
+    cursor = read_cursor(context.cursor, _Cursor)
     try:
         look = kernel.delta_pipeline().look(cursor.after, limit=TABLES_PER_TICK)
         now_s = kernel.now_ms() / 1000
@@ -72,7 +71,7 @@ def delta_log_sensor(
             break
     return dg.SensorResult(
         run_requests=requests.made,
-        cursor=msgspec.json.encode(_Cursor(after=after)).decode(),
+        cursor=write_cursor(_Cursor(after=after)),
         skip_reason=None if requests.made else _summary(look, requests),
     )
 
@@ -130,18 +129,6 @@ def _running_tables(instance: dg.DagsterInstance) -> Iterator[str]:
             table = str(table_id(run.tags.get(_PARTITION_TAG, "")))  # started by hand
         if table is not None:
             yield table
-
-
-def _parse(cursor: str | None) -> _Cursor:
-    if not cursor:
-        return _Cursor()
-    try:
-        found = msgspec.json.decode(cursor, type=_Cursor)
-    except msgspec.MsgspecError:
-        raise BadRequestError("The cursor of the sensor is not one of its own: reset it") from None
-    if found.version != 1:
-        raise BadRequestError("The cursor of the sensor is of another version: reset it")
-    return found
 
 
 def _summary(look: Look, requests: _Requests) -> str:

@@ -16,7 +16,7 @@ from floecat_assets.defs.partitions import TABLES
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.defs.statistics.checks import TARGETS, check_results, check_specs
 from floecat_assets.defs.statistics.metadata import index_metadata
-from floecat_assets.defs.statistics.reporting import of_table
+from floecat_assets.defs.statistics.reporting import SNAPSHOTS, first_of_snapshots, of_table
 from floecat_assets.table_keys import require_table_id
 
 __all__ = ["CaptureConfig", "index_artifacts", "snapshots", "targets"]
@@ -35,7 +35,7 @@ class CaptureConfig(dg.Config):
 
 
 @dg.asset(
-    key=["catalog", "snapshots"],
+    key=SNAPSHOTS,
     description=(
         "Asks for captures of the snapshots of a table that have no statistics yet. Commits are captured by"
         " themselves; materialize this, for as many tables as you like, for the snapshots before: the"
@@ -103,7 +103,7 @@ def targets(
     if reported is None:
         yield from check_results(None)
         return
-    for event in reported.own_events:
+    for event in (*first_of_snapshots(context.instance, context.partition_key), *reported.own_events):
         context.log_event(event)
     yield dg.MaterializeResult(
         metadata=reported.metadata,

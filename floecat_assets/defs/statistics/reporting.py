@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 import dagster as dg
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from floecat.runtime import Kernel
     from floecat.statistics.capture.reports import TableReport
 
-__all__ = ["ReportedTable", "of_table"]
+__all__ = ["SNAPSHOTS", "ReportedTable", "first_of_snapshots", "of_table"]
+
+SNAPSHOTS: Final = dg.AssetKey(["catalog", "snapshots"])
+"""The asset that asks for captures."""
 
 
 class ReportedTable(NamedTuple):
@@ -52,3 +56,13 @@ def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -
         f"{report.snapshot_id}-{report.finalized_at_ms}",
         [observation],
     )
+
+
+def first_of_snapshots(instance: dg.DagsterInstance, partition: str) -> Iterator[dg.AssetMaterialization]:
+    """An event of a partition of `catalog/snapshots`, if it has none yet.
+
+    Commits are captured without it, but Dagster calls an asset unsynced whose input was never materialized.
+    """
+    wanted = dg.AssetRecordsFilter(asset_key=SNAPSHOTS, asset_partitions=[partition])
+    if not instance.fetch_materializations(wanted, limit=1).records:
+        yield dg.AssetMaterialization(SNAPSHOTS, partition=partition, description="captured by itself")

@@ -9,13 +9,14 @@ from uuid import UUID
 import dagster as dg
 import msgspec
 
-from floecat.errors import BadRequestError, FloecatError, UnavailableError
+from floecat.errors import FloecatError, UnavailableError
+from floecat_assets.defs.cursors import Cursor, read_cursor, write_cursor
 from floecat_assets.defs.partitions import TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import UNFINISHED
 from floecat_assets.defs.statistics.assets import targets
 from floecat_assets.defs.statistics.checks import TARGETS, count_failed, failed_captures
-from floecat_assets.defs.statistics.reporting import of_table
+from floecat_assets.defs.statistics.reporting import first_of_snapshots, of_table
 
 if TYPE_CHECKING:
     from floecat.runtime import Kernel
@@ -48,12 +49,11 @@ statistics_capture = dg.define_asset_job(
 )
 
 
-class _Cursor(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Cursor(Cursor, frozen=True, omit_defaults=True):
     finished_at_ms: int = 0
     job_id: UUID | None = None
     failed: int = 0
     """Captures that had failed for good at the last tick."""
-    version: int = 1
 
 
 @dg.sensor(
@@ -73,7 +73,7 @@ def capture_sensor(
     The cursor is the last capture that was looked at. If captures failed for good, or were retried, since the
     last tick, the check of the asset is evaluated.
     """
-    cursor = _parse(context.cursor)
+    cursor = read_cursor(context.cursor, _Cursor)
     try:
         opened = kernel.open()
         pipeline = opened.statistics_pipeline
@@ -94,7 +94,7 @@ def capture_sensor(
     return dg.SensorResult(
         run_requests=requests,
         asset_events=events,
-        cursor=msgspec.json.encode(msgspec.structs.replace(seen, failed=failed)).decode(),
+        cursor=write_cursor(msgspec.structs.replace(seen, failed=failed)),
         skip_reason=None if requests else f"{len(finished)} captures ended, none is left to be worked on",
     )
 
@@ -114,6 +114,7 @@ def _events(
             continue
         if reported is None or reported.data_version == _newest_version(context.instance, key):
             continue
+        yield from first_of_snapshots(context.instance, key)
         yield from reported.own_events
         yield dg.AssetMaterialization(
             TARGETS,
@@ -156,15 +157,3 @@ def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRe
         made += 1
         if made == RUNS_PER_TICK:
             return
-
-
-def _parse(cursor: str | None) -> _Cursor:
-    if not cursor:
-        return _Cursor()
-    try:
-        found = msgspec.json.decode(cursor, type=_Cursor)
-    except msgspec.MsgspecError:
-        raise BadRequestError("The cursor of the sensor is not one of its own: reset it") from None
-    if found.version != 1:
-        raise BadRequestError("The cursor of the sensor is of another version: reset it")
-    return found

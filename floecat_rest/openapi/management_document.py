@@ -143,7 +143,11 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         errors={404: "The catalog, the table, the snapshot or the constraint does not exist."}, replays=True
     ),
     "listCapturedSnapshots": OperationNotes(errors=_NO_TABLE),
-    "captureStatistics": OperationNotes(CaptureRequest, {"snapshot": "main"}, _NO_SNAPSHOT),
+    "captureStatistics": OperationNotes(
+        CaptureRequest,
+        {"snapshot": "main"},
+        _NO_SNAPSHOT | {409: "A capture of the snapshot is being cancelled."},
+    ),
     "loadCapturePolicy": OperationNotes(errors=_NO_TABLE),
     "replaceCapturePolicy": OperationNotes(PolicyChange, _POLICY, _FOREIGN_POLICY, replays=True),
     "deleteCapturePolicy": OperationNotes(errors=_FOREIGN_POLICY, replays=True),

@@ -21,7 +21,7 @@ from uuid_utils.compat import uuid7
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call
-from floecat.errors import BadRequestError, NotFoundError, UnavailableError
+from floecat.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
 from floecat.events.commit_cursor import CommitCursor
 from floecat.fileio.locations import location_bounds
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -43,7 +43,8 @@ from floecat.statistics.records import (
     TargetKind,
     target_storage_id,
 )
-from floecat.store import jobs, leases
+from floecat.store import job_claims, jobs, leases
+from floecat.store.database.engine import Connection
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
@@ -519,6 +520,20 @@ def test_cancelling_spreads_to_groups(open_bench: Callable[..., Bench]) -> None:
     assert bench.pipeline.pending() == []
     # the lane is free at once
     assert bench.kernel.captures.capture(bench.call, T, wait_ms=0).is_open
+
+
+def test_a_capture_that_is_being_cancelled_takes_no_twin(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    captures = bench.kernel.captures
+    asked = captures.capture(bench.call, T, wait_ms=0)
+
+    def claim(conn: Connection) -> None:
+        job_claims.claim(conn, "capture", "dead", clock.ms, 1_000, base_ms=1, longest_ms=1)
+
+    bench.kernel.store.run(claim)
+    assert captures.cancel(bench.call, asked.id).state == "cancelling"
+    with pytest.raises(ConflictError, match="is being cancelled"):
+        captures.capture(bench.call, T)
 
 
 @BOTH

@@ -14,7 +14,7 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call
 from floecat.entries.names import missing_table
-from floecat.errors import BadRequestError, NoSuchTableError, NotFoundError, UnavailableError
+from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, NotFoundError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
@@ -159,6 +159,7 @@ class CaptureControl:
             NoSuchTableError: the table does not exist.
             NotFoundError: it has no such snapshot.
             BadRequestError: `wait_ms` is negative or longer than a minute.
+            ConflictError: a capture of the snapshot is being cancelled.
             UnavailableError: the capture took longer.
         """
         if not 0 <= wait_ms <= LONGEST_WAIT_MS:
@@ -166,6 +167,10 @@ class CaptureControl:
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         found = self._snapshots.read(call, identifier, snapshot)
         job = self._request(call, identifier, found, full=full)
+        if job.state == "cancelling":
+            raise ConflictError(
+                f"Capture {job.id} of this snapshot is being cancelled: ask again when it has ended"
+            )
         if wait_ms:
             self._wait(job, wait_ms, watch)
         return self._shown(job)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, Namespace, Table, unique
-from tests.contract.delta import DV_TABLE, copy_in, register
+from tests.contract.delta import DV_TABLE, UNKNOWN_FEATURE, copy_in, register
 from tests.contract.lakes import FolderLake
 from tests.scan_files import Appends, paths_of
 from tests.services.catalog import CatalogServer
@@ -182,7 +182,7 @@ def test_an_expired_snapshot_is_planned_no_more_and_its_tasks_go_on(scanned: Sca
 
 
 def test_the_conversation_of_duckdb(scanned: Scanned) -> None:
-    """As its source has it: a key with each request, and each task once."""
+    """As its source has it: a key with each request, each task once, and bounds as hex."""
 
     def keyed() -> dict[str, str]:
         return {"idempotency-key": str(uuid.uuid4()), "x-iceberg-access-delegation": "vended-credentials"}
@@ -205,14 +205,16 @@ def test_the_conversation_of_duckdb(scanned: Scanned) -> None:
     headers = keyed()
     answer = scanned.plan(request, **headers)
     assert scanned.plan(request, **headers) == answer
+    # a name that it has seen before fails its query
+    assert len(set(answer["plan-tasks"])) == len(answer["plan-tasks"]) == 2
     found = []
     for task in answer["plan-tasks"]:
         headers = keyed()
         fetched = scanned.ask("tasks", {"plan-task": task}, **headers).json()
         assert scanned.ask("tasks", {"plan-task": task}, **headers).json() == fetched
         for each in fetched["file-scan-tasks"]:
-            assert len(each["data-file"]["lower-bounds"]["values"][0]) == 16
-            assert "data-file" in each
+            assert len(bytes.fromhex(each["data-file"]["lower-bounds"]["values"][0])) == 8
+        assert "plan-tasks" not in fetched
         found += paths_of([fetched])
     assert found == scanned.files.paths[10:200]
     assert "storage-credentials" not in answer
@@ -221,6 +223,28 @@ def test_the_conversation_of_duckdb(scanned: Scanned) -> None:
         400,
         "BadRequestException",
     )
+
+
+def test_duckdb_comes_again_after_the_time_that_it_is_told(
+    start_catalog: Callable[..., CatalogServer], connect: Callable[[CatalogServer], Catalog]
+) -> None:
+    catalog = connect(start_catalog(FLOECAT_LIMITS_OPEN_QUERIES="1"))
+    scanned = Scanned(catalog.create_table(catalog.create_namespace((unique("full"),))), 128, 100)
+    open_plan = scanned.plan()
+    refused = scanned.ask("plan", {}, **{"idempotency-key": (key := str(uuid.uuid4()))})
+    assert "floecat.limits.open-queries" in assert_error(refused, 503, "ServiceUnavailableException")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert scanned.all_paths(open_plan) == scanned.files.paths
+    assert scanned.all_paths(scanned.plan(**{"idempotency-key": key})) == scanned.files.paths
+
+
+def test_duckdb_plans_itself_after_a_406(
+    local_catalog: Catalog, local_namespace: Namespace, local_lake: FolderLake
+) -> None:
+    location = copy_in(local_lake, UNKNOWN_FEATURE)
+    register(local_catalog, local_namespace, "future", location).raise_for_status()
+    answer = local_catalog.post(f"{local_catalog.tables_path(local_namespace)}/future/plan", {})
+    assert "blahabl" in assert_error(answer, 406, "UnsupportedOperationException")
 
 
 def test_the_spark_client_of_delta_means_the_current_snapshot_by_0(
@@ -316,15 +340,6 @@ class TestLongPlans:
         assert answer["status"] == "failed"
         assert (answer["error"]["type"], answer["error"]["code"]) == ("NotFoundException", 404)
         assert gone.name in answer["error"]["message"]
-
-    @pytest.mark.parametrize("wait_s", [0, 0.1])
-    def test_killed_in_the_middle(self, own: tuple[CatalogServer, Scanned], wait_s: float) -> None:
-        server, scanned = own
-        plan_id = scanned.submit({"filter": {"type": "gt-eq", "term": "id", "value": 0}})["plan-id"]
-        time.sleep(wait_s)  # whatever the worker is at
-        server.kill()
-        server.start()
-        assert scanned.all_paths(scanned.waited(plan_id)) == scanned.files.paths
 
     def test_any_process_makes_it(
         self, start_catalog: Callable[..., CatalogServer], connect: Callable[[CatalogServer], Catalog]

@@ -59,7 +59,7 @@ def plan(
     )
     print_plain(
         f"Planned in {made.elapsed_ms:,.0f} ms from {made.manifest_bytes:,} bytes of manifests;"
-        f" {made.manifests_decoded:,} were decoded"
+        f" manifests not in memory: {made.manifests_decoded:,}"
     )
     if made.residuals:
         print_rows(

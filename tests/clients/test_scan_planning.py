@@ -43,6 +43,7 @@ from pyiceberg.types import DecimalType, LongType, StringType
 
 from tests.clients.connections import Connections, connect_duckdb, connect_pyiceberg
 from tests.clients.kit.java import Iceberg
+from tests.clients.spark_lake import new_lake
 from tests.clients.warehouses import Warehouse, unique
 from tests.services.java_answers import JavaAnswers
 
@@ -387,3 +388,32 @@ def test_equality_deletes_are_refused_by_pyiceberg(planned: RestCatalog, deletes
     # the others are planned, each with its own
     tasks = planned.load_table(deletes).scan(row_filter="data = 'b'").plan_files()
     assert [[file.file_path for file in task.delete_files] for task in tasks] == [["file:/d/shared.puffin"]]
+
+
+@pytest.mark.spark
+@pytest.mark.s3
+def test_deletion_vectors_that_share_a_file(connections: Connections, s3_warehouse: Warehouse) -> None:
+    """By Spark: vectors of many data files in one Puffin file, and of two snapshots."""
+    lake = new_lake(connections, s3_warehouse)
+    lake.sql(
+        "CREATE TABLE {ns}.t (id BIGINT, shard BIGINT) USING iceberg PARTITIONED BY (shard) TBLPROPERTIES"
+        " ('format-version' = '3', 'write.delete.mode' = 'merge-on-read',"
+        " 'write.delete.distribution-mode' = 'none', 'read.split.adaptive-size.enabled' = 'false',"
+        " 'read.split.open-file-cost' = '1')"
+    )
+    lake.sql("INSERT INTO {ns}.t SELECT id, id % 20 FROM range(0, 200, 1, 1)")
+    lake.sql("DELETE FROM {ns}.t WHERE id < 100")
+    lake.sql("DELETE FROM {ns}.t WHERE id = 150 OR id = 170")
+    kept = [number for number in range(100, 200) if number not in (150, 170)]
+    there = connections.planned(s3_warehouse).load_table(f"{lake.ns}.t")
+    vectors = [file for task in there.scan().plan_files() for file in task.delete_files]
+    assert len(vectors) == 20
+    assert len({file.file_path for file in vectors}) <= 4
+    for filter, expected in (
+        ("id >= 0", kept),
+        ("shard = 10", [number for number in kept if number % 20 == 10]),
+        ("shard < 4 and id >= 180", [180, 181, 182, 183]),
+    ):
+        scan = there.scan(row_filter=filter)
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == expected
+        assert scan.count() == len(expected)

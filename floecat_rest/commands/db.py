@@ -10,7 +10,7 @@ from floecat.settings import Settings
 from floecat_rest.commands.console import err, out, print_plain
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
-__all__ = ["app", "has_no_store_yet", "prepare_store"]
+__all__ = ["app", "prepare_store"]
 
 app = typer.Typer(name="db", help="The SQL store.", no_args_is_help=True)
 
@@ -49,8 +49,3 @@ def prepare_store(settings: Settings, report: Callable[[str], None] = print_plai
             err,
         )
     return catalog.storage_location
-
-
-def has_no_store_yet(settings: Settings) -> bool:
-    """Whether the store is the embedded one and was never made: nothing can be lost by making it now."""
-    return settings.embedded_store is not None and not settings.embedded_store.exists()

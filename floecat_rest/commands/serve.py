@@ -8,7 +8,6 @@ import socket
 from types import FrameType
 
 from floecat.errors import SettingsError
-from floecat_rest.commands.db import has_no_store_yet, prepare_store
 from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
@@ -32,8 +31,6 @@ def serve(
     """Run the REST service until Ctrl-C or SIGTERM. The store must be up to date: `floecat db upgrade`."""
     settings = settings_from(config, data_dir=data_dir, host=host, rest_port=rest_port, workers=workers)
     require_free_port(settings.gateway.host, settings.gateway.rest_port, "--rest-port")
-    if has_no_store_yet(settings):
-        prepare_store(settings)
     from floecat_rest.serving import run
 
     # After its shutdown the server raises the signal again for the handler before it: a normal exit.

@@ -292,17 +292,12 @@ def open_kernel(
         StoreUnavailableError: the store does not answer.
     """
     check_locations(settings)
-    embedded = settings.embedded_store
-    if embedded is not None and not embedded.exists():
-        raise SettingsError(
-            f"There is no store at {embedded}: `floecat db upgrade` creates one, "
-            "floecat.data-dir and floecat.store.url name another"
-        )
     store = Store.open(
         settings.store_url,
         # the threads of requests may take all of the pool; those behind them and the event loop read too
         pool_size=settings.store.pool_size + _SPARE_CONNECTIONS,
         timeout_s=settings.store.timeout_ms / 1000,
+        creates=False,
     )
     try:
         store.check_schema()

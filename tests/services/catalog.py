@@ -98,6 +98,8 @@ class CatalogServer:
             RuntimeError: it ended, or did not answer in time; with the end of its log.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        if "FLOECAT_STORE_URL" not in self.environment and not (self.data_dir / "floecat.db").exists():
+            prepare_catalog(self.data_dir, self.environment)
         for attempt in range(1, _ATTEMPTS + 1):
             self._spawn()
             if self._wait_ready():
@@ -201,7 +203,8 @@ def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog
 def running_catalog(data_dir: Path, environment: Mapping[str, str] | None = None) -> Iterator[CatalogServer]:
     """A service for a block of code. Its purge queue is looked at often, since tests wait for it."""
     server = CatalogServer(data_dir, _OF_TESTS | dict(environment or {}))
-    prepare_catalog(data_dir, server.environment)
+    if "FLOECAT_STORE_URL" in server.environment:
+        prepare_catalog(data_dir, server.environment)
     server.start()
     try:
         yield server
@@ -210,9 +213,8 @@ def running_catalog(data_dir: Path, environment: Mapping[str, str] | None = None
 
 
 def prepare_catalog(data_dir: Path, environment: Mapping[str, str]) -> None:
-    """What `floecat db upgrade` does, for a store that a service does not make itself."""
-    if "FLOECAT_STORE_URL" in environment:
-        prepare_store(load_settings(environ=environment, overrides={"floecat.data-dir": str(data_dir)}))
+    """What `floecat db upgrade` does; a service makes no store itself."""
+    prepare_store(load_settings(environ=environment, overrides={"floecat.data-dir": str(data_dir)}))
 
 
 def postgres_environment(url: str) -> dict[str, str]:

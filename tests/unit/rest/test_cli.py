@@ -255,15 +255,18 @@ def test_host_that_is_not_of_this_machine() -> None:
     assert one_error(result, 2).startswith("cannot listen on port 9200 of 192.0.2.1: ")
 
 
-@pytest.mark.parametrize("name", ["catalog list", "table list", "job list", "dagster"])
+@pytest.mark.parametrize("name", ["serve", "catalog list", "table list", "job list", "dagster"])
 def test_a_folder_without_a_store(name: str, tmp_path: Path) -> None:
-    message = one_error(run(*name.split()), 2)
-    assert message.startswith(f"There is no store at {tmp_path}/.floecat/floecat.db: `floecat db upgrade`")
-    assert not Path(".floecat").exists()
+    elsewhere = {"FLOECAT_STORE_URL": "sqlite:///missing/folder/x.db"}
+    for environ, place in (({}, ".floecat/floecat.db"), (elsewhere, "missing/folder/x.db")):
+        message = one_error(run(*name.split(), **environ), 2)
+        assert message.startswith(f"There is no store at {tmp_path}/{place}: `floecat db upgrade`")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["serve", "catalog list"])
 def test_store_without_schema(name: str, tmp_path: Path) -> None:
+    Path("other.db").touch()
     result = run(*name.split(), FLOECAT_STORE_URL=f"sqlite:///{tmp_path / 'other.db'}")
     assert "floecat db upgrade" in one_error(result, 2)
 
@@ -645,6 +648,7 @@ def test_a_scan_with_failures_says_so(lake: Path) -> None:
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_serve_until_a_signal(number: signal.Signals, workers: str) -> None:
     port = free_port()
+    assert run("db", "upgrade", "--data-dir", "data").returncode == 0
     with running("serve", "--rest-port", str(port), "--data-dir", "data", "--workers", workers) as process:
         wait_until_ready(process, port)
         config = msgspec.json.decode(get(port, "/v1/config?warehouse=floecat"))
@@ -654,7 +658,6 @@ def test_serve_until_a_signal(number: signal.Signals, workers: str) -> None:
     assert process.returncode == 0, output
     assert "Traceback" not in output
     assert is_free(port)
-    assert Path("data/floecat.db").is_file()
 
 
 def test_up_without_dagster_until_a_signal() -> None:
@@ -678,6 +681,7 @@ def test_up_without_dagster_until_a_signal() -> None:
 def test_demo_data_is_written_once() -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
+    assert run("db", "upgrade").returncode == 0
     with running("serve", "--rest-port", str(port)) as process:
         wait_until_ready(process, port)
         assert run("demo", "--url", url).returncode == 0

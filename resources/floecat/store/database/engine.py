@@ -68,14 +68,14 @@ _PING: Final = sa.select(sa.literal(1))
 class Store:
     """One SQL database."""
 
-    def __init__(self, url: sa.URL, *, pool_size: int, timeout_s: float) -> None:
+    def __init__(self, url: sa.URL, *, pool_size: int, timeout_s: float, creates: bool) -> None:
         """Takes a URL with a driver; use `open`."""
         self._url = url
         self._pool_size = pool_size
         self._timeout_s = timeout_s
         self._sqlite = url.get_backend_name() == "sqlite"
         if self._sqlite:
-            sqlite.create_file(url)
+            (sqlite.create_file if creates else sqlite.require_file)(url)
         self._begin = "BEGIN IMMEDIATE" if self._sqlite else "BEGIN"
         self._turns = sqlite.ProcessTurns(url) if self._sqlite else None
         self._engine = self._create_engine(
@@ -91,19 +91,20 @@ class Store:
         _stores.add(self)
 
     @classmethod
-    def open(cls, url: str, *, pool_size: int = 16, timeout_s: float = 10.0) -> Store:
+    def open(cls, url: str, *, pool_size: int = 16, timeout_s: float = 10.0, creates: bool = True) -> Store:
         """Opens a store. Connects on first use, so a database that is away is no error yet.
 
         Args:
             url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`.
             pool_size: most connections at a time.
             timeout_s: how long a connection, a lock or a statement may take.
+            creates: whether a SQLite file that is missing is created, with its folders.
 
         Raises:
-            SettingsError: the URL is malformed or of another database.
+            SettingsError: the URL is malformed or of another database, or its file is missing.
             StoreUnavailableError: the SQLite file cannot be created.
         """
-        return cls(_parse_url(url), pool_size=pool_size, timeout_s=timeout_s)
+        return cls(_parse_url(url), pool_size=pool_size, timeout_s=timeout_s, creates=creates)
 
     @property
     def connections_in_use(self) -> int:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from floecat.errors import SettingsError
 from floecat.store.database.errors import StoreUnavailableError
 
-__all__ = ["ProcessTurns", "busy_timeout", "create_engine", "create_file", "is_open"]
+__all__ = ["ProcessTurns", "busy_timeout", "create_engine", "create_file", "is_open", "require_file"]
 
 _CACHE_KIB: Final = 8192
 _JOURNAL_SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -120,6 +120,25 @@ def create_file(url: sa.URL) -> None:
             ) from error
 
 
+def require_file(url: sa.URL) -> None:
+    """Refuses a URL whose file is missing; nothing is created.
+
+    Raises:
+        SettingsError: there is no such file, or the URL names none.
+        StoreUnavailableError: its folder cannot be read.
+    """
+    path = _file_of(url)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise SettingsError(
+            f"There is no store at {path.absolute()}: `floecat db upgrade` creates one, floecat.data-dir and"
+            " floecat.store.url name another"
+        ) from None
+    except OSError as error:
+        raise StoreUnavailableError(f"The store cannot open its file: {path}: {error.strerror}") from error
+
+
 def is_open(url: sa.URL) -> bool:
     """Whether this process has the file of a URL open.
 
@@ -138,7 +157,7 @@ def is_open(url: sa.URL) -> bool:
 def create_engine(
     url: sa.URL, *, timeout_s: float, pool: dict[str, Any], foreign_keys: bool = True
 ) -> sa.Engine:
-    """An engine on a file that `create_file` has been called for.
+    """An engine on a file that `create_file` or `require_file` has been called for.
 
     Args:
         url: `sqlite:///relative/path` or `sqlite:////absolute/path`.

@@ -32,12 +32,15 @@ from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.counting import FileSource
 from floecat.statistics.capture.expressions import Expression
 from floecat.statistics.capture.groups import FileGroup, GroupOrder, GroupResult, read_group
+from floecat.statistics.capture.live_files import file_key
 from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.capture.tables import CapturedTable
-from floecat.statistics.files.summaries import ColumnSummary, FileSummary
+from floecat.statistics.files.summaries import ColumnSummary, DataFile, FileSummary
+from floecat.statistics.index_artifacts import IndexArtifact, artifact_of
 from floecat.statistics.records import (
     Completeness,
     ExpressionTarget,
+    FileTarget,
     ScalarStatistics,
     StatisticsRecord,
     TargetKind,
@@ -45,12 +48,12 @@ from floecat.statistics.records import (
 )
 from floecat.store import job_claims, jobs, leases
 from floecat.store.database.engine import Connection
+from floecat.store.statistics import artifact_files, schema
 from floecat.store.statistics import files as file_rows
-from floecat.store.statistics import schema
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
 from tests.delta_tables import expected_rows, writable_copy
-from tests.scan_files import ROWS_PER_FILE, WrittenAppends
+from tests.scan_files import ROWS_PER_FILE, Appends, WrittenAppends
 from tests.services.faults import FaultyFileIO
 
 T = table("t")
@@ -853,6 +856,59 @@ def test_captures_of_expired_snapshots_go(bench: Bench) -> None:
     bench.capture()
     assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2, 3]
     assert bench.rows() == 30
+
+
+@BOTH
+def test_index_artifacts_of_expired_snapshots_go(bench: Bench, clock: SetClock) -> None:
+    entry_id = bench.entry_id
+    bench.append(1, 1)
+    bench.capture()
+    bench.pipeline.build_page_indexes(entry_id)
+    foreign = IndexArtifact(
+        target=FileTarget(f"{bench.appends.location}/other"), artifact_uri=f"{bench.appends.location}/other"
+    )
+    bench.kernel.index_artifacts.put(bench.call, T, None, [foreign])
+    removed, kept = (path for path in bench.sidecars() if "page-index" in path.name)
+    if file_key(DataFile(bench.appends.paths[0], "parquet", 10, 0)) not in removed.name:
+        removed, kept = kept, removed
+    bench.kernel.commits.commit(bench.call, change("t", bench.appends.remove(0)))
+    bench.pipeline.build_page_indexes(entry_id)
+    bench.kernel.commits.commit(
+        bench.call, change("t", [{"action": "remove-snapshots", "snapshot-ids": [1]}])
+    )
+    bench.capture()
+    bodies = artifact_files.all_of(bench.kernel.store, artifact_files.of_entry, entry_id)
+    found = sorted(artifact_of(body).artifact_uri for body in bodies)
+    assert found == sorted([kept.as_uri(), foreign.artifact_uri])
+    assert removed.exists()
+    clock.ms += 8 * 86_400_000
+    bench.append(1)
+    bench.capture()
+    assert (removed.exists(), kept.exists()) == (False, True)
+
+
+@BOTH
+def test_a_drop_costs_the_same_whatever_index_artifacts_there_are(bench: Bench) -> None:
+    costs = []
+    for number in (1, 1_000):
+        name = f"drop{number}"
+        location = json.loads(create(bench.kernel, bench.call, name).metadata)["location"]
+        bench.kernel.commits.commit(bench.call, change(name, Appends(location).append(1)))
+        artifacts = [
+            IndexArtifact(target=FileTarget(f"{location}/{each}"), artifact_uri=f"{location}/{each}")
+            for each in range(number)
+        ]
+        bench.kernel.index_artifacts.put(bench.call, table(name), None, artifacts)
+        with bench.kernel.store.count_statements() as counter:
+            bench.kernel.drops.drop(bench.call, table(name), purge=True)
+        costs.append((counter.statements, counter.transactions))
+        with bench.kernel.store.read() as conn:
+            kept = conn.all(sa.select(schema.index_artifacts.c.updated_at_ms))
+        # none is written again
+        assert len(kept) == sum((1, 1_000)[: len(costs)])
+        assert 0 not in {row[0] for row in kept}
+    assert costs[0] == costs[1]
+    assert bench.kernel.purge_queue.drain_once().succeeded == 2
 
 
 @pytest.mark.parametrize(

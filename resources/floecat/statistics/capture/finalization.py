@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
-from uuid import UUID
 
 import msgspec
 
@@ -13,6 +12,7 @@ from floecat.errors import FloecatError, UnavailableError
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage
+from floecat.statistics.capture.expiry import delete_expired
 from floecat.statistics.capture.expressions import ENGINE_KIND
 from floecat.statistics.capture.groups import FileProblem, WrittenGroup, encode_columns
 from floecat.statistics.capture.merging import SidecarPart, merge
@@ -31,7 +31,7 @@ from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
 from floecat.store.statistics.files import FILES_AT_ONCE, SidecarRow
-from floecat.store.statistics.snapshot_records import CONSTRAINTS, TARGETS
+from floecat.store.statistics.snapshot_records import TARGETS
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
@@ -132,6 +132,7 @@ class Finalization:
             finalized_at_ms=now_ms,
         )
         retired = self._publish(job, table, row, records, found, changes)
+        self.forget_expired(table)
         job.progress["done"] = captured
         if retired:  # what cannot be deleted goes with the table
             table.storage.delete_many(retired)
@@ -174,8 +175,8 @@ class Finalization:
             after = page[-1]
 
     def forget_expired(self, table: CapturedTable) -> None:
-        """Deletes what was captured of snapshots that the table has no more."""
-        self._store.run(lambda conn: _delete_expired(conn, table.row.id))
+        """Deletes what is known of snapshots that the table has no more."""
+        delete_expired(self._store, table.row.id, self._clock.now_ms())
 
     def _publish(
         self,
@@ -216,7 +217,6 @@ class Finalization:
                     published_at_ms=before.published_at_ms,
                 ),
             )
-            _delete_expired(conn, entry_id)
             return [
                 *changes.replaced,
                 *file_rows.retire(conn, entry_id, now_ms - self._retention_ms),
@@ -269,13 +269,6 @@ class Finalization:
 def _merged_row(kept: Sidecar, columns: str) -> SidecarRow:
     """The row by which a merged sidecar is retired; no data file is found by it."""
     return SidecarRow(kept.path, kept.path.rpartition("/")[2], columns, files=0, size_bytes=kept.size_bytes)
-
-
-def _delete_expired(conn: Connection, entry_id: UUID) -> None:
-    for snapshot_id in captures.delete_expired(conn, entry_id):
-        # the rows of index artifacts stay: the purge of the table finds their files by them
-        for records in (TARGETS, CONSTRAINTS):
-            records.delete_kind(conn, entry_id, snapshot_id, "")
 
 
 def _problem(missing: int, problems: Sequence[FileProblem]) -> str | None:

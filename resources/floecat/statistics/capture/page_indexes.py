@@ -17,8 +17,10 @@ from floecat.statistics.capture.live_files import LiveFile, live_files
 from floecat.statistics.capture.tables import CapturedTable, find_table
 from floecat.statistics.index_artifacts import IndexArtifact, IndexCoverage, artifact_of, artifact_row
 from floecat.statistics.records import FileTarget
+from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.statistics import artifact_files
+from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS
 
 if TYPE_CHECKING:
@@ -138,9 +140,15 @@ class PageIndexes:
             return
         now_ms = self._parts.clock.now_ms()
         rows = [artifact_row(snapshot_id, artifact, now_ms) for artifact in artifacts]
+        paths = [artifact.artifact_uri for artifact in artifacts]
+
+        def put(conn: Connection) -> None:
+            INDEX_ARTIFACTS.put(conn, table.row.id, rows)
+            file_rows.forget(conn, table.row.id, paths)  # snapshots that expired may have left them
+
         try:
-            self._parts.store.run(lambda conn: INDEX_ARTIFACTS.put(conn, table.row.id, rows))
+            self._parts.store.run(put)
         except ForeignKeyError:
             # dropped meanwhile: no purge knows these files
-            table.storage.delete_many([artifact.artifact_uri for artifact in artifacts])
+            table.storage.delete_many(paths)
             raise NoSuchTableError(f"Table does not exist: {table.row.name}") from None

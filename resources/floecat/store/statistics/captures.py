@@ -25,7 +25,8 @@ __all__ = [
     "CaptureRow",
     "NamedTable",
     "behind",
-    "delete_expired",
+    "delete",
+    "expired",
     "finalize",
     "forget",
     "get",
@@ -149,9 +150,14 @@ def mark_published(conn: Connection, entry_id: UUID, snapshot_id: int, path: str
     conn.change(_PUBLISHED, parameters)
 
 
-def delete_expired(conn: Connection, entry_id: UUID) -> list[int]:
-    """Deletes captures of snapshots that the table has no more; returns the ids of these."""
-    return [row[0] for row in conn.all(_DELETE_EXPIRED, {"of_entry": entry_id})]
+def expired(conn: Connection, entry_id: UUID) -> list[int]:
+    """Snapshots that were captured, or were to be, and that the table has no more."""
+    return [row[0] for row in conn.all(_EXPIRED, {"of_entry": entry_id})]
+
+
+def delete(conn: Connection, entry_id: UUID, snapshot_id: int) -> None:
+    """Deletes the capture of a snapshot."""
+    conn.change(_DELETE, {"of_entry": entry_id, "of_snapshot": snapshot_id})
 
 
 def behind(conn: Connection) -> list[tuple[UUID, int]]:
@@ -242,16 +248,13 @@ _PUBLISHED: Final = (
     .where(*_THIS)
     .values(statistics_file=sa.bindparam("path"), published_at_ms=sa.bindparam("now_ms"))
 )
-_DELETE_EXPIRED: Final = (
-    sa.delete(_captures)
-    .where(
-        _OF_ENTRY,
-        _captures.c.snapshot_id.not_in(
-            sa.select(_snapshots.c.snapshot_id).where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
-        ),
-    )
-    .returning(_captures.c.snapshot_id)
+_EXPIRED: Final = sa.select(_captures.c.snapshot_id).where(
+    _OF_ENTRY,
+    _captures.c.snapshot_id.not_in(
+        sa.select(_snapshots.c.snapshot_id).where(_snapshots.c.entry_id == sa.bindparam("of_entry"))
+    ),
 )
+_DELETE: Final = sa.delete(_captures).where(*_THIS)
 _searched: Final = sa.func.coalesce(_positions.c.commit_version, 0)
 _BEHIND: Final = (
     sa.select(_catalogs.c.id, _searched)

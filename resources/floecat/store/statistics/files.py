@@ -14,7 +14,17 @@ from floecat.store.database.statements import LIMIT, insert_if_absent, upsert
 from floecat.store.statistics.schema import file_statistics as _files
 from floecat.store.statistics.schema import statistics_sidecars as _sidecars
 
-__all__ = ["FILES_AT_ONCE", "SidecarRow", "forget", "mark", "needed", "put", "retire", "sidecars_of"]
+__all__ = [
+    "FILES_AT_ONCE",
+    "SidecarRow",
+    "forget",
+    "mark",
+    "needed",
+    "put",
+    "put_unused",
+    "retire",
+    "sidecars_of",
+]
 
 FILES_AT_ONCE: Final = 1_000
 """Most files, or sidecars, of one statement."""
@@ -49,6 +59,13 @@ def put(conn: Connection, entry_id: UUID, sidecar: SidecarRow, file_keys: Sequen
         _PUT, [{"entry_id": entry_id, "file_key": key, "sidecar": sidecar.path} for key in file_keys]
     )
     return True
+
+
+def put_unused(conn: Connection, entry_id: UUID, paths: Sequence[str], now_ms: int) -> None:
+    """Adds files that nothing needs any more, to be retired."""
+    rows = [SidecarRow(path, path, "{}", 0, 0, now_ms) for path in paths]
+    if rows:
+        conn.change_many(_INSERT, [{"entry_id": entry_id, **msgspec.structs.asdict(row)} for row in rows])
 
 
 def sidecars_of(conn: Connection, entry_id: UUID, file_keys: Sequence[str]) -> dict[str, SidecarRow]:

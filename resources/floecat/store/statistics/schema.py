@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from floecat.store.schema import metadata
 
 __all__ = [
+    "artifact_owners",
     "capture_positions",
     "file_statistics",
     "index_artifacts",
-    "purged_artifacts",
     "snapshot_captures",
     "statistics_sidecars",
     "table_constraints",
@@ -23,20 +23,20 @@ __all__ = [
 _Name: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
-def _entry_id() -> sa.Column[Any]:
-    return sa.Column("entry_id", sa.Uuid(), sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True)
+def _entry_id(owner: str = "entries.id") -> sa.Column[Any]:
+    return sa.Column("entry_id", sa.Uuid(), sa.ForeignKey(owner, ondelete="CASCADE"), primary_key=True)
 
 
 def _snapshot_id() -> sa.Column[Any]:
     return sa.Column("snapshot_id", sa.BigInteger(), primary_key=True, autoincrement=False)
 
 
-def _records(name: str) -> sa.Table:
+def _records(name: str, owner: str = "entries.id") -> sa.Table:
     """A table of records that belong to a snapshot, each with a key of its own there."""
     return sa.Table(
         name,
         metadata,
-        _entry_id(),
+        _entry_id(owner),
         _snapshot_id(),
         sa.Column("storage_id", _Name, primary_key=True),
         sa.Column("etag", sa.Text(), nullable=False),
@@ -45,19 +45,21 @@ def _records(name: str) -> sa.Table:
     )
 
 
-target_statistics: Final = _records("target_statistics")
-index_artifacts: Final = _records("index_artifacts")
-table_constraints: Final = _records("table_constraints")
-
-purged_artifacts: Final = sa.Table(
-    "purged_artifacts",
+artifact_owners: Final = sa.Table(
+    "artifact_owners",
     metadata,
-    sa.Column("job_id", sa.Uuid(), sa.ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    _snapshot_id(),
-    sa.Column("storage_id", _Name, primary_key=True),
-    sa.Column("body", sa.LargeBinary(), nullable=False),
+    sa.Column("id", sa.Uuid(), primary_key=True),
+    sa.Column("entry_id", sa.Uuid(), sa.ForeignKey("entries.id", ondelete="CASCADE"), nullable=True),
+    sa.Column("job_id", sa.Uuid(), sa.ForeignKey("jobs.id", ondelete="CASCADE"), nullable=True),
+    sa.Index(None, "entry_id"),
+    sa.Index(None, "job_id"),
 )
-"""Index artifacts of tables that were dropped with purge, as their own rows go with the entry."""
+"""Tables with index artifacts, by the id of their entry. A table that was dropped with purge has a job
+instead of an entry, so that its artifacts stay until the purge is forgotten, without being copied."""
+
+target_statistics: Final = _records("target_statistics")
+index_artifacts: Final = _records("index_artifacts", "artifact_owners.id")
+table_constraints: Final = _records("table_constraints")
 
 snapshot_captures: Final = sa.Table(
     "snapshot_captures",

@@ -66,6 +66,8 @@ class SnapshotRecords:
             )
             .values({name: sa.bindparam(f"new_{name}") for name in ("etag", "body", "updated_at_ms")})
         )
+        ids: sa.BindParameter[str] = sa.bindparam("ids", expanding=True)
+        self._delete = sa.delete(table).where(*of_snapshot, table.c.storage_id.in_(ids))
         self._delete_from = sa.delete(table).where(*of_snapshot, after, before)
 
     def put(self, conn: Connection, entry_id: UUID, rows: Sequence[RecordRow]) -> None:
@@ -129,6 +131,11 @@ class SnapshotRecords:
         }
         return conn.change(self._swap, parameters) == 1
 
+    def delete(self, conn: Connection, entry_id: UUID, snapshot_id: int, storage_ids: Sequence[str]) -> None:
+        """Deletes some records of a snapshot, by storage id."""
+        parameters = {"of_entry": entry_id, "of_snapshot": snapshot_id, "ids": list(storage_ids)}
+        conn.change(self._delete, parameters)
+
     def delete_kind(self, conn: Connection, entry_id: UUID, snapshot_id: int, prefix: str) -> None:
         """Deletes the records of a snapshot whose storage ids begin with `prefix`."""
         parameters = {"after": _before(prefix), "before": prefix + _LAST}
@@ -140,6 +147,19 @@ def _before(prefix: str) -> str:
     return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + _LAST
 
 
+class _Artifacts(SnapshotRecords):
+    """Those of index artifacts, whose owner outlives a dropped entry."""
+
+    def __init__(self) -> None:
+        super().__init__(schema.index_artifacts)
+        self._own = upsert(schema.artifact_owners, schema.artifact_owners.c.id)
+
+    def put(self, conn: Connection, entry_id: UUID, rows: Sequence[RecordRow]) -> None:
+        # fails if the entry is gone, also where a purge has its artifacts
+        conn.change(self._own, {"id": entry_id, "entry_id": entry_id, "job_id": None})
+        super().put(conn, entry_id, rows)
+
+
 TARGETS: Final = SnapshotRecords(schema.target_statistics)
-INDEX_ARTIFACTS: Final = SnapshotRecords(schema.index_artifacts)
+INDEX_ARTIFACTS: Final = _Artifacts()
 CONSTRAINTS: Final = SnapshotRecords(schema.table_constraints)

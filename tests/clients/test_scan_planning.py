@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import duckdb
 import httpx
@@ -41,11 +43,13 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import DecimalType, LongType, StringType
 
+from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from tests.clients.connections import Connections, connect_duckdb, connect_pyiceberg
 from tests.clients.kit.java import Iceberg
 from tests.clients.spark_lake import new_lake
 from tests.clients.warehouses import Warehouse, unique
 from tests.services.java_answers import JavaAnswers
+from tests.unit.planning.small_tables import SmallTable, data_file, spec
 
 _ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 COLUMNS = pa.schema(
@@ -220,6 +224,38 @@ def test_tags_and_snapshots(both: tuple[Table, Table]) -> None:
         at = {"snapshot_id": snapshot.snapshot_id}
         assert same(there.scan(**at).to_arrow(), here.scan(**at).to_arrow())  # type: ignore[arg-type]
     assert there.scan().use_ref("then").count() == here.scan().use_ref("then").count()
+
+
+def test_a_partition_column_that_was_dropped_and_returns(
+    connections: Connections, disk_warehouse: Warehouse, planned: RestCatalog
+) -> None:
+    """Java rewrote a manifest while the column was gone, and lost its values: whoever takes them for nulls
+    rules the file out. PyIceberg does."""
+    here, namespace = connections.pyiceberg(disk_warehouse), unique("planned")
+    here.create_namespace(namespace)
+    location = f"{disk_warehouse.root}/{namespace}"
+    written = SmallTable(
+        Path(urlsplit(location).path),
+        [{1: ("x", "string"), 2: ("y", "long")}, {2: ("y", "long")}],
+        [spec(1, ("x", "identity", 1)), spec(0)],
+    )
+    written.folder.mkdir(parents=True)
+    file = data_file(f"{location}/a.parquet", partition={"x": None})
+    nothing = PartitionSummary(False, False, None, None)
+    written.add(file, spec_id=1, types=["string"], lost=["x"], summaries=[nothing])
+    (written.folder / "m.metadata.json").write_bytes(written.metadata())
+    here.register_table(f"{namespace}.t", f"{location}/m.metadata.json")
+    back = {"requirements": [], "updates": [{"action": "set-current-schema", "schema-id": 0}]}
+    path = f"{disk_warehouse.uri}/v1/{disk_warehouse.name}/namespaces/{namespace}/tables/t"
+    assert httpx.post(path, json=back).status_code == 200
+
+    def files(catalog: RestCatalog, filter: str) -> list[str]:
+        scan = catalog.load_table(f"{namespace}.t").scan(row_filter=filter)
+        return [task.file.file_path.removeprefix(location) for task in scan.plan_files()]
+
+    for filter in ("x = 'p'", "x is null"):
+        assert files(planned, filter) == ["/a.parquet"]
+        assert files(here, filter) == []
 
 
 @pytest.mark.parametrize("version", ["1", "2"])

@@ -8,10 +8,10 @@ file is when it was used last. The file `size` says how many bytes all have, and
 from __future__ import annotations
 
 import fcntl
-import itertools
 import logging
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 _SIZE_FILE: Final = "size"
 _SUFFIX: Final = ".manifest"
-_NAME: Final = re.compile(r"[0-9a-f]{64}\.manifest(\.[0-9]+-[0-9]+)?")
+_NAME: Final = re.compile(r"[0-9a-f]{64}\.manifest(\.[0-9a-f]{16})?")
 """Files of the cache, those that are being written included. Others in the folder are left alone."""
 
 _LARGEST_PART: Final = 8
@@ -46,7 +46,6 @@ class DiskCache:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         self._size_bytes = size_bytes
-        self._numbers = itertools.count()
         self._has_failed = False
         with self._locked() as size_file:
             # a process that was killed may have left files that are not counted
@@ -71,7 +70,7 @@ class DiskCache:
         if len(data) > self._size_bytes // _LARGEST_PART:
             return
         path = self._path(name)
-        being_written = path.with_suffix(f"{_SUFFIX}.{os.getpid()}-{next(self._numbers)}")
+        being_written = path.with_suffix(f"{_SUFFIX}.{secrets.token_hex(8)}")
         try:
             being_written.write_bytes(data)
             with self._locked() as size_file:

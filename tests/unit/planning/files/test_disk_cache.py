@@ -68,7 +68,7 @@ def test_a_smaller_size_and_what_killed_processes_left_count_from_the_start(tmp_
     for number in range(5):
         cache.put(name(number), b"x" * 100)
         used_at(tmp_path, number, 10 + number)
-    left = tmp_path / f"{name(9)}.manifest.123-4"
+    left = tmp_path / f"{name(9)}.manifest.0123456789abcdef"
     left.write_bytes(b"x" * 700)
     os.utime(left, (1, 1))
     (tmp_path / "size").write_bytes(b"12\0broken")

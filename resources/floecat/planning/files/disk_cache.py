@@ -22,6 +22,7 @@ __all__ = ["DiskCache", "open_disk_cache"]
 _log = logging.getLogger(__name__)
 
 _SIZE_FILE: Final = "size"
+_FOR_ITS_USER: Final = 0o600
 _SUFFIX: Final = ".manifest"
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.manifest(\.[0-9a-f]{16})?")
 """Files of the cache, those that are being written included. Others in the folder are left alone."""
@@ -72,7 +73,9 @@ class DiskCache:
         path = self._path(name)
         being_written = path.with_suffix(f"{_SUFFIX}.{secrets.token_hex(8)}")
         try:
-            being_written.write_bytes(data)
+            descriptor = os.open(being_written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FOR_ITS_USER)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
             with self._locked() as size_file:
                 size = _read_size(size_file)
                 if size is None or size + len(data) > self._size_bytes:
@@ -99,7 +102,7 @@ class DiskCache:
 
     @contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
-        descriptor = os.open(self._folder / _SIZE_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(self._folder / _SIZE_FILE, os.O_RDWR | os.O_CREAT, _FOR_ITS_USER)
         with os.fdopen(descriptor, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, or the process
             yield file

@@ -42,6 +42,12 @@ def test_what_was_kept_is_there_for_another_process(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "folder").stat().st_mode & 0o777 == 0o700
 
 
+def test_no_other_user_reads_a_file(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    DiskCache(tmp_path, 1000).put(name(1), b"one")
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 1000)
     (tmp_path / "of-someone-else").write_bytes(b"x" * 5000)

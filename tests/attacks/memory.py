@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -46,7 +47,7 @@ class MemorySamples:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident bytes of a process that leads a session, and of all others of the session."""
+    """Resident bytes of a process and of all that it started, and so on."""
     return sum(map(_resident_bytes, _processes(pid)))
 
 
@@ -56,15 +57,17 @@ def bound_address_space(pid: int, more_bytes: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_AS, (mapped + more_bytes, mapped + more_bytes))
 
 
-def _processes(session: int) -> list[int]:
-    found = []
+def _processes(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                if os.getsid(int(entry.name)) == session:
-                    found.append(int(entry.name))
-            except ProcessLookupError:
-                continue
+            with suppress(FileNotFoundError, ProcessLookupError):
+                # after the name, which is in parentheses: the state, and the parent
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
     return found
 
 

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floecat.delta.log.commit_files import LogText, read_file_actions
-from floecat.delta.log.decoded_pages import meter_column
 from floecat.delta.log.file_tables import DESCRIPTOR, files_table
 from floecat.delta.log.headers import Header, check_header_bytes, header_of_rows, read_header
 from floecat.delta.log.log_bounds import ReadMeter
 from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
+from floecat.iceberg.parquet.decoded_pages import meter_column
 from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.working_memory import take_memory
 
@@ -243,7 +243,7 @@ class _ParquetFile:
             if place not in self._metered:
                 self._metered.add(place)
                 chunk = self._file.metadata.row_group(place[0]).column(place[1])
-                meter_column(self._data, chunk, self._meter)
+                meter_column(self._data, chunk, self._meter.add)
 
     def _check_footer(self) -> None:
         most = self._meter.bounds.limits.checkpoint_footer_bytes

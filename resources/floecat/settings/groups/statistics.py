@@ -61,8 +61,9 @@ class StatisticsSettings(Group, frozen=True, kw_only=True):
     """A capture that has to read no more bytes, of no more files than a group, is one step of one worker."""
 
     in_process_bytes: Annotated[int, size()] = 8 * _MIB
-    """Up to 16 data files of together no more bytes are read in the process of the service; others in one of
-    its own, at lower priority, so that requests do not wait for them."""
+    """Up to 16 data files of together no more bytes are read in the process of the service, if it is known
+    that they decode to little; others in one of its own, at lower priority, so that requests do not wait for
+    them."""
 
     memory_bytes: Annotated[int, size()] = 256 * _MIB
     """What a worker may hold of a data file and its deletes at a time. A file that needs more is left out,

@@ -48,6 +48,7 @@ from floecat.statistics.capture.requests import (
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, read_files
 from floecat.statistics.capture.snapshot_files import FileSearch, SnapshotFiles
 from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
+from floecat.statistics.files.sources import NeedsProcessError
 from floecat.statistics.files.summaries import CountedColumns, FileSummary
 from floecat.statistics.records import StatisticsRecord
 from floecat.store import job_claims, jobs
@@ -376,7 +377,11 @@ class CaptureWork:
             return write_group(order, read(table, group, check))
         size = sum(each.file.size_bytes for each in group.files)
         is_small = len(group.files) <= _FEW_FILES and size <= self._settings.in_process_bytes
-        return self._run(partial(capture_group, order), check, is_small=is_small)
+        if is_small:
+            with suppress(NeedsProcessError):
+                small = order._replace(only_small=True)
+                return self._run(partial(capture_group, small), check, is_small=True)
+        return self._run(partial(capture_group, order), check, is_small=False)
 
     def _checking(self, job: RunningJob, table: CapturedTable, lane_of: UUID) -> Check:
         """What is called while files are read: it extends the lane of the table."""

@@ -98,6 +98,8 @@ class FileReader:
         source: FileSource,
         storage_of: Callable[[str], FileIO],
         memory_bytes: int,
+        *,
+        only_small: bool = False,
     ) -> None:
         """Prepares to read.
 
@@ -105,8 +107,10 @@ class FileReader:
             source: how files of the table are read.
             storage_of: the storage of a location.
             memory_bytes: what may be held of a file at a time.
+            only_small: see `FileSummaries`.
         """
         self._source = source
+        self._only_small = only_small
         self._storage_of = storage_of
         self._memory_bytes = memory_bytes
         self._stack = ExitStack()
@@ -123,7 +127,7 @@ class FileReader:
 
         Raises:
             LocationNotAllowedError: it, or a delete file, is outside the allowed locations.
-            FloecatError: as `FileSummaries.summarize`.
+            FloecatError, NeedsProcessError: as `FileSummaries.summarize`.
         """
         return self._opened(file).summarize(file)
 
@@ -154,6 +158,7 @@ class FileReader:
                 expressions=source.columns.expressions,
                 name_mapping=source.name_mapping,
                 memory_bytes=self._memory_bytes,
+                only_small=self._only_small,
                 bounds=source.bounds,
             )
             held = self._readers[id(files)] = (files, self._stack.enter_context(reader))

@@ -14,6 +14,7 @@ from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.files.sources import NeedsProcessError
 from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Connection
@@ -76,6 +77,8 @@ class GroupOrder(NamedTuple):
     """Of the sidecar."""
     memory_bytes: int
     """What may be held of a file at a time."""
+    only_small: bool = False
+    """See `FileSummaries`."""
 
 
 class WrittenGroup(NamedTuple):
@@ -101,11 +104,14 @@ def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None)
         check: called before each file with the number of files done; raises to stop.
 
     Raises:
+        NeedsProcessError: a file may need more memory.
         UnavailableError: storage fails.
     """
     summaries: dict[str, FileSummary] = {}
     problems: list[FileProblem] = []
-    with counting.FileReader(order.source, order.storage.files, order.memory_bytes) as reader:
+    with counting.FileReader(
+        order.source, order.storage.files, order.memory_bytes, only_small=order.only_small
+    ) as reader:
         for done, live in enumerate(order.files):
             check(done)
             found = read_file(reader.summary, live.file)
@@ -128,7 +134,7 @@ def read_file(read: Callable[[DataFile], _T], file: DataFile) -> _T | FileProble
     """
     try:
         return read(file)
-    except UnavailableError:
+    except (UnavailableError, NeedsProcessError):
         raise
     except FloecatError as error:
         return FileProblem(file.location, shortened(error.message))

@@ -19,7 +19,13 @@ from floecat.statistics.files.page_index import PageIndex, write_page_index
 from floecat.statistics.files.parquet_source import ParquetSource
 from floecat.statistics.files.projection import Projection
 from floecat.statistics.files.row_sources import AvroSource, OrcSource
-from floecat.statistics.files.sources import NameMapping, Source, UnreadableFileError, reading
+from floecat.statistics.files.sources import (
+    NameMapping,
+    NeedsProcessError,
+    Source,
+    UnreadableFileError,
+    reading,
+)
 from floecat.statistics.files.summaries import (
     ColumnSummary,
     DataFile,
@@ -34,6 +40,8 @@ __all__ = ["FileSummaries"]
 
 _DEFAULT_MEMORY_BYTES: Final = 256 << 20
 _MOST_THREADS: Final = 4
+_ROW_BYTES: Final = 8
+"""Of memory for each row of a file with deletes."""
 
 
 class FileSummaries:
@@ -52,6 +60,7 @@ class FileSummaries:
         name_mapping: str | None = None,
         memory_bytes: int = _DEFAULT_MEMORY_BYTES,
         threads: int | None = None,
+        only_small: bool = False,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         """Takes what is counted.
@@ -64,6 +73,8 @@ class FileSummaries:
             name_mapping: the property `schema.name-mapping.default` of the table.
             memory_bytes: of decoded values and deletes together.
             threads: how many columns are read at a time; by default one per core, at most 4.
+            only_small: whether files that may need more memory are refused; a few bytes can decode to
+                gigabytes.
             bounds: limits for a file.
 
         Raises:
@@ -78,6 +89,7 @@ class FileSummaries:
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._memory_bytes = memory_bytes
         self._column_bytes = memory_bytes // 2 // count
+        self._most_decoded = memory_bytes // 2 if only_small else None
         self._threads = ThreadPoolExecutor(count, "summaries")
         self._deletes = DeletedRows(files, self._open, self._projection, memory_bytes // 2, bounds)
 
@@ -92,10 +104,13 @@ class FileSummaries:
 
         Raises:
             FileMissingError: a file is gone.
+            NeedsProcessError: with `only_small`, a file may need more memory.
             UnreadableFileError: a file is damaged, exceeds a bound, or is of a format that cannot be read.
             UnavailableError: storage fails.
         """
         source = self._open(file)
+        if self._most_decoded is not None and source.row_count > self._most_decoded // _ROW_BYTES:
+            raise NeedsProcessError
         live, is_exact = self._deletes.live_rows(file, source)
         rows = source.row_count if live is None else int(np.count_nonzero(live))
         found = [id for id in self._columns if source.has(id)]
@@ -142,8 +157,11 @@ class FileSummaries:
                     file.size_bytes,
                     names=self._names,
                     memory_bytes=self._column_bytes,
+                    most_decoded_bytes=self._most_decoded,
                     bounds=self._bounds,
                 )
+            case "orc" if self._most_decoded is not None:
+                raise NeedsProcessError
             case "orc":
                 return OrcSource(
                     self._files,

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
+from floecat.iceberg.parquet.decoded_pages import meter_column
 from floecat.iceberg.parquet.field_ids import fields_of, footer_schema
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
 from floecat.iceberg.parquet.parquet_schema import SchemaNode
@@ -18,6 +19,7 @@ from floecat.iceberg.values.bounds import Bounds
 from floecat.statistics.files.sources import (
     InputFile,
     NameMapping,
+    NeedsProcessError,
     UnreadableFileError,
     check_bound,
     check_memory,
@@ -58,6 +60,7 @@ class ParquetSource:
         *,
         names: NameMapping | None = None,
         memory_bytes: int,
+        most_decoded_bytes: int | None = None,
         bounds: Bounds,
     ) -> None:
         """Reads the footer.
@@ -69,9 +72,12 @@ class ParquetSource:
             names: ids of columns of files that have none.
             memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
                 single value are read as a whole.
+            most_decoded_bytes: bounds what a column decodes to, which is known before for small files only;
+                None for any number.
             bounds: limits for the file.
 
         Raises:
+            NeedsProcessError: it is not known what the file decodes to.
             UnreadableFileError: the footer is damaged, or longer than its bound.
         """
         self._files = files
@@ -81,6 +87,9 @@ class ParquetSource:
         self.bounds = bounds
         # One request instead of several for each column.
         is_small = size_bytes <= min(_SMALL_FILE, memory_bytes)
+        if most_decoded_bytes is not None and not is_small:
+            raise NeedsProcessError
+        self._most_decoded = most_decoded_bytes
         self._whole = files.read_range(location, 0, size_bytes) if is_small else None
         root = self._read_schema()
         self._leaves = _leaves_by_id(root, names)
@@ -136,9 +145,15 @@ class ParquetSource:
             yield self.metadata.row_group(group).column(leaf)
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
-        """As of `Source`; strings may be in a dictionary. Several columns must not share a struct."""
+        """As of `Source`; strings may be in a dictionary. Several columns must not share a struct.
+
+        Raises:
+            NeedsProcessError: a column decodes to more than its bound, or it is not known to what.
+        """
         ids = sorted(field_ids, key=self._leaves.__getitem__)
         leaves = [self._leaves[id] for id in ids]
+        for leaf in leaves:
+            self._check_decoded(leaf)
         sizes = [self.stored(id) for id in ids]
         width = sum(max(size // max(count, 1), 8) for size, count in sizes)
         rows = min(max(self._memory_bytes // (4 * width), _FEWEST_ROWS), _MOST_ROWS)
@@ -161,6 +176,23 @@ class ParquetSource:
                 return
             check_memory(self.location, batch, _MOST_OVERSHOT * self._memory_bytes)
             yield dict(zip(ids, batch.columns, strict=True))
+
+    def _check_decoded(self, leaf: int) -> None:
+        if self._most_decoded is None or self._whole is None:
+            return
+        left = self._most_decoded
+
+        def count(size_bytes: int) -> None:
+            nonlocal left
+            left -= size_bytes
+            if left < 0:
+                raise NeedsProcessError
+
+        try:
+            for chunk in self._chunks(leaf):
+                meter_column(self._whole, chunk, count)
+        except ThriftError:
+            raise NeedsProcessError from None
 
     def read_chunk(self, group: int, leaf: int) -> pa.ChunkedArray:
         """The values of a column chunk outside lists and maps, by position of the column.

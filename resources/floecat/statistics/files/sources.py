@@ -17,6 +17,7 @@ from floecat.iceberg.values.bounds import Bounds
 __all__ = [
     "InputFile",
     "NameMapping",
+    "NeedsProcessError",
     "Source",
     "UnreadableFileError",
     "check_bound",
@@ -41,6 +42,10 @@ class UnreadableFileError(IllegalArgumentError):
 
     def __reduce__(self) -> tuple[type[UnreadableFileError], tuple[str, str]]:
         return type(self), self._arguments
+
+
+class NeedsProcessError(Exception):
+    """A file may need more memory than is allowed here; a process of its own can try."""
 
 
 @contextmanager

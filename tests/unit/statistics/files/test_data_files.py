@@ -20,8 +20,8 @@ from floecat.iceberg.schemas.types import parse_primitive
 from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text
 from floecat.statistics.files.data_files import FileSummaries
-from floecat.statistics.files.sources import UnreadableFileError
-from floecat.statistics.files.summaries import DataFile, Term
+from floecat.statistics.files.sources import NeedsProcessError, UnreadableFileError
+from floecat.statistics.files.summaries import DataFile, FileSummary, Term
 from tests.unit.statistics.files.table_files import (
     FILES,
     column,
@@ -551,3 +551,41 @@ def test_wide_files_stay_within_memory(tmp_path: Path) -> None:
         pa.set_memory_pool(previous)
     assert found.value_count == 5000
     assert pool.max_memory() < 48 << 20
+
+
+_MEMORY_BYTES = 2 << 20
+
+
+def _small(schema_type: object, values: pa.Array, folder: Path, **options: Any) -> FileSummary:
+    """Summarizes a file of one column with `only_small`, within 1 MiB of decoded values."""
+    file = write_parquet(folder, "a.parquet", with_ids({1: ("a", values)}), compression="zstd", **options)
+    assert file.size_bytes < 10_000
+    return read(schema_of((1, "a", schema_type)), file, only_small=True, memory_bytes=_MEMORY_BYTES)
+
+
+def test_small_files_are_read_where_little_memory_may_be_taken(tmp_path: Path) -> None:
+    values = pa.array(["x" * 100] * 1000)
+    assert column(_small("string", values, tmp_path), 1).value_count == 1000
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_text_that_decodes_to_much_needs_a_process(tmp_path: Path, dictionary: bool) -> None:
+    values = pa.array(["x" * 100_000] * 11)
+    with pytest.raises(NeedsProcessError):
+        _small("string", values, tmp_path, use_dictionary=dictionary)
+
+
+def test_many_rows_need_a_process(tmp_path: Path) -> None:
+    rows = _MEMORY_BYTES // 2 // 8 + 1
+    with pytest.raises(NeedsProcessError):
+        _small("boolean", pa.nulls(rows, pa.bool_()), tmp_path)
+
+
+def test_what_cannot_be_known_before_needs_a_process(tmp_path: Path) -> None:
+    values = pa.array(list(range(100_000)))
+    large = write_parquet(tmp_path, "a.parquet", with_ids({1: ("a", values)}), use_dictionary=False)
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"a": [1]}), path)
+    for file in (large, data_file(path, 1, format="orc")):
+        with pytest.raises(NeedsProcessError):
+            read(schema_of((1, "a", "long")), file, only_small=True, memory_bytes=1 << 20)

@@ -7,13 +7,12 @@ values are repeated.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floecat.delta.log.log_bounds import ReadMeter
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
 
 __all__ = ["meter_column"]
@@ -48,50 +47,49 @@ class _Page(NamedTuple):
     header: dict[int, Any]
 
 
-def meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, meter: ReadMeter) -> None:
-    """Counts the decoded bytes of a column of a row group.
+def meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[int], None]) -> None:
+    """Counts the decoded bytes of a column of a row group, or more, before anything is decoded.
 
     Args:
         data: the file.
         chunk: the column, as the footer describes it.
-        meter: counts.
+        count: is called with numbers of bytes; what it raises is raised.
 
     Raises:
         ThriftError: the pages are damaged.
-        TooLargeError, UnsupportedDeltaTableError: see `ReadMeter.add`.
     """
     try:
-        _meter_column(data, chunk, meter)
+        _meter_column(data, chunk, count)
     except (KeyError, TypeError, AttributeError):
         # fields are missing, or are of other types than the format gives them
         raise ThriftError("a page has no valid header") from None
 
 
-def _meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, meter: ReadMeter) -> None:
-    meter.add(_PAGE_BYTES)
+def _meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[int], None]) -> None:
+    count(_PAGE_BYTES)
     repeated = 0
     dictionary: _Page | None = None
     for page in _pages(data, chunk):
         header = page.header
-        meter.add(_PAGE_BYTES + header[_UNCOMPRESSED])
+        count(_PAGE_BYTES + header[_UNCOMPRESSED])
         if _DICTIONARY in header:
             dictionary = page
             continue
         details = header.get(_DATA) or header.get(_DATA_V2) or {}
         values = max(0, details.get(_VALUES, 0))
         encoding = details.get(_ENCODING, details.get(_ENCODING_V2))
-        meter.add(_VALUE_BYTES * values)
+        count(_VALUE_BYTES * values)
         if encoding in _DICTIONARY_ENCODINGS:
             repeated += values
         elif encoding == _PREFIXES:
             # each text may be as long as all suffixes together
-            meter.add(header[_UNCOMPRESSED] * values)
+            count(header[_UNCOMPRESSED] * values)
     if dictionary is None or chunk.physical_type != "BYTE_ARRAY":
         return
     longest = dictionary.header[_UNCOMPRESSED]
     if longest * repeated > _SMALL_BYTES:
         longest = _longest_entry(data, dictionary, chunk.compression)
-    meter.add(longest * repeated)
+    count(longest * repeated)
 
 
 def _pages(data: bytes, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:

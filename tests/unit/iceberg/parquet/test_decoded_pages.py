@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floecat.delta.log.decoded_pages import meter_column
 from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.errors import UnsupportedDeltaTableError
+from floecat.iceberg.parquet.decoded_pages import meter_column
 from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.settings.limits import LimitSettings
 
@@ -37,7 +37,7 @@ def decoded_bytes(data: bytes, most: int = 1 << 50) -> int:
     metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
-            meter_column(data, metadata.row_group(group).column(column), meter)
+            meter_column(data, metadata.row_group(group).column(column), meter.add)
     return sum(counted)
 
 
@@ -90,6 +90,6 @@ def test_damaged_pages_are_named_so() -> None:
     chunk = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0).column(0)
     data[4:40] = bytes(36)
     with pytest.raises(ThriftError):
-        meter_column(bytes(data), chunk, ReadMeter(LogBounds()))
+        meter_column(bytes(data), chunk, ReadMeter(LogBounds()).add)
     with pytest.raises(ThriftError):
-        meter_column(bytes(data[:100]), chunk, ReadMeter(LogBounds()))
+        meter_column(bytes(data[:100]), chunk, ReadMeter(LogBounds()).add)

@@ -674,6 +674,7 @@ def test_expressions_that_do_not_fit_are_refused_or_left_out(bench: Bench) -> No
         ("day", "id", "day does not take column id of long"),
         ("bucket[0]", "id", "width of transform bucket"),
         ("bucket", "id", "unknown transform bucket"),
+        ("bucket[a]", "id", "unknown transform bucket"),
         ("identity", "id", "unknown transform identity"),
         ("bucket[4]", "nothing", "cannot find column nothing"),
         ("bucket[4]", "", "must be the name of a column"),

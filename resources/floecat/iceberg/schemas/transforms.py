@@ -8,7 +8,7 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.text_limits import int32_of
 
-__all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source"]
+__all__ = ["IDENTITY", "VOID", "can_transform", "normalize_transform", "only_source", "transform_name"]
 
 IDENTITY = "identity"
 VOID = "void"
@@ -23,6 +23,8 @@ _SOURCES = {
     "bucket": _DATES | {"int", "long", "time", "string", "binary", "fixed", "decimal", "uuid"},
     "truncate": frozenset({"int", "long", "string", "binary", "decimal"}),
 }
+_NEED_WIDTH = frozenset({"bucket", "truncate"})
+_WITHOUT_WIDTH = (_SOURCES.keys() - _NEED_WIDTH) | {IDENTITY, VOID}
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(-?[0-9]+)\]", re.IGNORECASE)
 
 
@@ -40,7 +42,19 @@ def normalize_transform(text: str) -> str:
             )
         return f"{match[1].lower()}[{width}]"
     lowered = text.lower()
-    return lowered if lowered in _SOURCES or lowered in (IDENTITY, VOID) else text
+    return lowered if lowered in _WITHOUT_WIDTH else text
+
+
+def transform_name(transform: str) -> str:
+    """The name of a normalized transform, without its width.
+
+    Returns:
+        Empty for an unknown transform. A bucket or truncate transform without a width is one, as in the
+        reference implementation.
+    """
+    if match := _WITH_WIDTH.fullmatch(transform):
+        return match[1]
+    return transform if transform in _WITHOUT_WIDTH else ""
 
 
 def can_transform(transform: str, source: PrimitiveType) -> bool:
@@ -49,7 +63,7 @@ def can_transform(transform: str, source: PrimitiveType) -> bool:
         return True
     if transform == IDENTITY:
         return source.name not in _NO_VALUES
-    accepted = _SOURCES.get(transform.partition("[")[0])
+    accepted = _SOURCES.get(transform_name(transform))
     return accepted is None or source.name in accepted
 
 

@@ -13,7 +13,7 @@ from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField
-from floecat.iceberg.schemas.transforms import IDENTITY, VOID
+from floecat.iceberg.schemas.transforms import IDENTITY, VOID, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
 from floecat.planning.filters.binding import Test
@@ -72,13 +72,12 @@ def _by_values(
 ) -> Verdict:
     known = values.valid if values.valid is not None else np.ones(size, np.bool_)
     nulls = Evidence(size, no_nulls=known, only_nulls=~known)
-    bucket = field.transform.startswith("bucket")
     if test.operation in _NULL_TESTS or test.type is None:
         evidence = nulls
     elif test.transform is not None:
         same = test.transform == field.transform
         evidence = nulls._replace(lower=values, upper=values) if same else nulls
-    elif bucket:
+    elif transform_name(field.transform) == "bucket":
         return _by_bucket(test, parameter(field.transform), values, nulls)
     elif has_ranges(field.transform, test.type) and _is_comparable(result, test.type, field.transform):
         lower, upper = source_range(field.transform, test.type, values, values, longest=_longest(test.values))
@@ -164,7 +163,7 @@ def _by_summary(
         if test.transform != field.transform:
             return cannot_match(test.operation, test.values, evidence)
         return cannot_match(test.operation, test.values, evidence._replace(lower=lower, upper=upper))
-    if field.transform.startswith("bucket"):
+    if transform_name(field.transform) == "bucket":
         if test.operation != "in":
             return cannot_match(test.operation, test.values, evidence)
         buckets = _buckets(test.values, test.type, parameter(field.transform))

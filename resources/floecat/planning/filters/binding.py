@@ -16,11 +16,11 @@ import numpy as np
 
 from floecat.errors import BadRequestError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.transforms import VOID, can_transform
+from floecat.iceberg.schemas.transforms import VOID, can_transform, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType, StructType
 from floecat.planning.filters.expressions import And, Constant, Expression, Not, Or, Predicate, Term
 from floecat.planning.filters.literals import INTEGER_RANGES, Canonical, canonical
-from floecat.planning.filters.transforms import result_type, source_range
+from floecat.planning.filters.transforms import parameter, result_type, source_range
 from floecat.planning.filters.vectors import Vector
 
 __all__ = ["Bound", "BoundPredicate", "Columns", "Group", "Test", "bind", "tests_of"]
@@ -287,7 +287,7 @@ def _compare_transformed(
     values: Sequence[Canonical],
 ) -> Test | Group:
     """A comparison of a transform: of time and of truncated numbers it is one of the column."""
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     is_range = name in ("year", "month", "day", "hour") or tested.name in ("int", "long", "decimal")
     if source is None or name == "bucket" or not is_range:
         plain = _compare(operation, field_id, tested, values)
@@ -330,7 +330,7 @@ def _compare_range(
 
 def _range_of(transform: str, source: PrimitiveType, value: Any) -> tuple[int, int]:
     """First and last value of the column that a transform maps to a value; empty if it maps none."""
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     if name != "truncate":
         vector = Vector(np.array([value], np.int64))
         exact = source_range(transform, source, vector, vector)
@@ -339,6 +339,6 @@ def _range_of(transform: str, source: PrimitiveType, value: Any) -> tuple[int, i
         previous = Vector(np.array([value - 1], np.int64))
         begin = int(source_range(transform, source, previous, previous).upper.data[0]) + 1
         return begin, end
-    width = int(transform.partition("[")[2].rstrip("]"))
+    width = parameter(transform)
     begin = -(-value // width) * width
     return (begin, begin + width - 1) if begin == value else (begin, begin - 1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floecat.iceberg.schemas.transforms import IDENTITY
+from floecat.iceberg.schemas.transforms import IDENTITY, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.filters.literals import INTEGER_RANGES, Canonical
 from floecat.planning.filters.vectors import BYTES_TYPES, Vector
@@ -50,7 +50,7 @@ def parameter(transform: str) -> int:
 
 def result_type(transform: str, source: PrimitiveType | None) -> PrimitiveType | None:
     """The type of transformed values; None if it is that of the file: unknown transform or dropped source."""
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     if name in ("bucket", "year", "month", "hour"):
         return PrimitiveType("int")
     if name == "day":
@@ -60,7 +60,7 @@ def result_type(transform: str, source: PrimitiveType | None) -> PrimitiveType |
 
 def has_ranges(transform: str, source: PrimitiveType) -> bool:
     """Whether values of a transform stand for ranges of the source column."""
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     if name == "truncate":
         return source.name in ("int", "long", "decimal", "string", "binary")
     if name in ("year", "month", "day", "hour"):
@@ -81,7 +81,7 @@ def source_range(
         longest: bytes of the longest literal that the range is compared with. Above a truncated string comes
             a run of bytes that no shorter literal is above.
     """
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     if name == IDENTITY:
         return Range(lower, upper)
     if name == "truncate":

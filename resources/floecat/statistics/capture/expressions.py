@@ -8,7 +8,7 @@ import msgspec
 
 from floecat.errors import BadRequestError, IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.transforms import can_transform, normalize_transform
+from floecat.iceberg.schemas.transforms import can_transform, normalize_transform, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.statistics.files.summaries import Term
 from floecat.statistics.records import ExpressionTarget
@@ -21,8 +21,7 @@ ENGINE_KIND: Final = "iceberg"
 MOST_EXPRESSIONS: Final = 100
 """Of a table."""
 
-_PERIODS: Final = frozenset({"year", "month", "day", "hour"})
-_WITH_WIDTH: Final = ("bucket[", "truncate[")
+_TRANSFORMS: Final = frozenset({"bucket", "truncate", "year", "month", "day", "hour"})
 
 
 class Expression(msgspec.Struct, frozen=True, tag="transform", tag_field="type", forbid_unknown_fields=True):
@@ -52,7 +51,7 @@ class Expression(msgspec.Struct, frozen=True, tag="transform", tag_field="type",
             transform = normalize_transform(self.transform.strip())
         except IllegalArgumentError as error:
             raise BadRequestError(f"Invalid expressions: {error.message}") from None
-        if transform not in _PERIODS and not transform.startswith(_WITH_WIDTH):
+        if transform_name(transform) not in _TRANSFORMS:
             raise BadRequestError(
                 f"Invalid expressions: unknown transform {transform[:40]}:"
                 " must be bucket[N], truncate[W], year, month, day or hour"

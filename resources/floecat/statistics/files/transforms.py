@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.iceberg.schemas.single_values import encode
-from floecat.iceberg.schemas.transforms import IDENTITY
+from floecat.iceberg.schemas.transforms import IDENTITY, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.filters.transforms import UNITS_A_DAY, parameter, result_type
 from floecat.planning.filters.vectors import BYTES_TYPES, from_partition
@@ -42,7 +42,7 @@ def transform_values(values: pa.Array, transform: str, type: PrimitiveType) -> p
         return values
     if pa.types.is_dictionary(values.type):
         return transform_values(values.dictionary, transform, type).take(values.indices)
-    name = transform.partition("[")[0]
+    name = transform_name(transform)
     if name == "bucket":
         return _buckets(values, type, parameter(transform))
     if name == "truncate":

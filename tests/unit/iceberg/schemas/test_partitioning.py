@@ -36,6 +36,7 @@ def columns() -> Schema:
         ("BUCKET[16]", "bucket[16]"),
         ("truncate[007]", "truncate[7]"),
         ("Zorder", "Zorder"),
+        ("Bucket", "Bucket"),
     ],
 )
 def test_known_transforms_are_written_in_lower_case(text: str, normal: str) -> None:
@@ -66,6 +67,8 @@ def test_widths_are_positive_ints(text: str) -> None:
         ("truncate[4]", "fixed[4]", False),
         ("void", "geometry", True),
         ("zorder", "double", True),
+        ("bucket", "double", True),
+        ("bucket[a]", "double", True),
     ],
 )
 def test_what_transforms_take(transform: str, type: str, allowed: bool) -> None:

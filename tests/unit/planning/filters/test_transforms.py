@@ -112,6 +112,12 @@ def test_types_of_results() -> None:
     assert result_type("of another version", decimal) is None
 
 
+@pytest.mark.parametrize("transform", ["bucket", "bucket[a]", "truncate", "truncate[4]x", "zorder"])
+def test_transforms_that_are_not_known_say_nothing_of_values(transform: str) -> None:
+    assert result_type(transform, parse_primitive("string")) is None
+    assert not has_ranges(transform, parse_primitive("string"))
+
+
 def test_decimals_have_ranges_of_unscaled_values() -> None:
     apply = parse_transform("truncate[50]").transform(Column(1, "x", "decimal(9, 2)").py_type)
     value = Decimal("-1.25")

@@ -129,6 +129,7 @@ def test_properties(lake: Lake) -> None:
     assert "owner" not in properties
 
 
+@pytest.mark.parametrize("warehouse", ["disk"], indirect=True)
 def test_drop_with_purge(lake: Lake, connections: Connections, warehouse: Warehouse) -> None:
     lake.sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
     location = connections.pyiceberg(warehouse).load_table(f"{lake.schema}.t").location()

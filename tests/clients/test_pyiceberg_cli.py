@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
@@ -60,6 +61,7 @@ def test_reads(connections: Connections, warehouse: Warehouse, tmp_path: Path) -
     assert f"{table.location()}/data/" in run("files", name)
 
 
+@pytest.mark.parametrize("warehouse", ["disk"], indirect=True)
 def test_changes(connections: Connections, warehouse: Warehouse, tmp_path: Path) -> None:
     catalog = connections.pyiceberg(warehouse)
     namespace, name = table_with_one_row(catalog).name()

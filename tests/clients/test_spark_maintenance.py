@@ -27,6 +27,7 @@ def lake(connections: Connections, warehouse: Warehouse) -> Lake:
     return new_lake(connections, warehouse)
 
 
+@pytest.mark.parametrize("warehouse", ["disk"], indirect=True)
 def test_maintenance(lake: Lake) -> None:
     lake.sql(
         "CREATE TABLE {ns}.t (id BIGINT, kind STRING) USING iceberg"
@@ -78,6 +79,8 @@ def _make_older(location: str, *, days: int) -> None:
         os.utime(path, (then_s, then_s))
 
 
+@pytest.mark.s3
+@pytest.mark.parametrize("warehouse", ["s3"], indirect=True)
 def test_every_kind_of_file_is_kept_by_cleaning_and_taken_by_a_purge(lake: Lake) -> None:
     """Cases O23 and O27: statistics and the metadata log are live files, and go with the table."""
     data = f"{lake.warehouse.root}/{unique('elsewhere')}"

@@ -87,7 +87,7 @@ class KilledPurges(PurgeBench):
                 self.switch.disarm()
 
 
-@pytest.mark.parametrize("kills", [200, pytest.param(1_000, marks=pytest.mark.scale)])
+@pytest.mark.parametrize("kills", [60, pytest.param(1_000, marks=pytest.mark.scale)])
 def test_kills_leak_nothing_and_delete_nothing_of_others(tmp_path: Path, kills: int) -> None:
     bench = KilledPurges(tmp_path, random.Random(kills))
     while bench.kills < kills:
@@ -150,7 +150,7 @@ class PurgesOfAService:
             time.sleep(0.02)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=[pytest.mark.scale, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=[pytest.mark.scale, pytest.mark.timeout(900)])])
 def test_a_killed_service_purges_everything_once(
     tmp_path: Path, start_catalog: Callable[..., CatalogServer], kills: int
 ) -> None:

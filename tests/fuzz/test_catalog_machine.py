@@ -12,7 +12,7 @@ from tests.fuzz.machine import CatalogMachine
 @pytest.mark.parametrize(
     ("examples", "steps"),
     [
-        (12, 30),
+        (8, 30),
         pytest.param(400, 60, marks=[pytest.mark.scale, pytest.mark.timeout(3600)]),
     ],
 )

@@ -644,8 +644,7 @@ def test_a_scan_with_failures_says_so(lake: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")])
 def test_serve_until_a_signal(number: signal.Signals, workers: str) -> None:
     port = free_port()
     assert run("db", "upgrade", "--data-dir", "data").returncode == 0

@@ -56,10 +56,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("deaths", [1, 4])
-def test_a_worker_that_dies_while_it_starts_is_replaced_at_once_and_then_later(
-    tmp_path: Path, deaths: int
-) -> None:
+def test_a_worker_that_dies_while_it_starts_is_replaced_at_once_and_then_later(tmp_path: Path) -> None:
+    deaths = 4
     script = tmp_path / "dies.py"
     script.write_text(DIES)
     command = [sys.executable, str(script), str(tmp_path), str(deaths)]
@@ -72,6 +70,6 @@ def test_a_worker_that_dies_while_it_starts_is_replaced_at_once_and_then_later(
     pauses = sorted(int(line.rpartition(" in ")[2].split()[0]) for line in lines)
     assert all("ended (exit code 7); another one starts in" in line for line in lines)
     # two workers share the deaths: each starts again at once, then after 1 s, then after 3 s
-    assert pauses in ([0], [0, 0, 1, 1], [0, 0, 1, 3], [0, 1, 3, 7])
+    assert pauses in ([0, 0, 1, 1], [0, 0, 1, 3], [0, 1, 3, 7])
     assert took_s < 120
     assert process.returncode == 0

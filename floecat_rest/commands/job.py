@@ -113,9 +113,14 @@ def retry(
     kernel: Kernel,
     call: Call,
     job: IdArgument,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Retry a job that failed for good or was cancelled."""
     row = kernel.jobs.retry(call, job)
+    if as_json:
+        print_json([_described(row, kernel.jobs.word(row))])
+        return
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is due now")
 
 
@@ -125,9 +130,14 @@ def cancel(
     kernel: Kernel,
     call: Call,
     job: IdArgument,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Cancel a job. A running one stops before its next step."""
     row = kernel.jobs.cancel(call, job)
+    if as_json:
+        print_json([_described(row, kernel.jobs.word(row))])
+        return
     print_plain(f"Job {row.id} ({row.kind} of {row.title}) is {kernel.jobs.word(row)}")
 
 

@@ -120,9 +120,14 @@ def retry(
     kernel: Kernel,
     call: Call,
     purge: IdArgument,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Retry a purge that failed for good or was cancelled."""
     found = kernel.purges.retry(call, purge)
+    if as_json:
+        _print_json([found])
+        return
     print_plain(f"Purge {found.id} of {written(found.identifier)} is due now")
 
 
@@ -136,9 +141,13 @@ def cancel(
     force: Annotated[
         bool, typer.Option("--force", help="Also if it has begun; it stops before its next batch.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Cancel a purge that has not begun: all files stay, and the table can be registered again."""
     found = kernel.purges.cancel(call, purge, force=force)
+    if as_json:
+        _print_json([found])
+        return
     print_plain(f"Purge {found.id} of {written(found.identifier)} is {found.state}")
     if found.progress.deleted == 0:
         print_plain(f"Its metadata file is {found.metadata_location}")

@@ -25,7 +25,7 @@ LARGEST_GAP: Final = 1024 * 1024
 """Largest number of unwanted bytes read between two ranges to save a request."""
 
 
-class FileEntry(msgspec.Struct, frozen=True):
+class FileEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """A file that a listing found."""
 
     location: str

@@ -547,7 +547,8 @@ def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
     run("table", "register-delta", "ns.orders", (lake / "orders").as_uri())
     lines = run("table", "orphans", "--all", "--delete", "--json").stdout.splitlines()
     found, delta, iceberg = (msgspec.json.decode(line) for line in lines)
-    assert (found["location"], iceberg["deleted"], iceberg["problem"]) == (stray.absolute().as_uri(), 1, None)
+    assert (found["location"], found["size-bytes"]) == (stray.absolute().as_uri(), 4)
+    assert (iceberg["deleted"], iceberg["deleted-bytes"], iceberg["problem"]) == (1, 4, None)
     assert "it is a delta table" in delta["problem"]
     assert not stray.exists()
     assert "at least a day" in one_error(run("table", "orphans", "ns.t", "--older-than", "PT1H"), 1)
@@ -768,6 +769,13 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     assert "cannot be cancelled: it is CANCELLED" in one_error(run("job", "cancel", str(job.id)), 1)
     assert [row[3] for row in listed("--state", "CANCELLED")] == ["CANCELLED"]
     assert run("job", "retry", str(job.id)).stdout == f"Job {job.id} (purge of ns.orders) is due now\n"
+    for group, command, state in (
+        ("job", "cancel", "CANCELLED"),
+        ("purge", "retry", "PENDING"),
+        ("purge", "cancel", "CANCELLED"),
+        ("job", "retry", "PENDING"),
+    ):
+        assert [each["state"] for each in objects(group, command, str(job.id))] == [state]
     assert [row[3] for row in listed()] == ["PENDING"]
     other = str(uuid.uuid4())
     for command in ("retry", "show"):

@@ -26,7 +26,7 @@ _MOST_FAILURES: Final = 100
 _TOLD_AFTER: Final = 500
 
 
-class OrphanReport(msgspec.Struct, kw_only=True):
+class OrphanReport(msgspec.Struct, kw_only=True, rename="kebab"):
     """What was found below the location of one table, in numbers of files."""
 
     table: str

@@ -45,7 +45,8 @@ WITHOUT_STORAGE = "without_storage"
 
 AT_ONCE = "at_once"
 """Option of a handler without storage that reads a few rows by key. A local store answers on the event loop:
-switching threads costs several times as much."""
+switching threads costs several times as much. What would read more there (`Store.check_may_wait`) takes a
+thread after all."""
 
 _RETRY_AFTER_S = 5
 

@@ -45,7 +45,7 @@ class TablesController(Controller):
     path = f"{_NAMESPACE}/tables"
     tags = ["Tables"]
 
-    @get(operation_id="listTables", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @get(operation_id="listTables", sync_to_thread=True, opt={WITHOUT_STORAGE: True, AT_ONCE: True})
     def list_tables(
         self,
         request: CatalogRequest,

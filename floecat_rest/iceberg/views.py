@@ -29,7 +29,7 @@ class ViewsController(Controller):
     path = f"{_NAMESPACE}/views"
     tags = ["Views"]
 
-    @get(operation_id="listViews", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @get(operation_id="listViews", sync_to_thread=True, opt={WITHOUT_STORAGE: True, AT_ONCE: True})
     def list_views(
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListTablesResponse:
@@ -52,7 +52,7 @@ class ViewController(Controller):
     path = f"{_NAMESPACE}/views/{{view:str}}"
     tags = ["Views"]
 
-    @get(operation_id="loadView", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    @get(operation_id="loadView", sync_to_thread=True, opt={WITHOUT_STORAGE: True, AT_ONCE: True})
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, EntryKind, Page, PageRequest
@@ -20,6 +20,9 @@ from floecat.store.database.engine import Store
 __all__ = ["EntryListing", "Paging"]
 
 T = TypeVar("T")
+
+_NAMES_AT_ONCE: Final = 101
+"""A page of a hundred names, and whether there are more. What is longer takes a thread."""
 
 
 class Paging:
@@ -114,7 +117,11 @@ class EntryListing:
         with self._store.read() as conn:
 
             def fetch(after: str | None, limit: int | None) -> builtins.list[tuple[str, TableIdentifier]]:
-                names = tables.list_names(conn, call.catalog.id, namespace, kind, after, limit, wanted)
+                is_cut = self._store.is_read_at_once and (limit is None or limit > _NAMES_AT_ONCE)
+                most = _NAMES_AT_ONCE if is_cut else limit
+                names = tables.list_names(conn, call.catalog.id, namespace, kind, after, most, wanted)
+                if is_cut and len(names) == _NAMES_AT_ONCE:
+                    self._store.check_may_wait()
                 if not names and namespaces.get(conn, call.catalog.id, namespace) is None:
                     raise missing_namespace(namespace)
                 return [(name, TableIdentifier(namespace, name)) for name in names]

@@ -32,6 +32,8 @@ __all__ = ["Document", "Entries", "Entry"]
 V = TypeVar("V", bound=TableMetadata | ViewMetadata)
 
 _STRIPES = 64
+_AT_ONCE_BYTES = 32 << 10
+"""A larger document takes a thread to send."""
 
 _NAME_BYTES = 600
 """About what a name and its state take in memory, without the location."""
@@ -248,6 +250,8 @@ class Entries:
         call.check((privilege, call.on_entry(kind, identifier)))
         catalog = call.catalog
         known, document = self._held(catalog, identifier)
+        if document is None or fragment_size(document.pieces) > _AT_ONCE_BYTES:
+            self._store.check_may_wait()
         if document is None:
             with self._cold[hash(identifier) % _STRIPES]:
                 return self._load(catalog, identifier, kind, model)

@@ -112,6 +112,20 @@ class Store:
         pool = self._engine.pool
         return pool.checkedout() if isinstance(pool, sa.QueuePool) else 0
 
+    @property
+    def is_read_at_once(self) -> bool:
+        """Whether this thread reads by `at_once`, so that it should read a few small rows only."""
+        return self._at_once is not None and get_ident() == self._reads_at_once
+
+    def check_may_wait(self) -> None:
+        """Refuses what reads more where others wait for this thread; see `reading_at_once`.
+
+        Raises:
+            StoreUnavailableError: this thread reads at once; another one can do it.
+        """
+        if self.is_read_at_once:
+            raise StoreUnavailableError("This thread reads a few small rows only")
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reads, each statement its own snapshot.

@@ -224,7 +224,6 @@ class SharedFiles:
                 kept.add_folder(table.location)
             self._add_owned(kept, storage, table, its_storage)
             if has_metadata(table.metadata_location):
-                kept.add_folder(statistics_folder(table.metadata_location, table.entry_id))
                 self._add_reachable(kept, storage, table, its_storage, complete=True)
 
         area = folder_area([folder])
@@ -358,6 +357,10 @@ class SharedFiles:
             return
         try:
             metadata = TableMetadata.parse(document)
+            if complete:
+                files = {table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)}
+                for folder in {statistics_folder(file, table.entry_id) for file in files}:
+                    kept.add_folder(folder)
             reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
             for location in chain((file.location for file in reachable), self._live.sidecars(table)):
                 if storage.shares(location, its_storage):

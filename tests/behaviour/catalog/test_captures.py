@@ -785,6 +785,9 @@ def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock:
     assert bench.kernel.captures.capture(bench.call, table("inner")).state == "succeeded"
     sidecars = bench.sidecars()
     assert len(sidecars) == 2
+    elsewhere = f"{bench.appends.location}/elsewhere"
+    bench.kernel.commits.commit(bench.call, set_property("t", "write.metadata.path", elsewhere))
+    bench.kernel.commits.commit(bench.call, set_property("t", "a", "b"))
     clock.ms += 7 * 86_400_000
     report = bench.kernel.orphans.find(bench.call, T, delete=True)
     assert (report.orphans, bench.sidecars()) == (0, sidecars)

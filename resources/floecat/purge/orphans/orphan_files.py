@@ -47,6 +47,7 @@ from floecat.purge.shared_files import PurgeTurns
 from floecat.purge.table_purge import GC_ENABLED, PurgeTarget, Sidecars
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import commit_log
+from floecat.store.tables import EntryRow
 
 __all__ = ["DEFAULT_GRACE_MS", "LEAST_GRACE_MS", "OrphanFiles"]
 
@@ -127,7 +128,8 @@ class OrphanFiles:
         """
         if older_than_ms < LEAST_GRACE_MS:
             raise BadRequestError("The grace time of orphan files must be at least a day")
-        metadata, metadata_location = self._table(call, identifier, delete=delete)
+        metadata, row = self._table(call, identifier, delete=delete)
+        metadata_location = row.metadata_location
         storage = call.catalog.storage
         found_at = storage.allowed.check(metadata.location)
         if any(found_at.contains(root) for root in storage.allowed.roots):
@@ -139,7 +141,7 @@ class OrphanFiles:
         )
         with closing(FolderNeeds(self._needed, storage, location)) as needs, run.candidates() as listed:
             needs.refresh()
-            target = PurgeTarget(metadata.table_uuid, metadata_location, storage)
+            target = PurgeTarget(metadata.table_uuid, metadata_location, storage, entry_id=row.id)
             for sidecar in chain.from_iterable(find(target) for find in self._sidecars):
                 needs.files.add(sidecar)
             own_metadata = _metadata_folders(metadata, metadata_location)
@@ -193,7 +195,9 @@ class OrphanFiles:
             reports.append(report)
         return reports
 
-    def _table(self, call: Call, identifier: TableIdentifier, *, delete: bool) -> tuple[TableMetadata, str]:
+    def _table(
+        self, call: Call, identifier: TableIdentifier, *, delete: bool
+    ) -> tuple[TableMetadata, EntryRow]:
         if delete:
             call.check((Privilege.PURGE_TABLE, call.on_entry("table", identifier)))
         entry = self._parts.entries.find_table(call, identifier, Privilege.READ_TABLE)
@@ -206,7 +210,7 @@ class OrphanFiles:
             raise _refused(identifier, "its property table_type names another format")
         if metadata.properties.get(GC_ENABLED, "true").lower() == "false":
             raise _refused(identifier, f"its property {GC_ENABLED} is false")
-        return metadata, entry.row.metadata_location
+        return metadata, entry.row
 
     def _keep_dropped_tables(
         self, needs: FolderNeeds, storage: CatalogStorage, table_uuid: str, metadata_files: list[str]

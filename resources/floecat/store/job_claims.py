@@ -145,7 +145,7 @@ def put_back(
     counts: bool = True,
     lane: str = DEFAULT_LANE,
 ) -> bool:
-    """Gives a job back, to be claimed again.
+    """Gives a job back, to be claimed again; one that is to be cancelled ends.
 
     Args:
         conn: a transaction.
@@ -285,11 +285,13 @@ _FINISH: Final = (
         **NO_LEASE,
     )
 )
+_is_cancelling: Final = _jobs.c.state == "cancelling"
 _PUT_BACK: Final = (
     sa.update(_jobs)
     .where(*_HELD)
     .values(
-        state="waiting",
+        state=sa.case((_is_cancelling, "cancelled"), else_="waiting"),
+        finished_at_ms=sa.case((_is_cancelling, sa.bindparam("now_ms", type_=sa.BigInteger()))),
         lane=sa.bindparam("new_lane"),
         attempts=_jobs.c.attempts - sa.bindparam("uncounted"),
         progress=sa.bindparam("new_progress"),

@@ -280,6 +280,17 @@ def test_only_a_job_that_no_worker_had_is_cancelled_unstarted(store: Store, cata
     assert [each.state for each in left if each] == ["waiting", "cancelled"]
 
 
+def test_a_job_that_is_given_back_while_it_is_cancelled_has_ended(store: Store, catalog: CatalogRow) -> None:
+    (job,) = add_jobs(store, catalog, 1)
+    row = claimed(store, "anna", NOW_MS)
+    with store.write() as conn:
+        assert jobs.cancel(conn, job.id, NOW_MS)
+        assert job_claims.put_back(conn, lease(row), "{}", NOW_MS + 5, error="stopped", retry_at_ms=NOW_MS)
+    ended = found(store, job.id)
+    assert (ended.state, ended.finished_at_ms, ended.lease_owner) == ("cancelled", NOW_MS + 5, None)
+    assert claim(store, "bob", NOW_MS + 10**9) is None
+
+
 def test_finished_jobs_are_deleted_in_batches_and_failed_ones_stay(store: Store, catalog: CatalogRow) -> None:
     add_jobs(store, catalog, 5)
     states = ["succeeded", "succeeded", "cancelled", "failed"]

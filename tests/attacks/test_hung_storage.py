@@ -18,7 +18,7 @@ from floecat.runtime import kernel
 from floecat.settings.loading import load_settings
 from tests.attacks.attacked_service import Form
 from tests.attacks.honest_clients import SCHEMA
-from tests.services.catalog import CatalogServer, s3_environment
+from tests.services.catalog import PATIENT_STORAGE, CatalogServer, s3_environment
 
 _THREADS = 8
 _THREADS_OF_STORAGE = 6
@@ -54,8 +54,11 @@ def test_other_requests_go_on_and_the_others_are_answered_in_time(
     start_catalog: Callable[..., CatalogServer], hung_endpoint: str, form: Form
 ) -> None:
     """A request that waited for a thread behind the others would be refused before they end."""
+    environment = s3_environment(hung_endpoint, "bucket", "key", "secret")
+    for name in PATIENT_STORAGE:
+        del environment[name]
     server = start_catalog(
-        **s3_environment(hung_endpoint, "bucket", "key", "secret"),
+        **environment,
         FLOECAT_STORAGE_ANSWER_TIMEOUT_MS=str(int(_STORAGE_S * 1000)),
         FLOECAT_GATEWAY_THREADS=str(_THREADS),
         FLOECAT_LIMITS_QUEUE_WAIT_MS=str(int(_QUEUE_WAIT_S * 1000)),

@@ -38,6 +38,7 @@ __all__ = [
     "SetSnapshotRef",
     "SetStatistics",
     "TableUpdate",
+    "Update",
     "UpgradeFormatVersion",
 ]
 
@@ -45,65 +46,65 @@ LAST_ADDED = -1
 """Stands for the id of the schema, spec or order that the same request added last."""
 
 
-class _Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
-    pass
+class Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
+    """A change of a table or view. Those of properties, schemas and locations are the same for both."""
 
 
-class AssignUuid(_Update, frozen=True, tag="assign-uuid"):
-    """Gives a new table its UUID."""
+class AssignUuid(Update, frozen=True, tag="assign-uuid"):
+    """Gives a new table or view its UUID."""
 
     uuid: str
 
 
-class UpgradeFormatVersion(_Update, frozen=True, tag="upgrade-format-version"):
+class UpgradeFormatVersion(Update, frozen=True, tag="upgrade-format-version"):
     """Raises the format version."""
 
     format_version: Int32
 
 
-class AddSchema(_Update, frozen=True, tag="add-schema"):
+class AddSchema(Update, frozen=True, tag="add-schema"):
     """Adds a schema. The deprecated `last-column-id` of the request is ignored."""
 
     schema: msgspec.Raw
 
 
-class SetCurrentSchema(_Update, frozen=True, tag="set-current-schema"):
+class SetCurrentSchema(Update, frozen=True, tag="set-current-schema"):
     """Makes a schema the current one."""
 
     schema_id: Int32
 
 
-class AddPartitionSpec(_Update, frozen=True, tag="add-spec"):
+class AddPartitionSpec(Update, frozen=True, tag="add-spec"):
     """Adds a partition spec."""
 
     spec: msgspec.Raw
 
 
-class SetDefaultSpec(_Update, frozen=True, tag="set-default-spec"):
+class SetDefaultSpec(Update, frozen=True, tag="set-default-spec"):
     """Makes a partition spec the default one."""
 
     spec_id: Int32
 
 
-class AddSortOrder(_Update, frozen=True, tag="add-sort-order"):
+class AddSortOrder(Update, frozen=True, tag="add-sort-order"):
     """Adds a sort order."""
 
     sort_order: msgspec.Raw
 
 
-class SetDefaultSortOrder(_Update, frozen=True, tag="set-default-sort-order"):
+class SetDefaultSortOrder(Update, frozen=True, tag="set-default-sort-order"):
     """Makes a sort order the default one."""
 
     sort_order_id: Int32
 
 
-class AddSnapshot(_Update, frozen=True, tag="add-snapshot"):
+class AddSnapshot(Update, frozen=True, tag="add-snapshot"):
     """Adds a snapshot, which no branch points at yet."""
 
     snapshot: msgspec.Raw
 
 
-class SetSnapshotRef(_Update, frozen=True, tag="set-snapshot-ref"):
+class SetSnapshotRef(Update, frozen=True, tag="set-snapshot-ref"):
     """Creates a branch or tag, or moves it."""
 
     ref_name: str
@@ -125,25 +126,25 @@ class SetSnapshotRef(_Update, frozen=True, tag="set-snapshot-ref"):
         )
 
 
-class RemoveSnapshots(_Update, frozen=True, tag="remove-snapshots"):
+class RemoveSnapshots(Update, frozen=True, tag="remove-snapshots"):
     """Removes snapshots with their statistics, branches and tags."""
 
     snapshot_ids: frozenset[Int64] | None
 
 
-class RemoveSnapshotRef(_Update, frozen=True, tag="remove-snapshot-ref"):
+class RemoveSnapshotRef(Update, frozen=True, tag="remove-snapshot-ref"):
     """Removes a branch or tag."""
 
     ref_name: str
 
 
-class SetLocation(_Update, frozen=True, tag="set-location"):
+class SetLocation(Update, frozen=True, tag="set-location"):
     """Sets the location for new files."""
 
     location: str
 
 
-class SetProperties(_Update, frozen=True, tag="set-properties"):
+class SetProperties(Update, frozen=True, tag="set-properties"):
     """Sets properties; early clients call `updates` `updated`."""
 
     updates: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
@@ -159,7 +160,7 @@ class SetProperties(_Update, frozen=True, tag="set-properties"):
         return (self.updated if self.updates is msgspec.UNSET else self.updates) or {}
 
 
-class RemoveProperties(_Update, frozen=True, tag="remove-properties"):
+class RemoveProperties(Update, frozen=True, tag="remove-properties"):
     """Removes properties; early clients call `removals` `removed`."""
 
     removals: frozenset[str] | msgspec.UnsetType | None = msgspec.UNSET
@@ -175,49 +176,49 @@ class RemoveProperties(_Update, frozen=True, tag="remove-properties"):
         return (self.removed if self.removals is msgspec.UNSET else self.removals) or frozenset()
 
 
-class SetStatistics(_Update, frozen=True, tag="set-statistics"):
+class SetStatistics(Update, frozen=True, tag="set-statistics"):
     """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it is ignored."""
 
     statistics: msgspec.Raw
 
 
-class RemoveStatistics(_Update, frozen=True, tag="remove-statistics"):
+class RemoveStatistics(Update, frozen=True, tag="remove-statistics"):
     """Removes the statistics file of a snapshot."""
 
     snapshot_id: Int64
 
 
-class SetPartitionStatistics(_Update, frozen=True, tag="set-partition-statistics"):
+class SetPartitionStatistics(Update, frozen=True, tag="set-partition-statistics"):
     """Sets the partition statistics file of a snapshot."""
 
     partition_statistics: msgspec.Raw
 
 
-class RemovePartitionStatistics(_Update, frozen=True, tag="remove-partition-statistics"):
+class RemovePartitionStatistics(Update, frozen=True, tag="remove-partition-statistics"):
     """Removes the partition statistics file of a snapshot."""
 
     snapshot_id: Int64
 
 
-class RemovePartitionSpecs(_Update, frozen=True, tag="remove-partition-specs"):
+class RemovePartitionSpecs(Update, frozen=True, tag="remove-partition-specs"):
     """Removes partition specs that no file uses."""
 
     spec_ids: frozenset[Int32] | None
 
 
-class RemoveSchemas(_Update, frozen=True, tag="remove-schemas"):
+class RemoveSchemas(Update, frozen=True, tag="remove-schemas"):
     """Removes schemas that no snapshot uses."""
 
     schema_ids: frozenset[Int32] | None
 
 
-class AddEncryptionKey(_Update, frozen=True, tag="add-encryption-key"):
+class AddEncryptionKey(Update, frozen=True, tag="add-encryption-key"):
     """Adds an encrypted key."""
 
     encryption_key: msgspec.Raw
 
 
-class RemoveEncryptionKey(_Update, frozen=True, tag="remove-encryption-key"):
+class RemoveEncryptionKey(Update, frozen=True, tag="remove-encryption-key"):
     """Removes an encrypted key."""
 
     key_id: str

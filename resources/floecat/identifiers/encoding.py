@@ -4,7 +4,7 @@ Three encodings that must not be mixed up:
 
 - a *segment* of a URL path: percent-encoding, with the ambiguity of a raw ``+`` (RFC 3986 keeps it, HTML
   forms and so Java's ``URLEncoder`` mean a space);
-- the *physical name* of a namespace: reversible, one text per namespace, what the store keeps unique;
+- the *physical name* of a namespace: one text per namespace, what the store keeps unique;
 - a *safe path segment*: readable and one-way, for default locations.
 
 A separator joins the levels of a namespace in a URL. Clients learn it from the property
@@ -27,10 +27,8 @@ __all__ = [
     "UNIT_SEPARATOR",
     "NamespaceSeparator",
     "SegmentReading",
-    "check_hierarchy_separator",
     "decode_segment",
     "encode_segment",
-    "parse_physical_name",
     "physical_name",
     "safe_path_segment",
 ]
@@ -49,8 +47,6 @@ _NOT_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 # What is kept sorts after '.', so that a namespace is followed by what is in it. Hence also '-' is escaped.
 _TO_ESCAPE = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
-
-_ESCAPED = re.compile(r"~([0-9A-F]{2})")
 
 _UNIT_SEPARATOR_IN_PATH = re.compile("%1f|\x1f", re.IGNORECASE)
 
@@ -104,18 +100,6 @@ def physical_name(namespace: Namespace) -> str:
     if size > MAX_PHYSICAL_NAME_LENGTH:
         raise BadRequestError("Invalid namespace: the name with all its levels is too long")
     return text
-
-
-def parse_physical_name(text: str) -> Namespace:
-    """The inverse of `physical_name`.
-
-    Raises:
-        BadRequestError: `physical_name` writes no such text.
-    """
-    namespace = tuple([_ESCAPED.sub(_unescape, level) for level in text.split(".")])
-    if not all(namespace) or physical_name(namespace) != text:
-        raise BadRequestError("Invalid physical name of a namespace")
-    return namespace
 
 
 def safe_path_segment(name: str) -> str:
@@ -189,24 +173,9 @@ class NamespaceSeparator:
             return ()
         return tuple(text.split(UNIT_SEPARATOR if UNIT_SEPARATOR in text else self.separator))
 
-    def join(self, namespace: Namespace) -> str:
-        """The levels joined by the separator, nothing encoded."""
-        return self.separator.join(namespace)
-
     def join_path(self, namespace: Namespace) -> str:
         """The namespace as one segment of a path: the inverse of `split_path`."""
         return self.config_value.join([encode_segment(level) for level in namespace])
-
-
-def check_hierarchy_separator(separator: str) -> None:
-    """Checks the separator of hierarchical schema names, which may not be the one of physical names either.
-
-    Raises:
-        SettingsError: it is ``.`` or `NamespaceSeparator` would refuse it.
-    """
-    _check_separator(separator)
-    if separator == ".":
-        raise SettingsError(_refusal(separator, "it joins the levels of physical names"))
 
 
 def _check_separator(separator: str) -> None:
@@ -247,7 +216,3 @@ def _unquote(raw: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return f"~{ord(match[0]):02X}"
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16))

@@ -14,6 +14,15 @@ import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.metadata.properties import metadata_file_name, strip_trailing_slash
+from floecat.iceberg.updates import (
+    LAST_ADDED,
+    AddSchema,
+    AssignUuid,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
+)
 from floecat.iceberg.views.view_metadata import (
     SUPPORTED_VIEW_FORMAT_VERSION,
     VersionLogEntry,
@@ -22,15 +31,8 @@ from floecat.iceberg.views.view_metadata import (
     ViewVersion,
 )
 from floecat.iceberg.views.view_updates import (
-    LAST_ADDED,
-    AddViewSchema,
     AddViewVersion,
-    AssignViewUuid,
-    RemoveViewProperties,
     SetCurrentViewVersion,
-    SetViewLocation,
-    SetViewProperties,
-    UpgradeViewFormatVersion,
     ViewRequirement,
     ViewUpdate,
 )
@@ -194,21 +196,21 @@ class _Change:
 
     def apply(self, update: ViewUpdate, now_ms: int) -> None:
         match update:
-            case AssignViewUuid(uuid=uuid):
+            case AssignUuid(uuid=uuid):
                 if uuid.lower() != self.view_uuid.lower():
                     raise IllegalArgumentError("Cannot reassign uuid")
-            case UpgradeViewFormatVersion(format_version=version):
+            case UpgradeFormatVersion(format_version=version):
                 _check_upgrade(version)
-            case SetViewLocation(location=location):
+            case SetLocation(location=location):
                 if not location:
                     raise IllegalArgumentError("Invalid location: must not be empty")
                 self.location = location
-            case SetViewProperties():
+            case SetProperties():
                 self.properties |= update.properties
-            case RemoveViewProperties():
-                for name in update.names:
+            case RemoveProperties():
+                for name in update.keys:
                     self.properties.pop(name, None)
-            case AddViewSchema(schema=schema):
+            case AddSchema(schema=schema):
                 self.schemas.add(bytes(schema))
             case AddViewVersion(view_version=encoded):
                 self.versions.add(read_new_version(bytes(encoded)), self.schemas)

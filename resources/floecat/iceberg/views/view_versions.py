@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.new_columns import check_new_columns
 from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.updates import LAST_ADDED
 from floecat.iceberg.values.encoded_json import MAX_INT32
 from floecat.iceberg.values.text_limits import check_numbers, int32_of
 from floecat.iceberg.views.normalization import normalize_version
 from floecat.iceberg.views.view_metadata import VersionLogEntry, ViewSchema, ViewVersion
-from floecat.iceberg.views.view_updates import LAST_ADDED
 
 __all__ = [
     "ViewSchemas",

@@ -5,17 +5,15 @@ import json
 import msgspec
 import pytest
 
-from floecat.iceberg.views.view_updates import (
-    AddViewSchema,
-    AddViewVersion,
-    AssertViewUuid,
-    AssignViewUuid,
-    RemoveViewProperties,
-    SetCurrentViewVersion,
-    SetViewLocation,
-    SetViewProperties,
-    UpgradeViewFormatVersion,
+from floecat.iceberg.updates import (
+    AddSchema,
+    AssignUuid,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
 )
+from floecat.iceberg.views.view_updates import AddViewVersion, AssertViewUuid, SetCurrentViewVersion
 from tests.updates import decode_view_requirements, decode_view_updates
 
 
@@ -35,12 +33,12 @@ def test_decodes_the_eight_updates() -> None:
         ).encode()
     )
     assert [type(update) for update in updates] == [
-        AssignViewUuid,
-        UpgradeViewFormatVersion,
-        AddViewSchema,
-        SetViewLocation,
-        SetViewProperties,
-        RemoveViewProperties,
+        AssignUuid,
+        UpgradeFormatVersion,
+        AddSchema,
+        SetLocation,
+        SetProperties,
+        RemoveProperties,
         AddViewVersion,
         SetCurrentViewVersion,
     ]
@@ -50,10 +48,10 @@ def test_accepts_the_old_names_of_property_updates() -> None:
     updates = decode_view_updates(
         b'[{"action":"set-properties","updated":{"a":"1"}},{"action":"remove-properties","removed":["b"]}]'
     )
-    assert isinstance(updates[0], SetViewProperties)
-    assert isinstance(updates[1], RemoveViewProperties)
+    assert isinstance(updates[0], SetProperties)
+    assert isinstance(updates[1], RemoveProperties)
     assert updates[0].properties == {"a": "1"}
-    assert updates[1].names == ["b"]
+    assert updates[1].keys == {"b"}
 
 
 @pytest.mark.parametrize(

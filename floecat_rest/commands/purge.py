@@ -167,6 +167,10 @@ def watch(
 ) -> None:
     """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
     wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
+    if not wanted:
+        if not as_json:
+            print_plain("No purge is open: floecat purge list shows those that ended")
+        return
     ended = follow(
         lambda: [kernel.purges.get(call, each) for each in wanted],
         rendered=None if as_json else _rendered,

@@ -725,6 +725,7 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
         opened.purge_queue.drain_once()
     lines = run("purge", "watch", purge_id, "--json").stdout.splitlines()
     assert msgspec.json.decode(lines[-1])["state"] == "SUCCEEDED"
+    assert run("purge", "watch").stdout.startswith("No purge is open")
     shown = run("purge", "show", purge_id).stdout
     assert made.metadata_location in shown
     assert "SUCCEEDED" in shown

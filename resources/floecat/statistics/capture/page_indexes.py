@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -11,9 +11,10 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import AlreadyExistsError, FloecatError, NoSuchTableError, UnavailableError
+from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import FileProblem
-from floecat.statistics.capture.live_files import LiveFile, live_files
+from floecat.statistics.capture.groups import FileProblem, shortened
+from floecat.statistics.capture.live_files import LiveFile, live_batches
 from floecat.statistics.capture.tables import CapturedTable, find_table
 from floecat.statistics.index_artifacts import IndexArtifact, IndexCoverage, artifact_of, artifact_row
 from floecat.statistics.records import FileTarget
@@ -78,35 +79,40 @@ class PageIndexes:
         if table is None or table.metadata.current_snapshot_id is None:
             return None
         snapshot_id = table.metadata.current_snapshot_id
-        live = live_files(self._planner.planner(), table.storage, table.metadata, snapshot_id)
-        bodies = artifact_files.all_of(self._parts.store, artifact_files.of_entry, entry_id)
-        known = {artifact.artifact_uri: artifact for artifact in map(artifact_of, bodies)}
+        total = snapshot_totals(table.metadata, snapshot_id).data_files or 0
+        batches = live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id)
         built = kept = size_bytes = 0
         problems: list[FileProblem] = []
-        batch: list[IndexArtifact] = []
         with FileReader(FileSource.of(table, snapshot_id), table.storage.files, self._memory_bytes) as reader:
-            for done, each in enumerate(live):
-                progress(done, len(live))
-                path = f"{table.folder}/{each.key}.page-index.parquet"
-                artifact = known.get(path)
-                if artifact is not None:
-                    kept += 1
-                else:
-                    try:
-                        artifact, size = self._write(table, reader, each, path)
-                    except UnavailableError:
-                        raise
-                    except FloecatError as error:
-                        problems.append(FileProblem(each.file.location, error.message))
-                        continue
-                    built += 1
-                    size_bytes += size
-                batch.append(artifact)
-                if len(batch) == _BATCH:
-                    self._put(table, snapshot_id, batch)
-                    batch.clear()
-        self._put(table, snapshot_id, batch)
+            for live in (some for batch in batches for some in _parts(batch)):
+                done = built + kept + len(problems)
+                known = self._known(entry_id, live)
+                made: list[IndexArtifact] = []
+                for number, each in enumerate(live, done):
+                    progress(number, max(total, number))
+                    path = f"{table.folder}/{each.key}.page-index.parquet"
+                    artifact = known.get(path)
+                    if artifact is not None:
+                        kept += 1
+                    else:
+                        try:
+                            artifact, size = self._write(table, reader, each, path)
+                        except UnavailableError:
+                            raise
+                        except FloecatError as error:
+                            problems.append(FileProblem(each.file.location, shortened(error.message)))
+                            continue
+                        built += 1
+                        size_bytes += size
+                    made.append(artifact)
+                self._put(table, snapshot_id, made)
         return BuiltIndexes(snapshot_id, built, kept, size_bytes, problems)
+
+    def _known(self, entry_id: UUID, live: Sequence[LiveFile]) -> dict[str, IndexArtifact]:
+        """Artifacts of data files that a snapshot has, by location."""
+        with self._parts.store.read() as conn:
+            bodies = artifact_files.retained(conn, entry_id, [each.storage_id for each in live])
+        return {artifact.artifact_uri: artifact for artifact in map(artifact_of, bodies)}
 
     def _write(
         self, table: CapturedTable, reader: FileReader, live: LiveFile, path: str
@@ -152,3 +158,7 @@ class PageIndexes:
             # dropped meanwhile: no purge knows these files
             table.storage.delete_many(paths)
             raise NoSuchTableError(f"Table does not exist: {table.row.name}") from None
+
+
+def _parts(live: Sequence[LiveFile]) -> Iterator[Sequence[LiveFile]]:
+    return (live[start : start + _BATCH] for start in range(0, len(live), _BATCH))

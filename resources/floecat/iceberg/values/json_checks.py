@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.values.json_keys import has_repeated_keys
 from floecat.settings.limits import LimitSettings
 
 __all__ = ["check_json", "has_keys", "is_nested_deeper", "nesting_bound"]
 
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_SMALL_BYTES: Final = 64 << 10
+_REPEATED: Final = "an object has a key more than once"
 _BLOCK_BYTES: Final = 4 << 20
 _NESTING_BLOCK_BYTES: Final = 256 << 10
 """Read without a pause in which other threads may run."""
@@ -45,7 +48,10 @@ def check_json(data: bytes) -> None:
         raise IllegalArgumentError(
             f"nested too deeply: more than {nesting_bound.levels} levels (floecat.limits.nesting)"
         )
-    json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
+    if len(data) <= _SMALL_BYTES:
+        json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
+    elif has_repeated_keys(data):
+        raise IllegalArgumentError(_REPEATED)
 
 
 def is_nested_deeper(data: bytes, levels: int) -> bool:
@@ -108,4 +114,4 @@ def _skip(_: str) -> None:
 
 def _check_once(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) != len(pairs):
-        raise IllegalArgumentError("an object has a key more than once")
+        raise IllegalArgumentError(_REPEATED)

@@ -119,4 +119,4 @@ def test_listing_takes_as_many_statements_for_more_tables(opened: Opened):
         )
         if number in (9, 59):
             counts.add(opened.costs(lambda: opened.kernel.tables.list(opened.call, ("ns",), PageRequest())))
-    assert counts == {(2, 0, 0)}
+    assert counts == {(1, 0, 0)}

@@ -70,7 +70,7 @@ test-scale: $(STAMP) ## Run the long tests
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 
-bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses)
+bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses; "planning statistics" take long)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
 
 lock: ## Write constraints.txt anew, from the newest versions that fit together

@@ -6,7 +6,10 @@ from typing import Final
 
 import dagster as dg
 
-__all__ = ["UNFINISHED", "run_unless_under_way"]
+__all__ = ["SPARK_TAG", "UNFINISHED", "run_unless_under_way"]
+
+SPARK_TAG: Final = "floecat/spark"
+"""Tag of runs that open Spark; `dagster.yaml` limits how many there are at once."""
 
 UNFINISHED: Final = [
     dg.DagsterRunStatus.NOT_STARTED,

@@ -8,24 +8,19 @@ this package and `floecat` installed. They get the keys of storage, and nothing 
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from floecat.errors import UnavailableError
 from floecat.events.table_description import snapshot_totals
-from floecat.fileio.base import FileIO
-from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import FileGroup, FileProblem, GroupResult, read_file
+from floecat.statistics.capture.counting import FileSource
+from floecat.statistics.capture.groups import FileGroup, FileProblem, GroupResult
 from floecat.statistics.capture.tables import CapturedTable
-from floecat.statistics.files.summaries import DataFile, FileSummary, StoredColumns
-from floecat.struct_types import prepare_struct_types
+from floecat.statistics.files.summaries import FileSummary, StoredColumns
 from floecat_assets.spark.catalog_rows import CatalogRows, CatalogTable, join_parts
-from floecat_assets.spark.tasks import run_tasks
+from floecat_assets.spark.data_files import Reading, read_data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +33,6 @@ __all__ = ["CatalogAccess", "SparkGroups"]
 _GROUPS_AT_ONCE: Final = 2
 """While the driver stores one group, the executors read another."""
 
-_MEMORY_BYTES: Final = 256 << 20
 _CHECKED_EVERY_S: Final = 1.0
 _LEAST_SHARE: Final = 0.5
 """Of a snapshot, by size, that must be missing for Spark to read all of it through the catalog."""
@@ -54,22 +48,6 @@ class CatalogAccess(NamedTuple):
     """Of Iceberg's REST catalog, `uri` among them."""
     find: Callable[[UUID], CatalogTable | None]
     """The table with this id, if clients can name it."""
-
-
-class _Shared(NamedTuple):
-    """What every executor gets."""
-
-    source: FileSource
-    openers: tuple[Callable[[], FileIO], ...]
-    is_counted: bool
-    """Whether rows are counted elsewhere, and only footers are read."""
-
-
-class _Sent(NamedTuple):
-    """A data file, and which opener has its storage."""
-
-    file: DataFile
-    opener: int
 
 
 class SparkGroups:
@@ -127,10 +105,10 @@ class SparkGroups:
         """Reads the files of a group, each as a task; see `ReadGroup`."""
         work = _Group(table, group, FileSource.of(table, group.snapshot_id, group.columns), check)
         parts = self._count_by_catalog(work)
-        answers = self._read_files(work, is_counted=parts is not None)
+        answers = self._read_files(work, "summary" if parts is None else "stored")
         if parts is not None and not _fits(work, parts, answers):
             self._give_up(work, "other rows than the files have")
-            parts, answers = None, self._read_files(work, is_counted=False)
+            parts, answers = None, self._read_files(work, "summary")
         summaries: dict[str, FileSummary] = {}
         problems = []
         for live, answer in zip(group.files, answers, strict=True):
@@ -148,23 +126,10 @@ class SparkGroups:
         self.by_catalog += 0 if parts is None else len(answers)
         return GroupResult(summaries, problems)
 
-    def _read_files(self, work: _Group, *, is_counted: bool) -> list[_Answer]:
-        openers: dict[int, tuple[int, Callable[[], FileIO]]] = {}
-        sent = []
-        for live in work.group.files:
-            opener = work.table.storage.opener(live.file.location)
-            place, _ = openers.setdefault(id(opener), (len(openers), opener))
-            sent.append(pickle.dumps(_Sent(live.file, place)))
-        shared = _Shared(work.source, tuple(opener for _, opener in openers.values()), is_counted)
-        session = self._open_spark()
-        packed = work.run(lambda: run_tasks(session, partial(_read, shared), sent))
-        # answers come from executors that ran this code
-        answers: list[_Answer | Exception] = [pickle.loads(each) for each in packed]  # noqa: S301
-        found = [answer for answer in answers if not isinstance(answer, Exception)]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return found
+    def _read_files(self, work: _Group, reading: Reading) -> list[_Answer]:
+        session, storage = self._open_spark(), work.table.storage
+        files = [live.file for live in work.group.files]
+        return work.run(lambda: read_data_files(session, storage, work.source, files, reading))
 
     # -- through the catalog --------------------------------------------------------------------------------
 
@@ -247,18 +212,3 @@ def _fits(work: _Group, parts: Mapping[str, Sequence[FileSummary]], answers: Seq
             if rows > answer.row_count or (rows < answer.row_count and not live.file.deletes):
                 return False
     return True
-
-
-def _read(shared: _Shared, packed: bytes) -> bytes:
-    """Runs on an executor."""
-    prepare_struct_types()
-    sent: _Sent = pickle.loads(packed)  # noqa: S301 - the driver sent it
-    files = shared.openers[sent.opener]()
-    answer: _Answer | Exception
-    try:
-        with FileReader(shared.source, lambda _: files, _MEMORY_BYTES) as reader:
-            answer = read_file(reader.stored if shared.is_counted else reader.summary, sent.file)
-    except UnavailableError as error:
-        # handled by type in the driver; anything else fails the task
-        answer = error.with_traceback(None)
-    return pickle.dumps(answer)

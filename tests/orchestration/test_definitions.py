@@ -83,6 +83,7 @@ def test_the_code_location_holds_what_it_should():
         ("connector_scan_schedule", "* * * * *", "connector_scan"),
         ("delta_repair_schedule", "17 * * * *", "delta_repair"),
         ("metadata_check_schedule", "43 3 * * *", "metadata_check"),
+        ("statistics_report_schedule", "23 4 * * *", "statistics_report"),
     }
     assert loaded.executor is dg.in_process_executor
 

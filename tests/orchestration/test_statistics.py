@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,12 +18,13 @@ import pytest
 
 from floecat.commits.commit import CreateTable
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.statistics.capture.control import SnapshotCapture
+from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.records import StatisticsRecord, content_hash
 from floecat_assets.definitions import defs
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.defs.statistics.assets import index_artifacts, snapshots, targets
 from floecat_assets.defs.statistics.checks import TARGETS
+from floecat_assets.defs.statistics.schedules import statistics_report
 from floecat_assets.defs.statistics.sensors import capture_sensor, statistics_capture
 from tests.orchestration.conftest import Follower, Lakehouse
 from tests.scan_files import WrittenAppends
@@ -33,6 +37,9 @@ SCHEMA = {
     ],
 }
 T = TableIdentifier(("ns",), "t")
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PYSPARK_4 = "4.0.5"
 OWN = dg.AssetKey(["floecat", "ns", "t"])
 
 
@@ -80,6 +87,13 @@ class Table:
             )
             gc.collect()
         return result
+
+    def capture_by_groups(self, monkeypatch: pytest.MonkeyPatch) -> CaptureInfo:
+        """Asks for a capture that is large enough for Spark."""
+        monkeypatch.setenv("FLOECAT_STATISTICS_FILES_PER_GROUP", "2")
+        monkeypatch.setenv("FLOECAT_STATISTICS_LARGE_CAPTURE_BYTES", "1")
+        with closing(KernelResource().open()) as kernel:
+            return kernel.captures.capture(self.call, T, full=True, wait_ms=0)
 
     def captured(self) -> list[SnapshotCapture]:
         return self.kernel.captures.snapshots(self.call, T)
@@ -167,6 +181,19 @@ def test_a_run_captures_what_the_service_left(table: Table, monkeypatch: pytest.
     assert not table.tick().run_requests
 
 
+def test_what_the_sensor_missed_is_reported_once(table: Table) -> None:
+    table.append(2)
+    table.service()
+    job = defs().resolve_job_def(statistics_report.name)
+    for expected in ([TARGETS, snapshots.key], []):
+        result = job.execute_in_process(instance=table.instance)
+        made = [each.step_materialization_data for each in result.all_events if each.is_step_materialization]
+        assert sorted(each.materialization.asset_key for each in made) == sorted(expected)
+    (found,) = table.instance.fetch_materializations(TARGETS, limit=5).records
+    assert (found.partition_key, found.asset_materialization is not None) == (table.key, True)
+    assert table.instance.fetch_observations(OWN, limit=5).records
+
+
 def test_a_missing_file_fails_the_check_that_names_it(table: Table) -> None:
     table.append(2)
     gone = Path(table.appends.paths[0].removeprefix("file://"))
@@ -212,11 +239,7 @@ def test_spark_finds_the_same_numbers(table: Table, monkeypatch: pytest.MonkeyPa
     table.append(3)
     table.service()
     before = {content_hash(each) for each in table.records()}
-    monkeypatch.setenv("FLOECAT_STATISTICS_FILES_PER_GROUP", "2")
-    monkeypatch.setenv("FLOECAT_STATISTICS_LARGE_CAPTURE_BYTES", "1")
-    kernel = KernelResource().open()
-    asked = kernel.captures.capture(table.call, T, full=True, wait_ms=0)
-    kernel.close()
+    asked = table.capture_by_groups(monkeypatch)
     result = table.run(targets)
     logged = [event.message for event in result.all_events if event.message]
     assert result.success, logged
@@ -224,6 +247,42 @@ def test_spark_finds_the_same_numbers(table: Table, monkeypatch: pytest.MonkeyPa
     assert (done.state, len(done.groups)) == ("succeeded", 2)
     assert {content_hash(each) for each in table.records()} == before
     assert len(before) == 3
+
+
+@pytest.mark.spark
+@pytest.mark.scale
+@pytest.mark.timeout(1_800)
+def test_pyspark_4_finds_the_same_numbers(
+    table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table.append(3)
+    table.service()
+    before = {content_hash(each) for each in table.records()}
+    asked = table.capture_by_groups(monkeypatch)
+    with closing(KernelResource().open()) as kernel:
+        kernel.statistics_pipeline.drain(table.entry_id)
+    # the Python of the session of other tests has another Spark
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    command = [_pyspark_4(tmp_path), HERE / "spark_groups.py"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == [PYSPARK_4, "3", "succeeded", "succeeded"]
+    table.service()
+    assert table.kernel.captures.get(table.call, asked.id).state == "succeeded"
+    assert {content_hash(each) for each in table.records()} == before
+
+
+def _pyspark_4(folder: Path) -> Path:
+    """The Python of an environment with PySpark 4 in the place of the one of `constraints.txt`."""
+    python = folder / "pyspark-4" / "bin" / "python"
+    constraints = (ROOT / "constraints.txt").read_text().splitlines()
+    kept = [line for line in constraints if not line.startswith(("pyspark==", "py4j=="))]
+    (folder / "constraints.txt").write_text("\n".join(kept))
+    subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
+    packages = [f"pyspark=={PYSPARK_4}", "pandas", "--editable", ROOT]
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, "--constraint", folder / "constraints.txt", *packages], check=True)
+    return python
 
 
 def test_page_indexes_are_built_once(table: Table) -> None:

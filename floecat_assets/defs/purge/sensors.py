@@ -8,7 +8,7 @@ from floecat.errors import UnavailableError
 from floecat_assets.defs.purge.assets import outcomes
 from floecat_assets.defs.purge.checks import no_dead_letters
 from floecat_assets.defs.resources import KernelResource
-from floecat_assets.defs.runs import UNFINISHED
+from floecat_assets.defs.runs import SPARK_TAG, UNFINISHED
 
 __all__ = ["LEFT_AFTER_MS", "purge_outcomes", "purge_sensor"]
 
@@ -53,4 +53,5 @@ def purge_sensor(
         return dg.SkipReason(found)
     if context.instance.get_runs(dg.RunsFilter(job_name=purge_outcomes.name, statuses=UNFINISHED), limit=1):
         return dg.SkipReason(f"{found}; a run is under way")
-    return dg.SensorResult(run_requests=[dg.RunRequest(tags={"floecat/reason": found})], cursor=str(dead))
+    tags = {"floecat/reason": found, **({SPARK_TAG: "purges"} if offered else {})}
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags=tags)], cursor=str(dead))

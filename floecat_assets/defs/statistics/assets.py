@@ -90,7 +90,7 @@ def targets(
     opened, entry_id = kernel.open(), require_table_id(context.partition_key)
     pipeline = opened.statistics_pipeline
     while True:
-        _work_on_spark(context, kernel, spark)
+        _work_on_spark(context, kernel, spark, entry_id)
         drained = pipeline.drain(entry_id)
         if drained.total:
             context.log.info("captures: %s", drained)
@@ -143,11 +143,13 @@ def index_artifacts(
     )
 
 
-def _work_on_spark(context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource) -> None:
-    """Works on the groups of large captures that are offered to Spark, of any table."""
+def _work_on_spark(
+    context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource, entry_id: UUID
+) -> None:
+    """If groups of the table are offered to Spark, works on all that are offered."""
     pipeline = kernel.open().statistics_pipeline
     if importlib.util.find_spec("pyspark") is None or not any(
-        table.offered_bytes for table in pipeline.pending()
+        table.offered_bytes for table in pipeline.pending() if table.entry_id == entry_id
     ):
         return
     from floecat_assets.spark.capture_groups import CatalogAccess, SparkGroups

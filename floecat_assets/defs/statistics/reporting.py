@@ -8,6 +8,7 @@ from uuid import UUID
 
 import dagster as dg
 
+from floecat_assets.defs.statistics.checks import TARGETS
 from floecat_assets.defs.statistics.metadata import own_numbers, report_metadata
 from floecat_assets.table_keys import table_asset_key
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from floecat.runtime import Kernel
     from floecat.statistics.capture.reports import TableReport
 
-__all__ = ["SNAPSHOTS", "ReportedTable", "first_of_snapshots", "of_table"]
+__all__ = ["SNAPSHOTS", "ReportedTable", "first_of_snapshots", "news_of", "of_table"]
 
 SNAPSHOTS: Final = dg.AssetKey(["catalog", "snapshots"])
 """The asset that asks for captures."""
@@ -66,3 +67,33 @@ def first_of_snapshots(instance: dg.DagsterInstance, partition: str) -> Iterator
     wanted = dg.AssetRecordsFilter(asset_key=SNAPSHOTS, asset_partitions=[partition])
     if not instance.fetch_materializations(wanted, limit=1).records:
         yield dg.AssetMaterialization(SNAPSHOTS, partition=partition, description="captured by itself")
+
+
+def news_of(
+    instance: dg.DagsterInstance, kernel: Kernel, entry_id: UUID, partition: str, *, most_files: int
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """Events of a table, if it was captured since it was reported last.
+
+    Raises:
+        FloecatError: a manifest cannot be read, or the store does not answer.
+    """
+    reported = of_table(kernel, entry_id, most_files=most_files)
+    if reported is None or reported.data_version == _newest_version(instance, partition):
+        return
+    yield from first_of_snapshots(instance, partition)
+    yield from reported.own_events
+    yield dg.AssetMaterialization(
+        TARGETS,
+        partition=partition,
+        description="captured by the service",
+        metadata=reported.metadata,
+        tags={"dagster/data_version": reported.data_version},
+    )
+
+
+def _newest_version(instance: dg.DagsterInstance, partition: str) -> str | None:
+    wanted = dg.AssetRecordsFilter(asset_key=TARGETS, asset_partitions=[partition])
+    for record in instance.fetch_materializations(wanted, limit=1).records:
+        if record.asset_materialization is not None:
+            return (record.asset_materialization.tags or {}).get("dagster/data_version")
+    return None

@@ -13,10 +13,10 @@ from floecat.errors import FloecatError, UnavailableError
 from floecat_assets.defs.cursors import Cursor, read_cursor, write_cursor
 from floecat_assets.defs.partitions import TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
-from floecat_assets.defs.runs import UNFINISHED
+from floecat_assets.defs.runs import SPARK_TAG, UNFINISHED
 from floecat_assets.defs.statistics.assets import targets
-from floecat_assets.defs.statistics.checks import TARGETS, count_failed, failed_captures
-from floecat_assets.defs.statistics.reporting import first_of_snapshots, of_table
+from floecat_assets.defs.statistics.checks import count_failed, failed_captures
+from floecat_assets.defs.statistics.reporting import news_of
 
 if TYPE_CHECKING:
     from floecat.runtime import Kernel
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CAPTURES_PER_TICK",
     "LEFT_AFTER_MS",
+    "MOST_FILES",
     "RUNS_PER_TICK",
     "capture_sensor",
     "statistics_capture",
@@ -39,7 +40,9 @@ RUNS_PER_TICK = 50
 CAPTURES_PER_TICK = 50
 """Most captures that a tick reports: each takes some 50 ms, and a tick has a minute."""
 
-_MOST_FILES = 20_000
+MOST_FILES = 20_000
+"""The manifests of tables with more data files are not read for a report."""
+
 _TABLE_TAG = "floecat/table"
 
 statistics_capture = dg.define_asset_job(
@@ -108,29 +111,9 @@ def _events(
             continue  # dropped meanwhile, or its first commit is not reported yet
         key = keys[entry_id][-1]
         try:
-            reported = of_table(kernel, entry_id, most_files=_MOST_FILES)
+            yield from news_of(context.instance, kernel, entry_id, key, most_files=MOST_FILES)
         except FloecatError as error:
             context.log.warning("the statistics of %s were not reported: %s", key, error.message)
-            continue
-        if reported is None or reported.data_version == _newest_version(context.instance, key):
-            continue
-        yield from first_of_snapshots(context.instance, key)
-        yield from reported.own_events
-        yield dg.AssetMaterialization(
-            TARGETS,
-            partition=key,
-            description="captured by the service",
-            metadata=reported.metadata,
-            tags={"dagster/data_version": reported.data_version},
-        )
-
-
-def _newest_version(instance: dg.DagsterInstance, key: str) -> str | None:
-    wanted = dg.AssetRecordsFilter(asset_key=TARGETS, asset_partitions=[key])
-    for record in instance.fetch_materializations(wanted, limit=1).records:
-        if record.asset_materialization is not None:
-            return (record.asset_materialization.tags or {}).get("dagster/data_version")
-    return None
 
 
 def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRequest]:
@@ -152,7 +135,11 @@ def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRe
             continue
         yield dg.RunRequest(
             partition_key=keys[table.entry_id][-1],
-            tags={_TABLE_TAG: str(table.entry_id), "floecat/name": table.name},
+            tags={
+                _TABLE_TAG: str(table.entry_id),
+                "floecat/name": table.name,
+                **({SPARK_TAG: "captures"} if table.offered_bytes else {}),
+            },
         )
         made += 1
         if made == RUNS_PER_TICK:

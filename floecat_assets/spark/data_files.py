@@ -1,0 +1,87 @@
+"""Data files of a table, each read by a task on Spark with the deletes that apply to it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from floecat.errors import UnavailableError
+from floecat.fileio.base import FileIO
+from floecat.statistics.capture.counting import FileReader, FileSource
+from floecat.statistics.capture.groups import read_file
+from floecat.statistics.files.summaries import DataFile
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.struct_types import prepare_struct_types
+from floecat_assets.spark.tasks import run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Reading", "read_data_files"]
+
+Reading: TypeAlias = Literal["summary", "stored"]
+"""A method of `FileReader`."""
+
+_MEMORY_BYTES: Final = 256 << 20
+
+
+class _Shared(NamedTuple):
+    """What every executor gets."""
+
+    source: FileSource
+    openers: tuple[Callable[[], FileIO], ...]
+    reading: Reading
+
+
+class _Sent(NamedTuple):
+    """A data file, and which opener has its storage."""
+
+    file: DataFile
+    opener: int
+
+
+def read_data_files(
+    session: SparkSession,
+    storage: CatalogStorage,
+    source: FileSource,
+    files: Sequence[DataFile],
+    reading: Reading,
+) -> list[Any]:
+    """Reads data files. Executors get the keys of storage, and nothing keeps those.
+
+    Returns:
+        For each file what the method of `FileReader` gives, or a `FileProblem`.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    openers: dict[int, tuple[int, Callable[[], FileIO]]] = {}
+    sent = []
+    for file in files:
+        opener = storage.opener(file.location)
+        place, _ = openers.setdefault(id(opener), (len(openers), opener))
+        sent.append(pickle.dumps(_Sent(file, place)))
+    shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading)
+    # answers come from executors that ran this code
+    answers = [pickle.loads(each) for each in run_tasks(session, partial(_read, shared), sent)]  # noqa: S301
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+def _read(shared: _Shared, packed: bytes) -> bytes:
+    """Runs on an executor."""
+    prepare_struct_types()
+    sent: _Sent = pickle.loads(packed)  # noqa: S301 - the driver sent it
+    files = shared.openers[sent.opener]()
+    answer: Any
+    try:
+        with FileReader(shared.source, lambda _: files, _MEMORY_BYTES) as reader:
+            answer = read_file(getattr(reader, shared.reading), sent.file)
+    except UnavailableError as error:
+        # handled by type in the driver; anything else fails the task
+        answer = error.with_traceback(None)
+    return pickle.dumps(answer)

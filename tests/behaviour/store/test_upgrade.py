@@ -21,11 +21,9 @@ from floecat.errors import SettingsError
 from floecat.purge.purge_jobs import PurgePayload
 from floecat.store import jobs, tables
 from floecat.store.database.engine import Store
-from floecat.store.jobs import JobRow
 from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
 from floecat.store.schema import metadata
-from floecat.store.statistics import artifact_files
-from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, add_entry, add_namespace
+from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, add_namespace
 
 
 @pytest.fixture
@@ -199,51 +197,6 @@ def test_open_purge_jobs_survive_the_upgrade(empty_store: Store, backend: str) -
         ids["pending"], "AB", "s3://lake/t", "s3://lake/t/metadata/1.json", "iceberg"
     )
     assert (pending.progress, pending.attempts, pending.not_before_ms) == ('{"deleted_files": 5}', 2, NOW_MS)
-
-
-def test_index_artifacts_of_live_and_purged_tables_survive_the_upgrade(
-    empty_store: Store, backend: str
-) -> None:
-    with _sql(empty_store) as connection:
-        if backend == "postgresql":
-            connection.exec_driver_sql("CREATE SCHEMA floecat")
-        config = Config()
-        config.set_main_option("script_location", "floecat.store:migrations")
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0016")
-    catalog = add_catalog(empty_store)
-    entry_id = add_entry(empty_store, add_namespace(empty_store, catalog.id, "sales"), "t").id
-    job = JobRow(
-        id=uuids.uuid7(),
-        account_id=catalog.account_id,
-        catalog_id=catalog.id,
-        kind="purge",
-        title="sales.dropped",
-        subject="",
-        resource="",
-        payload="{}",
-        max_attempts=1,
-        not_before_ms=NOW_MS,
-        created_by="anna",
-        created_at_ms=NOW_MS,
-        updated_at_ms=NOW_MS,
-    )
-    empty_store.run(lambda conn: jobs.insert(conn, job))
-    for owner, table, names in (
-        (entry_id, "index_artifacts", ("entry_id", "etag", "updated_at_ms")),
-        (job.id, "purged_artifacts", ("job_id",)),
-    ):
-        columns = [sa.column(name) for name in ("snapshot_id", "storage_id", *names[1:])]
-        old = sa.table(table, *columns, sa.column(names[0], sa.Uuid()), sa.column("body", sa.LargeBinary()))
-        row = {"snapshot_id": 1, "storage_id": "file-1", "body": table.encode(), names[0]: owner}
-        row |= {name: 1 if name == "updated_at_ms" else "e" for name in names[1:]}
-        with _sql(empty_store) as connection:
-            connection.execute(sa.insert(old).values(row))
-    empty_store.upgrade()
-    of_entry = artifact_files.all_of(empty_store, artifact_files.of_entry, entry_id)
-    of_purge = artifact_files.all_of(empty_store, artifact_files.of_purge, job.id)
-    assert (list(of_entry), list(of_purge)) == ([b"index_artifacts"], [b"purged_artifacts"])
 
 
 def test_several_processes_upgrade_at_once(empty_store: Store, empty_url: str) -> None:

@@ -16,7 +16,26 @@ _HAS_PARENT = sa.text("parent_id IS NOT NULL")
 def upgrade() -> None:
     """Creates the tables. Commits of before are not captured by themselves: a backfill does that."""
     name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-    for table in ("target_statistics", "index_artifacts", "table_constraints"):
+    op.create_table(
+        "artifact_owners",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("entry_id", sa.Uuid(), nullable=True),
+        sa.Column("job_id", sa.Uuid(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_artifact_owners"),
+        sa.ForeignKeyConstraint(
+            ["entry_id"], ["entries.id"], name="fk_artifact_owners_entry_id", ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(
+            ["job_id"], ["jobs.id"], name="fk_artifact_owners_job_id", ondelete="CASCADE"
+        ),
+    )
+    op.create_index("ix_artifact_owners_entry_id", "artifact_owners", ["entry_id"])
+    op.create_index("ix_artifact_owners_job_id", "artifact_owners", ["job_id"])
+    for table, owner in (
+        ("target_statistics", "entries"),
+        ("index_artifacts", "artifact_owners"),
+        ("table_constraints", "entries"),
+    ):
         _create(
             table,
             sa.Column("snapshot_id", sa.BigInteger(), nullable=False),
@@ -25,6 +44,7 @@ def upgrade() -> None:
             sa.Column("body", sa.LargeBinary(), nullable=False),
             sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
             key=("entry_id", "snapshot_id", "storage_id"),
+            owner=owner,
         )
     _create(
         "snapshot_captures",
@@ -49,7 +69,7 @@ def upgrade() -> None:
         sa.Column("columns", sa.Text(), nullable=False),
         sa.Column("files", sa.BigInteger(), nullable=False),
         sa.Column("size_bytes", sa.BigInteger(), nullable=False),
-        sa.Column("used_at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("unused_since_ms", sa.BigInteger(), nullable=True),
         sa.UniqueConstraint("entry_id", "result_id", name="uq_statistics_sidecars_entry_id_result_id"),
         key=("entry_id", "path"),
     )
@@ -81,13 +101,13 @@ def upgrade() -> None:
     )
 
 
-def _create(table: str, *columns: sa.schema.SchemaItem, key: tuple[str, ...]) -> None:
+def _create(table: str, *columns: sa.schema.SchemaItem, key: tuple[str, ...], owner: str = "entries") -> None:
     op.create_table(
         table,
         sa.Column("entry_id", sa.Uuid(), nullable=False),
         *columns,
         sa.PrimaryKeyConstraint(*key, name=f"pk_{table}"),
         sa.ForeignKeyConstraint(
-            ["entry_id"], ["entries.id"], name=f"fk_{table}_entry_id", ondelete="CASCADE"
+            ["entry_id"], [f"{owner}.id"], name=f"fk_{table}_entry_id", ondelete="CASCADE"
         ),
     )

@@ -134,7 +134,10 @@ def _index(storage: CatalogStorage, sidecar: Sidecar) -> _Index:
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != _FORMAT or length > size - _TAIL_BYTES:
         raise InvalidMetadataError(f"Sidecar {path} is damaged")
-    return _decoded(files.read_range(path, size - _TAIL_BYTES - length, length), _Index, sidecar)
+    index = _decoded(files.read_range(path, size - _TAIL_BYTES - length, length), _Index, sidecar)
+    if any(not 0 <= start <= start + part <= size for start, part in (index.summary, *index.files.values())):
+        raise InvalidMetadataError(f"Sidecar {path} is damaged")
+    return index
 
 
 def _decoded(data: bytes, form: type[T], sidecar: Sidecar) -> T:

@@ -129,6 +129,10 @@ class ParquetSource:
         """Whether the file has a column of a primitive type."""
         return field_id in self._leaves
 
+    def hides(self, _field_id: int) -> bool:
+        """As of `Source`."""
+        return False
+
     def struct_path(self, _field_id: int) -> tuple[int, ...]:
         """As of `Source`; structs come with one child, the way to the column."""
         return ()

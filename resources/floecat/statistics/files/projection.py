@@ -12,7 +12,7 @@ from floecat.iceberg.schemas.single_values import encode_one
 from floecat.iceberg.schemas.types import PrimitiveType, StructType
 from floecat.planning.filters.literals import canonical
 from floecat.statistics.files.leaf_values import arrow_type_of, leaf_values, one_value
-from floecat.statistics.files.sources import Source, reading
+from floecat.statistics.files.sources import Source, UnreadableFileError, reading
 
 __all__ = ["Projection"]
 
@@ -52,8 +52,11 @@ class Projection:
         """How many values a column that a file lacks has in each row: one, a default or null.
 
         Returns:
-            0 in a list or map that the file lacks too; None in one that it has, as items are not counted.
+            0 in a list or map that the file lacks too; None in one that it has, as items are not counted, and
+            for a column that the file may have where it is not read.
         """
+        if source.hides(field_id):
+            return None
         repeated = [
             owner
             for owner in self._owners(field_id)
@@ -77,8 +80,10 @@ class Projection:
         """The values of a column outside lists and maps, one per row of the file.
 
         Raises:
-            UnreadableFileError: the file is damaged, or has values of another type.
+            UnreadableFileError: the file is damaged, has values of another type, or hides the column.
         """
+        if source.hides(field_id):
+            raise UnreadableFileError(location, f"field {field_id} is nested in a way that is not read")
         type = self.types[field_id]
         if source.has(field_id):
             for batch in source.read([field_id]):

@@ -8,6 +8,7 @@ from decimal import Context, Decimal
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import pyarrow as pa
 from pyarrow import orc
 
@@ -35,6 +36,8 @@ _ORC_TAIL: Final = 256
 
 _EXACT: Final = Context(prec=77)
 _EXACT_DIGITS: Final = 38
+
+_ID_NAMES: Final = ("field-id", "element-id", "key-id", "value-id")
 
 _Names: TypeAlias = tuple[str, ...]
 
@@ -91,6 +94,10 @@ class OrcSource:
     def has(self, field_id: int) -> bool:
         """As of `Source`."""
         return field_id in self._places
+
+    def hides(self, _field_id: int) -> bool:
+        """As of `Source`."""
+        return False
 
     def struct_path(self, field_id: int) -> tuple[int, ...]:
         """As of `Source`."""
@@ -195,6 +202,10 @@ class AvroSource:
             id = field.id if has_ids or names is None else names.find(path)
             if id is not None and _value_type(field.node) is not None:
                 self._places[id] = place
+        schema = msgspec.json.decode(self._reader.header.metadata["avro.schema"])
+        # which columns fields without ids are cannot be told when they are nested
+        self._all_ids = frozenset(_ids(schema)) if has_ids else None
+        self._has_others = len(self._places) < len(fields)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -207,6 +218,12 @@ class AvroSource:
     def has(self, field_id: int) -> bool:
         """As of `Source`."""
         return field_id in self._places
+
+    def hides(self, field_id: int) -> bool:
+        """As of `Source`."""
+        if self.has(field_id):
+            return False
+        return self._has_others if self._all_ids is None else field_id in self._all_ids
 
     def struct_path(self, _field_id: int) -> tuple[int, ...]:
         """As of `Source`."""
@@ -228,6 +245,18 @@ class AvroSource:
                     for id, column in found.items()
                     if isinstance(column, Numbers | Spans)
                 }
+
+
+def _ids(schema: Any) -> Iterator[int]:
+    """All field ids in a schema (table specification, Appendix A, "Avro")."""
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name in _ID_NAMES and type(value) is int:
+                yield value
+            yield from _ids(value)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _ids(part)
 
 
 def _value_type(node: SchemaNode) -> Mapping[str, Any] | None:

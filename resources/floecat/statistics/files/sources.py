@@ -122,6 +122,10 @@ class Source(Protocol):
         """Whether the file has a column of a primitive type."""
         ...
 
+    def hides(self, field_id: int) -> bool:
+        """Whether the file may have a column in a place that is not read."""
+        ...
+
     def struct_path(self, field_id: int) -> tuple[int, ...]:
         """Positions of the children that lead to a column, in each struct on the way; 0 where it ends."""
         ...

@@ -305,6 +305,34 @@ def test_orc_and_avro_files_have_the_same_numbers(tmp_path: Path) -> None:
             assert each.size_bytes is None
 
 
+def test_columns_that_avro_files_have_in_optional_structs_and_lists_are_left_out(tmp_path: Path) -> None:
+    inner = {"type": "struct", "fields": [{"id": 3, "name": "i", "type": "int", "required": False}]}
+    items = {"type": "list", "element-id": 5, "element": "string", "element-required": False}
+    schema = schema_of((1, "l", "long"), (2, "s", inner), (4, "items", items), (6, "new", "int"))
+    text = {"type": "array", "element-id": 5, "items": ["null", "string"]}
+    fields = [{"name": "i", "field-id": 3, "type": ["null", "int"]}]
+    avro = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "l", "field-id": 1, "type": "long"},
+            {"name": "s", "field-id": 2, "type": ["null", {"type": "record", "name": "s", "fields": fields}]},
+            {"name": "items", "field-id": 4, "type": ["null", text]},
+        ],
+    }
+    mapping = """[{"field-id": 1, "names": ["l"]}]"""
+    with (tmp_path / "f.avro").open("wb") as stream:
+        fastavro.writer(stream, avro, [{"l": 1, "s": {"i": 2}, "items": ["a"]}])
+    file = data_file(tmp_path / "f.avro", 1, format="avro")
+    assert [each.field_id for each in read(schema, file).columns] == [1, 6]
+    for each in (*avro["fields"], *fields):
+        del each["field-id"]
+    with (tmp_path / "g.avro").open("wb") as stream:
+        fastavro.writer(stream, avro, [{"l": 1, "s": {"i": 2}, "items": ["a"]}])
+    without_ids = data_file(tmp_path / "g.avro", 1, format="avro")
+    assert [each.field_id for each in read(schema, without_ids, name_mapping=mapping).columns] == [1]
+
+
 def test_expressions_are_counted_with_their_columns(tmp_path: Path) -> None:
     schema = schema_of((1, "at", "timestamp"), (2, "later", "string", "default"))
     times = pa.array(

@@ -7,6 +7,7 @@ says. Names are those of Iceberg's own file IO and of PyIceberg, as in `floecat.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
@@ -21,6 +22,11 @@ from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 __all__ = ["RequestFiles"]
 
 _FAMILIES: Final = ("s3.", "s3a.", "s3n.", "fs.", "client.", "aws.", "hadoop.", "gcs.", "adls.")
+
+_VALUE: Final = re.compile(r"[!-~]+")
+"""Values go into URLs and headers. Empty ones would count as missing, and the machine's access be used."""
+
+_TENANT: Final = re.compile(r"[A-Za-z0-9.-]+")
 
 Options = TypeVar("Options", ObjectStoreOptions, GcsOptions, AdlsOptions)
 
@@ -108,6 +114,7 @@ class RequestFiles:
             raise BadRequestError(
                 f"Unknown storage property: {unknown[0][:80]} (known: {', '.join(sorted(known))})"
             )
+        _check_values(given)
         if adls.endpoint in given:
             given[adls.endpoint] = _without_account(adls.endpoint, given[adls.endpoint], place)
         try:
@@ -130,6 +137,12 @@ def _merged(own: Options, known: _Properties, given: Mapping[str, str]) -> Optio
     if brought:
         changes = dict.fromkeys(known.credentials) | changes
     return msgspec.structs.replace(own, **changes)
+
+
+def _check_values(given: Mapping[str, str]) -> None:
+    for name, value in given.items():
+        if not (_TENANT if name == "adls.tenant-id" else _VALUE).fullmatch(value):
+            raise BadRequestError(f"Invalid storage property {name}: it is empty or has invalid characters")
 
 
 def _without_account(name: str, value: str, place: Location) -> str:

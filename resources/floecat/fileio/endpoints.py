@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
+from typing import Final
 from urllib.parse import urlsplit
 
 from floecat.errors import SettingsError
 
 __all__ = ["check_endpoint", "check_s3_endpoint"]
+
+# The client library panics on a URL with other characters (RFC 3986, section 2).
+_URL: Final = re.compile(r"""(?:(?!["<>\\^`{|}])[!-~])+""")
+_HOST: Final = re.compile(r"[a-z0-9._:-]+")
 
 
 def check_s3_endpoint(endpoint: str, *, path_style: bool) -> None:
@@ -38,10 +44,11 @@ def check_endpoint(what: str, endpoint: str | None) -> str:
         return ""
     try:
         parts = urlsplit(endpoint)
-        host, _ = parts.hostname, parts.port  # a port that is no number fails here
+        host, _ = parts.hostname or "", parts.port  # a port that is no number fails here
     except ValueError:
-        parts, host = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not host:
+        parts, host = urlsplit(""), ""
+    is_http = parts.scheme in ("http", "https")
+    if not is_http or not _URL.fullmatch(endpoint) or not _HOST.fullmatch(host):
         raise SettingsError(f"{what} must be a URL as https://host:port")
     return host
 

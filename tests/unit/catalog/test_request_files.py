@@ -69,6 +69,22 @@ def test_a_key_without_its_secret_takes_no_secret_from_the_catalog() -> None:
         RequestFiles(enabled=True).open(OWN, FILE, {"s3.access-key-id": "theirs"})
 
 
+@pytest.mark.parametrize("value", ["", "their key", "their-key\r\nhost: elsewhere", "ключ"])
+@pytest.mark.parametrize(
+    "name", ["s3.session-token", "gcs.oauth2.token", "adls.tenant-id", "adls.client-secret"]
+)
+def test_a_value_that_no_request_can_carry_is_refused(name: str, value: str) -> None:
+    # an empty one beside an endpoint would have had the machine's own access sent there
+    with pytest.raises(BadRequestError, match=f"{re.escape(name)}: it is empty or has invalid characters"):
+        RequestFiles(enabled=True).open(OWN, ON_AZURE, {name: value})
+
+
+def test_a_tenant_is_no_path() -> None:
+    given = {"adls.tenant-id": "a/../b", "adls.client-id": "theirs", "adls.client-secret": "theirs"}
+    with pytest.raises(BadRequestError, match=r"adls\.tenant-id"):
+        RequestFiles(enabled=True).open(OWN, ON_AZURE, given)
+
+
 def test_a_malformed_flag_is_refused() -> None:
     with pytest.raises(BadRequestError, match="must be true or false"):
         RequestFiles(enabled=True).open(OWN, FILE, {"s3.path-style-access": "perhaps"})

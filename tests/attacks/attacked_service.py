@@ -51,7 +51,9 @@ _MOST_SLOWER = 10
 _MOST_KEPT = 1.5
 _HEAP_BYTES = 64 << 20
 """Heap that 40 threads keep for their next requests, whatever these are."""
-_SETTLES_S = 30.0
+_SETTLES_S = 90.0
+"""Processes of the service that are free stay for a minute."""
+
 _LIMIT_BYTES = 8 << 30
 _TIMEOUT_S = 200.0
 _ALLOWED = {"200", "204", "503"}
@@ -79,7 +81,7 @@ class Report:
         attacked: requests of honest clients during the attack.
         bytes_before: resident memory before the attack.
         peak_bytes: the most during it.
-        bytes_after: after it, once it fell or 30 s later.
+        bytes_after: after it, once it fell or 90 s later.
     """
 
     quiet: Sequence[Sample] = field(default_factory=list)

@@ -121,7 +121,9 @@ class Admission:
                     retry_after_s=_RETRY_AFTER_S,
                 )
             try:
-                return await asyncio.wait_for(receive(), left_s if left_s > 0 else self._patience_s / 4)
+                # not by `wait_for`, which before Python 3.12 may lose that the request is stopped
+                async with asyncio.timeout(left_s if left_s > 0 else self._patience_s / 4):
+                    return await receive()
             except TimeoutError:
                 continue
 

@@ -174,7 +174,8 @@ class Reservation:
             return
         try:
             if not waiter.granted.done():
-                await asyncio.wait_for(asyncio.wrap_future(waiter.granted), self._memory.wait_s)
+                async with asyncio.timeout(self._memory.wait_s):
+                    await asyncio.wrap_future(waiter.granted)
         except TimeoutError:
             self._give_up(waiter)
         except asyncio.CancelledError:

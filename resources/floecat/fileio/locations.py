@@ -46,6 +46,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]{0,254}")
 _LONGEST_SHOWN: Final = 300
 _PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 """Opens a file for its place alone."""
+_DELETED: Final = " (deleted)"
+"""What Linux adds to the place of a file that is gone (proc(5))."""
 
 
 class LocationBounds:
@@ -193,22 +195,31 @@ def real_path(path: str) -> str:
     Args:
         path: absolute and without `.` or `..`.
     """
+    missing = ""
+    while True:
+        try:
+            descriptor = os.open(path or "/", _PLACE)
+        except FileNotFoundError:
+            if os.path.islink(path):  # leads to where its target would be
+                return os.path.realpath(path) + missing
+            path, _, name = path.rpartition("/")
+            missing = f"/{name}{missing}"
+        except OSError:
+            return os.path.realpath(path) + missing
+        else:
+            return _place_of(descriptor, path or "/").rstrip("/") + missing or "/"
+
+
+def _place_of(descriptor: int, path: str) -> str:
+    """Closes a descriptor of a path and answers where that leads."""
     try:
-        descriptor = os.open(path, _PLACE)
-    except FileNotFoundError:
-        above, _, name = path.rpartition("/")
-        # a link to what is missing leads to where that would be
-        return (
-            os.path.realpath(path)
-            if os.path.islink(path)
-            else f"{real_path(above or '/').rstrip('/')}/{name}"
-        )
-    except OSError:
-        return os.path.realpath(path)
-    try:
-        return real_path_of(descriptor)
+        found = real_path_of(descriptor)
+    except OSError:  # no /proc, or a longer path than it shows
+        found = _DELETED
     finally:
         os.close(descriptor)
+    # as of a file that another one replaced meanwhile
+    return os.path.realpath(path) if found.endswith(_DELETED) else found
 
 
 def real_path_of(descriptor: int) -> str:

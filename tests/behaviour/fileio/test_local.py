@@ -275,3 +275,32 @@ def test_a_bulk_delete_follows_a_root_that_is_a_link(root: Path) -> None:
     (root / "a").touch()
     outcome = LocalFileIO(fsync=False).delete_many([f"{link}/a"], AllowedLocations([str(link)]))
     assert (outcome.deleted, os.listdir(root)) == (1, [])
+
+
+def test_a_file_that_is_replaced_while_it_is_looked_up(
+    root: Path, files: LocalFileIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, other, open_ = root / "a (deleted)", root / "b", os.open
+    target.write_bytes(b"new")
+
+    def replacing(path: str, *arguments: int, **options: int) -> int:
+        descriptor = open_(path, *arguments, **options)
+        if path == str(target):
+            other.write_bytes(b"new")
+            other.replace(target)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", replacing)
+    assert files.exists(str(target))
+    assert files.read(str(target)) == b"new"
+    assert files.read_range(str(target), 0, 3) == b"new"
+
+
+def test_a_path_of_which_a_thousand_folders_are_missing(root: Path, files: LocalFileIO) -> None:
+    deep = str(root) + "/a" * 1500
+    assert not files.exists(deep)
+    (root / "inside").symlink_to(root / "missing")
+    (root / "outwards").symlink_to(root.parent / "missing")
+    assert not files.exists(f"{root}/inside{'/a' * 1500}")
+    with pytest.raises(LocationNotAllowedError):
+        files.exists(f"{root}/outwards{'/a' * 1500}")

@@ -149,6 +149,27 @@ def test_a_slow_body_gives_way_to_one_that_waits(announced: bool, dribbles: bool
     asyncio.run(scenario())
 
 
+def test_the_request_of_a_client_that_goes_away_in_its_body_is_stopped() -> None:
+    async def scenario() -> None:
+        service = Service(wait_ms=60_000)
+        reads, left = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            reads.set()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        request = asyncio.create_task(service.app(_scope(), receive, receive))
+        await reads.wait()
+        # as the server does it when a connection is lost
+        left.set()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("length", [str(9 * MIB), "-1", "many", ""])
 def test_what_the_application_refuses_by_its_length_takes_nothing(length: str) -> None:
     async def scenario() -> None:

@@ -11,8 +11,8 @@ from floecat.errors import BadRequestError
 __all__ = ["Cursor", "read_cursor", "write_cursor"]
 
 
-class Cursor(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a sensor keeps between ticks; every field has a default."""
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sensor keeps between ticks; every field has a default. The version is written each time."""
 
     version: int = 1
 

@@ -32,7 +32,7 @@ _PARTITION_TAG = "dagster/partition"
 _JOB = delta_artifacts.name
 
 
-class _Cursor(Cursor, frozen=True, omit_defaults=True):
+class _Cursor(Cursor, frozen=True):
     after: TablePosition | None = None
 
 

@@ -52,7 +52,7 @@ statistics_capture = dg.define_asset_job(
 )
 
 
-class _Cursor(Cursor, frozen=True, omit_defaults=True):
+class _Cursor(Cursor, frozen=True):
     finished_at_ms: int = 0
     job_id: UUID | None = None
     failed: int = 0

@@ -272,6 +272,8 @@ class Entries:
             row = tables.load(conn, catalog.id, identifier, known)
         if row is None or row.kind != kind:
             return None
+        if row.document is not None:  # another process has replaced what is in memory
+            self._store.check_may_wait()
         return self._entry(catalog, identifier, row, document, model)
 
     def _held(

@@ -13,6 +13,7 @@ from floecat.entries.calls import Call, PageRequest
 from floecat.errors import StoreUnavailableError
 from floecat.runtime import Kernel
 from tests.behaviour.catalog.changes import SCHEMA, create, table
+from tests.updates import decode_view_updates
 from tests.view_documents import view_version
 
 pytestmark = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
@@ -62,3 +63,14 @@ def test_a_view_that_is_not_in_memory(kernel: Kernel, call: Call) -> None:
     assert refused(other, lambda: other.views.load(call, table("v")))
     other.views.load(call, table("v"))
     assert not refused(other, lambda: other.views.load(call, table("v")))
+
+
+def test_a_view_that_another_process_has_replaced(kernel: Kernel, call: Call) -> None:
+    version = Raw(json.dumps(view_version()).encode())
+    kernel.view_commits.create(call, ("ns",), CreateView("v", SCHEMA, version))
+    other = type(kernel)(kernel.settings, kernel.store, kernel.files, kernel.clock)
+    updates = decode_view_updates(b'[{"action":"set-properties","updates":{"comment":"new"}}]')
+    other.view_commits.replace(call, table("v"), [], updates)
+    assert refused(kernel, lambda: kernel.views.load(call, table("v")))
+    assert b"new" in kernel.views.load(call, table("v")).metadata
+    assert not refused(kernel, lambda: kernel.views.load(call, table("v")))

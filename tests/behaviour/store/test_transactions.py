@@ -232,9 +232,9 @@ def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None
 def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, namespace: NamespaceRow) -> None:
     insert_account = sa.insert(schema.accounts)
 
-    def work(conn: Connection, account_id: UUID) -> None:
-        namespaces.set_properties(conn, namespace.id, {"mark": str(account_id)}, NOW_MS)
-        conn.change_later(insert_account, {"id": account_id, "created_at_ms": NOW_MS})
+    def work(conn: Connection, *accounts: UUID) -> None:
+        namespaces.set_properties(conn, namespace.id, {"mark": str(accounts[0])}, NOW_MS)
+        conn.change_later(insert_account, *({"id": each, "created_at_ms": NOW_MS} for each in accounts))
 
     def properties(conn: Connection) -> dict[str, str]:
         row = namespaces.get(conn, namespace.catalog_id, namespace.levels)
@@ -245,12 +245,15 @@ def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, nam
         work(conn, taken)
         return properties(conn)
 
+    def with_several(conn: Connection) -> None:
+        work(conn, uuids.uuid7(), taken, uuids.uuid7())
+
     taken = uuids.uuid7()
     store.run(lambda conn: work(conn, taken))
     for _ in range(10):  # also when the driver has prepared the statements
         fresh = uuids.uuid7()
-        store.run(lambda conn, fresh=fresh: work(conn, fresh))  # type: ignore[misc]
-        for refused in (lambda conn: work(conn, taken), with_another_statement):
+        store.run(lambda conn, fresh=fresh: work(conn, fresh, uuids.uuid7()))  # type: ignore[misc]
+        for refused in (lambda conn: work(conn, taken), with_several, with_another_statement):
             with pytest.raises(DuplicateKeyError) as duplicate:
                 store.run(refused)
             assert duplicate.value.table == "accounts"

@@ -131,7 +131,7 @@ class TransactionConnection(Connection):
         self._pooled = pooled
         self._statements = statements
         self._dialect = dialect
-        self._later: list[tuple[PreparedStatement, Parameters]] = []
+        self._later: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
         self.failed = False
 
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
@@ -160,8 +160,7 @@ class TransactionConnection(Connection):
             self.change_many(statement, parameters)
         elif parameters:
             count_statement()
-            prepared = self._statements.get(statement, parameters[0])
-            self._later += ((prepared, each) for each in parameters)
+            self._later.append((self._statements.get(statement, parameters[0]), parameters))
 
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
@@ -251,7 +250,10 @@ class TransactionConnection(Connection):
         try:
             with driver.pipeline():
                 for prepared, parameters in later:
-                    prepared.execute(driver, parameters)
+                    if len(parameters) == 1:
+                        prepared.execute(driver, parameters[0])
+                    else:
+                        prepared.execute_many(driver, parameters)
                 return last(driver)
         except self._dialect.loaded_dbapi.Error as error:
             self._forget_dead(driver, error)

@@ -95,8 +95,15 @@ def commit_fault(error: Exception) -> Exception:
     file that could not be synchronised may hold the transaction after a crash.
     """
     driver = error.orig if isinstance(error, sa_exc.StatementError) else error
-    unsynchronised = isinstance(driver, sqlite3.Error) and _sqlite_code(driver) & 0xFF == sqlite3.SQLITE_IOERR
-    if connection_lost(error) or unsynchronised:
+    if isinstance(driver, sqlite3.Error):
+        is_unknown = _sqlite_code(driver) & 0xFF == sqlite3.SQLITE_IOERR
+    elif hasattr(driver, "sqlstate"):
+        from floecat.store.database.postgresql import answers_commit
+
+        is_unknown = not answers_commit(driver)
+    else:
+        is_unknown = False
+    if is_unknown or connection_lost(error):
         return CommitOutcomeUnknownError("The store did not say whether the change was applied")
     return fault(error)
 

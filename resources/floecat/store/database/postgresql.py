@@ -25,7 +25,7 @@ from floecat.store.database.errors import (
 )
 from floecat.store.schema import POSTGRESQL_SCHEMA, WRONG_SCHEMA
 
-__all__ = ["create_engine", "postgresql_fault"]
+__all__ = ["answers_commit", "create_engine", "postgresql_fault"]
 
 RV = TypeVar("RV")
 
@@ -40,6 +40,7 @@ _UNAVAILABLE: Final = {
 }
 _UNAVAILABLE_CLASSES: Final = frozenset({"08", "25", "28", "3D", "53", "55", "57", "58"})
 _CONFLICTS: Final = frozenset({"40001", "40P01"})
+_ENDS_SESSION: Final = frozenset({"FATAL", "PANIC"})
 
 
 class _DeadlineConnection(psycopg.Connection[Any]):
@@ -106,6 +107,19 @@ def postgresql_fault(error: BaseException | None) -> Exception:
     if state in {"42P01", "42703", "3F000"}:
         return StoreFaultError(WRONG_SCHEMA)
     return StoreFaultError("The store failed")
+
+
+def answers_commit(error: BaseException | None) -> bool:
+    """Whether an error at COMMIT says that the transaction was rolled back.
+
+    The driver's own do not. Nor do those with which a server ends a session: a shutdown during COMMIT waits
+    until that is done, and behind other statements the driver may see it before the connection is closed.
+    """
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return not isinstance(error, psycopg.OperationalError)
+    return error.diag.severity_nonlocalized not in _ENDS_SESSION and not error.sqlstate.startswith("57P")
 
 
 def _connect_args(url: sa.URL, timeout_s: float | None) -> dict[str, Any]:

@@ -216,6 +216,7 @@ class CaptureWork:
                 missing.clear()
         job.progress["files"] = files.files
         job.progress.setdefault("stored", files.stored)  # later attempts find what this capture has read
+        job.progress.pop(_ROUND, None)  # what is lost from now on, the next attempt reads
         if made or not self._is_small(missing):
             job.progress[_ROUND] = job.row.lease_epoch
             raise self._waiting(made + self._make_groups(job, payload, columns, missing, made, size))
@@ -237,7 +238,7 @@ class CaptureWork:
             groups = jobs.children(conn, job.row.id)
         if any(group.state in OPEN_STATES for group in groups):
             raise self._waiting(len(groups))
-        ended = _of_round(groups, job.progress.pop(_ROUND, None))
+        ended = _of_round(groups, job.progress.get(_ROUND))
         return ended if all(group.state != "cancelled" for group in ended) else []
 
     def _is_small(self, missing: Sequence[LiveFile]) -> bool:

@@ -17,7 +17,7 @@ from floecat.statistics.capture.expressions import ENGINE_KIND
 from floecat.statistics.capture.groups import FileProblem, WrittenGroup, encode_columns
 from floecat.statistics.capture.merging import SidecarPart, merge
 from floecat.statistics.capture.processes import Check, RunWork
-from floecat.statistics.capture.sidecars import FILE_HASH_BYTES, FilesSummary, Sidecar, write_sidecar
+from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
 from floecat.statistics.capture.snapshot_files import SnapshotFiles
 from floecat.statistics.capture.tables import CapturedTable, discard_files
 from floecat.statistics.files.summaries import CountedColumns
@@ -245,7 +245,7 @@ class Finalization:
         parts = [
             SidecarPart(
                 Sidecar(path, used.row.size_bytes),
-                None if len(used.hashes) == used.row.files * FILE_HASH_BYTES else bytes(used.hashes),
+                None if used.is_whole else bytes(used.hashes),
                 used.size_bytes,
             )
             for path, used in files.used.items()

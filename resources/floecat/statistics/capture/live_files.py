@@ -128,11 +128,12 @@ def added_files(
 
 def file_key(file: DataFile) -> str:
     """Names a data file together with its deletes. It begins with the storage id of the file."""
-    storage_id = target_storage_id(FileTarget(file.location))
+    # one of another size is another file, which a writer has put in place of the first
+    name = f"{target_storage_id(FileTarget(file.location))}-{file.size_bytes:x}"
     if not file.deletes:
-        return storage_id
+        return name
     applied = sorted(f"{each.location}\x1f{each.content_offset}" for each in file.deletes)
-    return f"{storage_id}-{sha256(chr(30).join(applied).encode()).hexdigest()[:32]}"
+    return f"{name}-{sha256(chr(30).join(applied).encode()).hexdigest()[:32]}"
 
 
 def _identity_fields(metadata: TableMetadata) -> _Constants:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
+
+import msgspec
 
 from floecat.errors import FileMissingError, InvalidMetadataError
 from floecat.iceberg.schemas.schema import Schema
@@ -68,17 +71,26 @@ def merge(
         for done, part in enumerate(parts):
             check(done)
             try:
-                yield _read(storage, part, schema)
+                yield _read(storage, part, columns, schema)
             except (FileMissingError, InvalidMetadataError):
                 lost.append(part.sidecar.path)
 
     return Merged(counting.of_parts(chain(others, stored()), columns, schema), tuple(lost))
 
 
-def _read(storage: CatalogStorage, part: SidecarPart, schema: Schema) -> FilesSummary:
+def _read(
+    storage: CatalogStorage, part: SidecarPart, columns: CountedColumns, schema: Schema
+) -> FilesSummary:
     if part.hashes is None:
         return read_summary(storage, part.sidecar)
     starts = range(0, len(part.hashes), FILE_HASH_BYTES)
-    wanted = {part.hashes[start : start + FILE_HASH_BYTES] for start in starts}
-    found = read_files(storage, part.sidecar, lambda key: file_hash(key) in wanted)
-    return counting.of_files(found.values(), part.size_bytes, schema)
+    # a file that was appended twice is read twice
+    times = Counter(part.hashes[start : start + FILE_HASH_BYTES] for start in starts)
+    found = read_files(storage, part.sidecar, lambda key: file_hash(key) in times)
+    terms = columns.terms
+    summaries = []
+    for key, summary in found.items():
+        # values of other columns may be of the types that these had before
+        kept = tuple(column for column in summary.columns if column.term in terms)
+        summaries += [msgspec.structs.replace(summary, columns=kept)] * times[file_hash(key)]
+    return counting.of_files(summaries, part.size_bytes, schema)

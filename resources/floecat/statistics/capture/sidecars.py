@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Final, TypeVar
 
 import msgspec
@@ -124,8 +125,7 @@ def read_files(
 
 def file_hash(key: str) -> bytes:
     """16 bytes that stand for a file among those of one sidecar."""
-    start = key.index("-") + 1
-    return bytes.fromhex(key[start : start + 2 * FILE_HASH_BYTES])
+    return sha256(key.encode()).digest()[:FILE_HASH_BYTES]
 
 
 def _index(storage: CatalogStorage, sidecar: Sidecar) -> _Index:

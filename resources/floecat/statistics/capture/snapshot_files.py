@@ -16,7 +16,13 @@ from floecat.errors import FloecatError
 from floecat.statistics.capture.coverage import coverage_of
 from floecat.statistics.capture.groups import has_columns
 from floecat.statistics.capture.live_files import LiveFile, added_files, live_batches
-from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, file_hash, read_summary
+from floecat.statistics.capture.sidecars import (
+    FILE_HASH_BYTES,
+    FilesSummary,
+    Sidecar,
+    file_hash,
+    read_summary,
+)
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.summaries import CountedColumns
 from floecat.store.statistics import captures
@@ -53,6 +59,14 @@ class UsedSidecar:
         """Of the files, one after the other; see `file_hash`."""
         self.size_bytes = 0
         """Of the files."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its files are in the snapshot, and none twice."""
+        if len(self.hashes) != self.row.files * FILE_HASH_BYTES:
+            return False
+        starts = range(0, len(self.hashes), FILE_HASH_BYTES)
+        return len({bytes(self.hashes[start : start + FILE_HASH_BYTES]) for start in starts}) == len(starts)
 
 
 class SnapshotFiles:
@@ -190,6 +204,10 @@ class FileSearch:
                 continue
             if not has_columns(row.columns, columns, table.metadata.current_schema):
                 continue
+            with self._store.read() as conn:
+                # one that is not needed does not keep the sidecars that it was merged from
+                if not file_rows.is_needed(conn, table.row.id, coverage.merged.path):
+                    continue
             try:
                 added: list[LiveFile] | None = []
                 if row.snapshot_id != snapshot_id:

@@ -18,6 +18,7 @@ __all__ = [
     "FILES_AT_ONCE",
     "SidecarRow",
     "forget",
+    "is_needed",
     "mark",
     "needed",
     "put",
@@ -84,6 +85,11 @@ def needed(conn: Connection, entry_id: UUID, after: str, limit: int) -> list[str
     return [row[0] for row in conn.all(_NEEDED, {"of_entry": entry_id, "after": after, "limit": limit})]
 
 
+def is_needed(conn: Connection, entry_id: UUID, path: str) -> bool:
+    """Whether a sidecar is there, and needed."""
+    return conn.first(_IS_NEEDED, {"of_entry": entry_id, "path": path}) is not None
+
+
 def mark(conn: Connection, entry_id: UUID, paths: Sequence[str], unused_since_ms: int | None) -> None:
     """Notes that sidecars are not needed since a time, or are needed."""
     for some in _parts(paths):
@@ -129,6 +135,9 @@ _NEEDED: Final = (
     .where(_OF_ENTRY, _sidecars.c.unused_since_ms.is_(None), _sidecars.c.path > sa.bindparam("after"))
     .order_by(_sidecars.c.path)
     .limit(LIMIT)
+)
+_IS_NEEDED: Final = sa.select(_sidecars.c.path).where(
+    _OF_ENTRY, _sidecars.c.path == sa.bindparam("path"), _sidecars.c.unused_since_ms.is_(None)
 )
 _PATHS: Final[sa.BindParameter[str]] = sa.bindparam("paths", expanding=True)
 _MARK: Final = (

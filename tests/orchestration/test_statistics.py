@@ -24,6 +24,7 @@ from floecat_assets.definitions import defs
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.defs.statistics.assets import index_artifacts, snapshots, targets
 from floecat_assets.defs.statistics.checks import TARGETS
+from floecat_assets.defs.statistics.reporting import news_of
 from floecat_assets.defs.statistics.schedules import statistics_report
 from floecat_assets.defs.statistics.sensors import capture_sensor, statistics_capture
 from tests.orchestration.conftest import Follower, Lakehouse
@@ -192,6 +193,11 @@ def test_what_the_sensor_missed_is_reported_once(table: Table) -> None:
     (found,) = table.instance.fetch_materializations(TARGETS, limit=5).records
     assert (found.partition_key, found.asset_materialization is not None) == (table.key, True)
     assert table.instance.fetch_observations(OWN, limit=5).records
+    # what was reported is not read again
+    for path in table.appends.manifest_paths:
+        path.unlink()
+    with closing(KernelResource().open()) as kernel:
+        assert not list(news_of(table.instance, kernel, table.entry_id, table.key, most_files=10))
 
 
 def test_a_missing_file_fails_the_check_that_names_it(table: Table) -> None:

@@ -108,7 +108,7 @@ def targets(
     yield dg.MaterializeResult(
         metadata=reported.metadata,
         check_results=list(check_results(reported.report)),
-        data_version=dg.DataVersion(reported.data_version),
+        data_version=dg.DataVersion(reported.report.version),
     )
 
 

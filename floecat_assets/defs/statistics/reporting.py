@@ -28,8 +28,6 @@ class ReportedTable(NamedTuple):
     report: TableReport
     metadata: dict[str, dg.MetadataValue]
     """Of the partition of `statistics/targets`."""
-    data_version: str
-    """Names the snapshot and the capture."""
     own_events: list[dg.AssetObservation]
     """Of the table's own asset."""
 
@@ -54,7 +52,6 @@ def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -
     return ReportedTable(
         report,
         report_metadata(entry.qualified_name, entry_id, report),
-        f"{report.snapshot_id}-{report.finalized_at_ms}",
         [observation],
     )
 
@@ -77,8 +74,12 @@ def news_of(
     Raises:
         FloecatError: a manifest cannot be read, or the store does not answer.
     """
+    # a report reads all manifests
+    version = kernel.statistics_pipeline.reports.version(entry_id)
+    if version is None or version == _newest_version(instance, partition):
+        return
     reported = of_table(kernel, entry_id, most_files=most_files)
-    if reported is None or reported.data_version == _newest_version(instance, partition):
+    if reported is None:
         return
     yield from first_of_snapshots(instance, partition)
     yield from reported.own_events
@@ -87,7 +88,7 @@ def news_of(
         partition=partition,
         description="captured by the service",
         metadata=reported.metadata,
-        tags={"dagster/data_version": reported.data_version},
+        tags={"dagster/data_version": reported.report.version},
     )
 
 

@@ -64,6 +64,11 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     summary_files: int | None
     """Data files by the summary of the snapshot; None if it does not say."""
 
+    @property
+    def version(self) -> str:
+        """Names the snapshot and the capture."""
+        return _version(self.snapshot_id, self.finalized_at_ms)
+
 
 class TableReports:
     """Makes reports. Safe to share between threads."""
@@ -71,6 +76,12 @@ class TableReports:
     def __init__(self, parts: EntryParts, planner: ChunkedPlanner) -> None:
         self._parts = parts
         self._planner = planner
+
+    def version(self, entry_id: UUID) -> str | None:
+        """The version of the report that `of` would make; None if no snapshot is captured. Reads no files."""
+        with self._parts.store.read() as conn:
+            row = captures.newest_finalized(conn, entry_id)
+        return None if row is None else _version(row.snapshot_id, row.finalized_at_ms or 0)
 
     def of(self, entry_id: UUID, *, most_files: int | None = None) -> TableReport | None:
         """The report of a table; None if it was dropped, or no snapshot that it has is captured.
@@ -117,6 +128,10 @@ class TableReports:
             summary_rows=totals.records,
             summary_files=totals.data_files,
         )
+
+
+def _version(snapshot_id: int, finalized_at_ms: int) -> str:
+    return f"{snapshot_id}-{finalized_at_ms}"
 
 
 def _column(scalar: ScalarStatistics) -> ColumnReport:

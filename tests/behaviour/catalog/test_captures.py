@@ -865,6 +865,19 @@ def test_sidecars_that_are_lost_are_made_again_at_once(bench: Bench, clock: SetC
 
 
 @BOTH
+def test_files_are_listed_without_those_whose_sidecar_is_lost(bench: Bench) -> None:
+    for _ in range(3):
+        bench.append(1)
+        bench.capture()
+    first, second, _ = (path for path in bench.sidecars() if path.suffix == ".stats")
+    first.unlink()
+    second.write_bytes(b"damaged")
+    assert len(bench.records(TargetKind.FILE)) == 1
+    bench.append(1)
+    bench.capture()
+    assert (len(bench.records(TargetKind.FILE)), bench.rows()) == (4, 40)
+
+
 def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     bench.capture()

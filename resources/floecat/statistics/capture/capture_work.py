@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FloecatError, NoSuchTableError
+from floecat.errors import FileMissingError, FloecatError, InvalidMetadataError, NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
 from floecat.statistics.capture import counting
@@ -57,7 +57,9 @@ from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
 from floecat.store.leases import LeaseLostError
 from floecat.store.statistics import captures
+from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
+from floecat.store.statistics.files import SidecarRow
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
@@ -411,24 +413,37 @@ class CaptureWork:
             limit: most records.
 
         Raises:
-            FloecatError: a manifest or a sidecar cannot be read.
+            FloecatError: a manifest cannot be read, or storage or the store fails.
         """
         table = find_table(self._parts, entry_id)
         if table is None:
             return []
-        found = self._search.stored_after(table, snapshot_id, after, limit)
-        of_path: dict[str, tuple[Sidecar, set[str]]] = {}
-        for live, row in found:
-            of_path.setdefault(row.path, (Sidecar(row.path, row.size_bytes), set()))[1].add(live.key)
-        summaries: dict[str, FileSummary] = {}
-        for sidecar, keys in of_path.values():
-            summaries |= read_files(table.storage, sidecar, keys.__contains__)
+        summaries: dict[str, FileSummary] | None = None
+        while summaries is None:
+            found = self._search.stored_after(table, snapshot_id, after, limit)
+            summaries = self._read_stored(table, found)
         schema = table.schema_of(snapshot_id)
         return [
             counting.file_record(live.file, summaries[live.key], schema)
             for live, _ in found
             if live.key in summaries
         ]
+
+    def _read_stored(
+        self, table: CapturedTable, found: Sequence[tuple[LiveFile, SidecarRow]]
+    ) -> dict[str, FileSummary] | None:
+        """The files by key; None if a sidecar is lost, whose files do not count as stored any more."""
+        of_path: dict[str, tuple[Sidecar, set[str]]] = {}
+        for live, row in found:
+            of_path.setdefault(row.path, (Sidecar(row.path, row.size_bytes), set()))[1].add(live.key)
+        summaries: dict[str, FileSummary] = {}
+        for path, (sidecar, keys) in of_path.items():
+            try:
+                summaries |= read_files(table.storage, sidecar, keys.__contains__)
+            except (FileMissingError, InvalidMetadataError):
+                self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=[path]))
+                return None
+        return summaries
 
 
 def _of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:

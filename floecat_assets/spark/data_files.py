@@ -19,9 +19,14 @@ from floecat_assets.spark.tasks import run_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Reading", "read_data_files"]
+    from floecat.statistics.capture.groups import FileProblem
+    from floecat.statistics.capture.page_indexes import ReadIndexes
+    from floecat.statistics.capture.tables import CapturedTable
+    from floecat.statistics.files.page_index import PageIndex
 
-Reading: TypeAlias = Literal["summary", "stored"]
+__all__ = ["Reading", "page_indexes_on", "read_data_files"]
+
+Reading: TypeAlias = Literal["summary", "stored", "page_index"]
 """A method of `FileReader`."""
 
 _MEMORY_BYTES: Final = 256 << 20
@@ -70,6 +75,17 @@ def read_data_files(
         if isinstance(answer, Exception):
             raise answer
     return answers
+
+
+def page_indexes_on(open_spark: Callable[[], SparkSession]) -> ReadIndexes:
+    """Makes page-index sidecars on Spark, which is opened with the first files."""
+
+    def read(
+        table: CapturedTable, source: FileSource, files: Sequence[DataFile]
+    ) -> list[PageIndex | FileProblem]:
+        return read_data_files(open_spark(), table.storage, source, files, "page_index")
+
+    return read
 
 
 def _read(shared: _Shared, packed: bytes) -> bytes:

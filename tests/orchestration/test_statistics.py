@@ -17,9 +17,13 @@ import msgspec
 import pytest
 
 from floecat.commits.commit import CreateTable
+from floecat.fileio.opening import open_fileio
+from floecat.iceberg.schemas.schema import parse_schema
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
-from floecat.statistics.records import StatisticsRecord, content_hash
+from floecat.statistics.files.data_files import FileSummaries
+from floecat.statistics.files.summaries import DataFile
+from floecat.statistics.records import FileTarget, StatisticsRecord, content_hash
 from floecat_assets.definitions import defs
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.defs.statistics.assets import index_artifacts, snapshots, targets
@@ -241,7 +245,8 @@ def test_captures_that_failed_for_good_fail_the_check(table: Table, monkeypatch:
 
 @pytest.mark.spark
 def test_spark_finds_the_same_numbers(table: Table, monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
-    monkeypatch.setattr(SparkResource, "open", lambda _self: spark)
+    opened: list[SparkResource] = []
+    monkeypatch.setattr(SparkResource, "open", lambda resource: opened.append(resource) or spark)
     table.append(3)
     table.service()
     before = {content_hash(each) for each in table.records()}
@@ -253,6 +258,18 @@ def test_spark_finds_the_same_numbers(table: Table, monkeypatch: pytest.MonkeyPa
     assert (done.state, len(done.groups)) == ("succeeded", 2)
     assert {content_hash(each) for each in table.records()} == before
     assert len(before) == 3
+    opened.clear()
+    assert table.run(index_artifacts).success
+    assert len(opened) == 1
+    _, page = table.kernel.index_artifacts.list(table.call, T)
+    with FileSummaries(open_fileio(fsync=False), parse_schema(msgspec.json.encode(SCHEMA)), []) as reader:
+        for each in page.items:
+            assert isinstance(each.target, FileTarget)
+            path = each.target.file_path
+            size = Path(path.removeprefix("file://")).stat().st_size
+            index = reader.page_index(DataFile(path, "parquet", 10, size))
+            assert each.content_etag == index.sha256.hex()
+    assert len(page.items) == 3
 
 
 @pytest.mark.spark

@@ -126,11 +126,18 @@ def targets(
     pool="statistics",
 )
 def index_artifacts(
-    context: dg.AssetExecutionContext, kernel: KernelResource
+    context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Builds the sidecars that the current snapshot lacks."""
     entry_id = require_table_id(context.partition_key)
-    built = kernel.open().statistics_pipeline.build_page_indexes(entry_id, _log_progress(context))
+    opened, read_large = kernel.open(), None
+    if importlib.util.find_spec("pyspark") is not None:
+        from floecat_assets.spark.data_files import page_indexes_on
+
+        read_large = page_indexes_on(spark.open)
+    built = opened.statistics_pipeline.build_page_indexes(
+        entry_id, _log_progress(context), read_large, opened.settings.statistics.large_capture_bytes
+    )
     if built is None:
         context.log.info("the table was dropped, or has no snapshot")
         return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
     from floecat.planning.plans.task_chunks import ChunkedPlanner
     from floecat.statistics.capture.groups import ReadGroup
-    from floecat.statistics.capture.page_indexes import BuiltIndexes
+    from floecat.statistics.capture.page_indexes import BuiltIndexes, ReadIndexes
 
 __all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
 
@@ -173,13 +173,19 @@ class StatisticsPipeline:
         return total
 
     def build_page_indexes(
-        self, entry_id: UUID, progress: Callable[[int, int], None] = lambda *_: None
+        self,
+        entry_id: UUID,
+        progress: Callable[[int, int], None] = lambda *_: None,
+        read_large: ReadIndexes | None = None,
+        large_bytes: int = 0,
     ) -> BuiltIndexes | None:
         """See `PageIndexes.build`."""
         # pyarrow and numpy come with it
         from floecat.statistics.capture.page_indexes import PageIndexes
 
-        return PageIndexes(self._parts, self._planner, self._memory_bytes).build(entry_id, progress)
+        return PageIndexes(self._parts, self._planner, self._memory_bytes).build(
+            entry_id, progress, read_large, large_bytes
+        )
 
     def work_on_next_group(self, read: ReadGroup) -> tuple[JobRow, Worked] | None:
         """Claims the group of a large capture whose offer ends first, and works on it.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from floecat.errors import AlreadyExistsError, FloecatError, NoSuchTableError, UnavailableError
+from floecat.errors import AlreadyExistsError, NoSuchTableError
 from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import FileProblem, shortened
+from floecat.statistics.capture.groups import FileProblem, read_file
 from floecat.statistics.capture.live_files import LiveFile, live_batches
 from floecat.statistics.capture.tables import CapturedTable, find_table
+from floecat.statistics.files.page_index import PageIndex
+from floecat.statistics.files.summaries import DataFile
 from floecat.statistics.index_artifacts import IndexArtifact, IndexCoverage, artifact_of, artifact_row
 from floecat.statistics.records import FileTarget
 from floecat.store.database.engine import Connection
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
     from floecat.planning.plans.task_chunks import ChunkedPlanner
 
-__all__ = ["BuiltIndexes", "PageIndexes"]
+__all__ = ["BuiltIndexes", "PageIndexes", "ReadIndexes"]
+
+ReadIndexes: TypeAlias = Callable[
+    [CapturedTable, FileSource, Sequence[DataFile]], Iterable[PageIndex | FileProblem]
+]
+"""Makes the sidecars of data files, or says why not; raises `UnavailableError` if storage fails."""
 
 _BATCH: Final = 100
 
@@ -57,7 +64,11 @@ class PageIndexes:
         self._planner = planner
 
     def build(
-        self, entry_id: UUID, progress: Callable[[int, int], None] = lambda *_: None
+        self,
+        entry_id: UUID,
+        progress: Callable[[int, int], None] = lambda *_: None,
+        read_large: ReadIndexes | None = None,
+        large_bytes: int = 0,
     ) -> BuiltIndexes | None:
         """Writes the sidecars that the current snapshot of a table lacks, and puts all of them as artifacts.
 
@@ -66,6 +77,8 @@ class PageIndexes:
         Args:
             entry_id: the table.
             progress: called with the number of data files done, and of all.
+            read_large: reads the data files in other processes if there is much to read.
+            large_bytes: of data files without a sidecar, from which on there is much to read.
 
         Returns:
             What was built; None if the table was dropped or has no snapshot.
@@ -79,34 +92,45 @@ class PageIndexes:
         if table is None or table.metadata.current_snapshot_id is None:
             return None
         snapshot_id = table.metadata.current_snapshot_id
-        total = snapshot_totals(table.metadata, snapshot_id).data_files or 0
-        batches = live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id)
-        built = kept = size_bytes = 0
+        totals = snapshot_totals(table.metadata, snapshot_id)
+        read: ReadIndexes = self._read
+        if read_large is not None and (totals.files_size is None or totals.files_size >= large_bytes):
+            sizes = (
+                each.file.size_bytes
+                for live, known in self._batches(table, snapshot_id)
+                for each in live
+                if _path(table, each) not in known
+            )
+            if sum(sizes) >= large_bytes:
+                read = read_large
+        source = FileSource.of(table, snapshot_id)
+        done = built = size_bytes = 0
         problems: list[FileProblem] = []
-        with FileReader(FileSource.of(table, snapshot_id), table.storage.files, self._memory_bytes) as reader:
-            for live in (some for batch in batches for some in _parts(batch)):
-                done = built + kept + len(problems)
-                known = self._known(entry_id, live)
-                made: list[IndexArtifact] = []
-                for number, each in enumerate(live, done):
-                    progress(number, max(total, number))
-                    path = f"{table.folder}/{each.key}.page-index.parquet"
-                    artifact = known.get(path)
-                    if artifact is not None:
-                        kept += 1
-                    else:
-                        try:
-                            artifact, size = self._write(table, reader, each, path)
-                        except UnavailableError:
-                            raise
-                        except FloecatError as error:
-                            problems.append(FileProblem(each.file.location, shortened(error.message)))
-                            continue
-                        built += 1
-                        size_bytes += size
-                    made.append(artifact)
-                self._put(table, snapshot_id, made)
-        return BuiltIndexes(snapshot_id, built, kept, size_bytes, problems)
+        for live, known in self._batches(table, snapshot_id):
+            made = [known[path] for each in live if (path := _path(table, each)) in known]
+            missing = [each for each in live if _path(table, each) not in known]
+            done += len(made)
+            found = read(table, source, [each.file for each in missing]) if missing else ()
+            for each, index in zip(missing, found, strict=True):
+                progress(done, max(totals.data_files or 0, done))
+                done += 1
+                if isinstance(index, FileProblem):
+                    problems.append(index)
+                    continue
+                made.append(self._write(table, each, index))
+                built += 1
+                size_bytes += len(index.data)
+            self._put(table, snapshot_id, made)
+        return BuiltIndexes(snapshot_id, built, done - built - len(problems), size_bytes, problems)
+
+    def _batches(
+        self, table: CapturedTable, snapshot_id: int
+    ) -> Iterator[tuple[Sequence[LiveFile], Mapping[str, IndexArtifact]]]:
+        """Data files of a snapshot, and the artifacts of those that have a sidecar, by its location."""
+        for batch in live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id):
+            for start in range(0, len(batch), _BATCH):
+                live = batch[start : start + _BATCH]
+                yield live, self._known(table.row.id, live)
 
     def _known(self, entry_id: UUID, live: Sequence[LiveFile]) -> dict[str, IndexArtifact]:
         """Artifacts of data files that a snapshot has, by location."""
@@ -114,10 +138,15 @@ class PageIndexes:
             bodies = artifact_files.retained(conn, entry_id, [each.storage_id for each in live])
         return {artifact.artifact_uri: artifact for artifact in map(artifact_of, bodies)}
 
-    def _write(
-        self, table: CapturedTable, reader: FileReader, live: LiveFile, path: str
-    ) -> tuple[IndexArtifact, int]:
-        index = reader.page_index(live.file)
+    def _read(
+        self, table: CapturedTable, source: FileSource, files: Sequence[DataFile]
+    ) -> Iterator[PageIndex | FileProblem]:
+        with FileReader(source, table.storage.files, self._memory_bytes) as reader:
+            for file in files:
+                yield read_file(reader.page_index, file)
+
+    def _write(self, table: CapturedTable, live: LiveFile, index: PageIndex) -> IndexArtifact:
+        path = _path(table, live)
         table.storage.allowed.check(path)
         with suppress(AlreadyExistsError):
             # the name stands for these bytes
@@ -139,7 +168,7 @@ class PageIndexes:
             ),
             source_file_format=live.file.format,
             properties={"materialization": "page_index"},
-        ), len(index.data)
+        )
 
     def _put(self, table: CapturedTable, snapshot_id: int, artifacts: Sequence[IndexArtifact]) -> None:
         if not artifacts:
@@ -160,5 +189,6 @@ class PageIndexes:
             raise NoSuchTableError(f"Table does not exist: {table.row.name}") from None
 
 
-def _parts(live: Sequence[LiveFile]) -> Iterator[Sequence[LiveFile]]:
-    return (live[start : start + _BATCH] for start in range(0, len(live), _BATCH))
+def _path(table: CapturedTable, live: LiveFile) -> str:
+    """The location of a sidecar."""
+    return f"{table.folder}/{live.key}.page-index.parquet"

@@ -67,6 +67,7 @@ OTHERS = {
 FAILED = {
     # nothing of this kind exists
     "loadFunction",
+    "loadIndexArtifact",
     "fetchPlanningResult",
     "cancelPlanning",
     "fetchScanTasks",
@@ -98,8 +99,10 @@ def made(client, opened_kernel):
     """Values of path parameters; what they name exists, as far as the documented requests do not make it."""
     client.post("/v1/namespaces", json={"namespace": ["sales"]}).raise_for_status()
     tables = "/v1/floecat/namespaces/sales/tables"
+    amount = {"id": 9, "name": "amount", "required": False, "type": "double"}
+    schema = SCHEMA | {"fields": [*SCHEMA["fields"], amount]}
     for name in ("orders", "spare", "dropped"):
-        client.post(tables, json={"name": name, "schema": SCHEMA}).raise_for_status()
+        client.post(tables, json={"name": name, "schema": schema}).raise_for_status()
     orders = client.get(f"{tables}/orders").json()["metadata"]["location"]
     client.post(f"{tables}/orders", json={"updates": WrittenAppends(orders).append(1)}).raise_for_status()
     captures = "/management/v1/catalogs/floecat/namespaces/sales/tables/orders/captures"

@@ -222,15 +222,13 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Follow captures until they end. Exits with 1 if one has failed then."""
-    wanted = capture or [each.id for each in kernel.captures.list(call) if each.is_open]
-    if not wanted:
-        if not as_json:
-            print_plain("No capture is open: floecat capture list shows those that ended")
-        return
     ended = follow(
-        lambda: [kernel.captures.get(call, each) for each in wanted],
+        capture,
+        lambda: kernel.captures.list(call),
+        lambda id: kernel.captures.get(call, id),
         rendered=None if as_json else _rendered,
         print_changed=print_json if as_json else _print_lines,
+        if_none=None if as_json else "No capture is open: floecat capture list shows those that ended",
         interval_s=interval_s,
     )
     if any(each.state == "failed" for each in ended):

@@ -166,15 +166,13 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
-    wanted = purge or [each.id for each in kernel.purges.list(call) if each.is_open]
-    if not wanted:
-        if not as_json:
-            print_plain("No purge is open: floecat purge list shows those that ended")
-        return
     ended = follow(
-        lambda: [kernel.purges.get(call, each) for each in wanted],
+        purge,
+        lambda: kernel.purges.list(call),
+        lambda id: kernel.purges.get(call, id),
         rendered=None if as_json else _rendered,
         print_changed=_print_json if as_json else _print_lines,
+        if_none=None if as_json else "No purge is open: floecat purge list shows those that ended",
         interval_s=interval_s,
     )
     if any(each.state == "DEAD_LETTER" for each in ended):

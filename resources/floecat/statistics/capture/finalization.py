@@ -148,10 +148,9 @@ class Finalization:
         fresh: int,
     ) -> _Changes:
         base, used = files.base, files.used
-        is_new = bool(used or fresh)
-        if (len(used) + bool(fresh) <= _MANY_SIDECARS and base is None) or (base and not is_new):
-            kept = None
-        else:
+        kept = None
+        # beside a base, everything is new to its merged columns
+        if len(used) + bool(fresh) > (_MANY_SIDECARS if base is None else 0):
             # not the name of the sidecar of what this capture has read itself
             name = f"{job.row.id}-{job.row.lease_epoch}-merged.stats"
             kept = write_sidecar(table.storage, f"{table.folder}/{name}", merged)

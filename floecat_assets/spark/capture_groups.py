@@ -63,6 +63,8 @@ class SparkGroups:
         open_spark: Callable[[], SparkSession],
         catalog: CatalogAccess | None = None,
         warn: Callable[[str], None] = lambda _: None,
+        *,
+        memory_bytes: int,
     ) -> None:
         """Opens nothing.
 
@@ -70,10 +72,12 @@ class SparkGroups:
             open_spark: opens the session.
             catalog: how Spark reaches the catalog; None if it does not.
             warn: takes what an operator should know.
+            memory_bytes: what a task may hold of a file and its deletes.
         """
         self._open_spark = open_spark
         self._catalog = catalog
         self._warn = warn
+        self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._rows: CatalogRows | None = None
         self._named: dict[tuple[UUID, int], CatalogTable | None] = {}
@@ -129,7 +133,9 @@ class SparkGroups:
     def _read_files(self, work: _Group, reading: Reading) -> list[_Answer]:
         session, storage = self._open_spark(), work.table.storage
         files = [live.file for live in work.group.files]
-        return work.run(lambda: read_data_files(session, storage, work.source, files, reading))
+        return work.run(
+            lambda: read_data_files(session, storage, work.source, files, reading, self._memory_bytes)
+        )
 
     # -- through the catalog --------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from floecat.errors import UnavailableError
 from floecat.fileio.base import FileIO
@@ -29,8 +29,6 @@ __all__ = ["Reading", "page_indexes_on", "read_data_files"]
 Reading: TypeAlias = Literal["summary", "stored", "page_index"]
 """A method of `FileReader`."""
 
-_MEMORY_BYTES: Final = 256 << 20
-
 
 class _Shared(NamedTuple):
     """What every executor gets."""
@@ -38,6 +36,7 @@ class _Shared(NamedTuple):
     source: FileSource
     openers: tuple[Callable[[], FileIO], ...]
     reading: Reading
+    memory_bytes: int
 
 
 class _Sent(NamedTuple):
@@ -53,8 +52,17 @@ def read_data_files(
     source: FileSource,
     files: Sequence[DataFile],
     reading: Reading,
+    memory_bytes: int,
 ) -> list[Any]:
     """Reads data files. Executors get the keys of storage, and nothing keeps those.
+
+    Args:
+        session: of Spark.
+        storage: of the table.
+        source: the table.
+        files: the data files.
+        reading: what is read of them.
+        memory_bytes: what a task may hold of a file and its deletes.
 
     Returns:
         For each file what the method of `FileReader` gives, or a `FileProblem`.
@@ -68,7 +76,7 @@ def read_data_files(
         opener = storage.opener(file.location)
         place, _ = openers.setdefault(id(opener), (len(openers), opener))
         sent.append(pickle.dumps(_Sent(file, place)))
-    shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading)
+    shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading, memory_bytes)
     # answers come from executors that ran this code
     answers = [pickle.loads(each) for each in run_tasks(session, partial(_read, shared), sent)]  # noqa: S301
     for answer in answers:
@@ -77,13 +85,13 @@ def read_data_files(
     return answers
 
 
-def page_indexes_on(open_spark: Callable[[], SparkSession]) -> ReadIndexes:
-    """Makes page-index sidecars on Spark, which is opened with the first files."""
+def page_indexes_on(open_spark: Callable[[], SparkSession], memory_bytes: int) -> ReadIndexes:
+    """Makes page-index sidecars on Spark, which is opened with the first files; see `read_data_files`."""
 
     def read(
         table: CapturedTable, source: FileSource, files: Sequence[DataFile]
     ) -> list[PageIndex | FileProblem]:
-        return read_data_files(open_spark(), table.storage, source, files, "page_index")
+        return read_data_files(open_spark(), table.storage, source, files, "page_index", memory_bytes)
 
     return read
 
@@ -95,7 +103,7 @@ def _read(shared: _Shared, packed: bytes) -> bytes:
     files = shared.openers[sent.opener]()
     answer: Any
     try:
-        with FileReader(shared.source, lambda _: files, _MEMORY_BYTES) as reader:
+        with FileReader(shared.source, lambda _: files, shared.memory_bytes) as reader:
             answer = read_file(getattr(reader, shared.reading), sent.file)
     except UnavailableError as error:
         # handled by type in the driver; anything else fails the task

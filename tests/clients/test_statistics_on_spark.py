@@ -84,7 +84,7 @@ class Captures:
         """Captures the current snapshot again, and returns what read it."""
         access = CatalogAccess({"uri": self.lake.warehouse.uri}, self._find)
         session: Any = self.lake.catalog.session
-        groups = SparkGroups(lambda: session, access, self.warnings.append)
+        groups = SparkGroups(lambda: session, access, self.warnings.append, memory_bytes=256 << 20)
         self.kernel.captures.capture(self.call, self.identifier, full=True, wait_ms=0)
         pipeline = self.kernel.statistics_pipeline
         pipeline.drain(self.entry_id)

@@ -10,7 +10,7 @@ PLACE = SparkPlace(master="local[2]", conf={"spark.driver.host": "127.0.0.1"})
 if __name__ == "__main__":
     kernel = open_kernel(load_settings())
     session = open_session(PLACE)
-    groups = SparkGroups(lambda: session)
+    groups = SparkGroups(lambda: session, memory_bytes=kernel.settings.statistics.memory_bytes)
     outcomes = [worked.outcome for _, worked in groups.work_on_all(kernel.statistics_pipeline)]
     print(session.version, groups.files, *outcomes)
     session.stop()

@@ -131,12 +131,13 @@ def index_artifacts(
     """Builds the sidecars that the current snapshot lacks."""
     entry_id = require_table_id(context.partition_key)
     opened, read_large = kernel.open(), None
+    settings = opened.settings.statistics
     if importlib.util.find_spec("pyspark") is not None:
         from floecat_assets.spark.data_files import page_indexes_on
 
-        read_large = page_indexes_on(spark.open)
+        read_large = page_indexes_on(spark.open, settings.memory_bytes)
     built = opened.statistics_pipeline.build_page_indexes(
-        entry_id, _log_progress(context), read_large, opened.settings.statistics.large_capture_bytes
+        entry_id, _log_progress(context), read_large, settings.large_capture_bytes
     )
     if built is None:
         context.log.info("the table was dropped, or has no snapshot")
@@ -154,7 +155,8 @@ def _work_on_spark(
     context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource, entry_id: UUID
 ) -> None:
     """If groups of the table are offered to Spark, works on all that are offered."""
-    pipeline = kernel.open().statistics_pipeline
+    opened = kernel.open()
+    pipeline = opened.statistics_pipeline
     if importlib.util.find_spec("pyspark") is None or not any(
         table.offered_bytes for table in pipeline.pending() if table.entry_id == entry_id
     ):
@@ -163,7 +165,7 @@ def _work_on_spark(
     from floecat_assets.spark.catalog_rows import CatalogTable
 
     def find(table_id: UUID) -> CatalogTable | None:
-        entry = kernel.open().live_entries.get(table_id)
+        entry = opened.live_entries.get(table_id)
         # the name of a catalog of another account is no warehouse of this one
         if entry is None or "@" in entry.catalog_name:
             return None
@@ -174,6 +176,7 @@ def _work_on_spark(
         spark.open,
         None if properties is None else CatalogAccess(properties, find),
         context.log.warning,
+        memory_bytes=opened.settings.statistics.memory_bytes,
     )
     for table, worked in runner.work_on_all(pipeline):
         context.log.info("group of %s on Spark: %s %s", table, worked.outcome, worked.error or "")

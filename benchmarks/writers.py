@@ -5,20 +5,14 @@ Every commit sets a property and requires only the table's UUID, which holds; so
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-import time
-from collections import Counter
 from collections.abc import Mapping
-from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-import httpx
-
+from benchmarks.closed_and_open import Client, Loop, Request, Run, closed
 from benchmarks.figures import figure, percentile
 from benchmarks.metadata import SCHEMA
 from benchmarks.servers import Floecat, floecat, postgres
@@ -26,19 +20,12 @@ from benchmarks.servers import Floecat, floecat, postgres
 _WRITERS = 20
 _CLIENTS = 16
 _SECONDS = 6.0
-_HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
 
 
 class _Run(NamedTuple):
-    statuses: Counter[int]
-    seconds: float
-    times_ms: list[float]
+    answers: Run
     processor_ms: float
     """Of the service for one commit, user and system."""
-
-    @property
-    def rate(self) -> float:
-        return self.statuses[200] / self.seconds
 
 
 def main() -> None:
@@ -50,9 +37,9 @@ def main() -> None:
             run = _write(service, _CLIENTS, _CLIENTS)
             figure(
                 f"writers.sqlite.two-workers.{_CLIENTS}-clients.p99",
-                percentile(run.times_ms, 0.99),
+                percentile(run.answers.times_ms, 0.99),
                 "ms",
-                baseline=percentile(one_worker.times_ms, 0.99),
+                baseline=percentile(one_worker.answers.times_ms, 0.99),
                 target=2.0,
             )
         with postgres() as url:
@@ -63,13 +50,14 @@ def _measure(store: str, folder: Path, settings: Mapping[str, str]) -> _Run:
     with floecat(folder, settings, name=store) as service:
         for tables in (1, _WRITERS):
             run = _write(service, _WRITERS, tables)
-            others = sum(count for status, count in run.statuses.items() if status != 200)
-            figure(f"writers.{store}.{tables}-tables.not-200", others, "answers", target=0)
-            figure(f"writers.{store}.{tables}-tables.commits", run.rate, "1/s", better="higher")
+            figure(f"writers.{store}.{tables}-tables.not-200", run.answers.failures, "answers", target=0)
+            figure(f"writers.{store}.{tables}-tables.commits", run.answers.rate, "1/s", better="higher")
         one, many = _write(service, 1, _CLIENTS), _write(service, _CLIENTS, _CLIENTS)
     name = f"writers.{store}.{_CLIENTS}-clients"
-    figure(f"{name}.commits", many.rate, "1/s", baseline=one.rate, target=2.0, better="higher")
-    p50, p99 = (percentile(many.times_ms, share) for share in (0.5, 0.99))
+    figure(
+        f"{name}.commits", many.answers.rate, "1/s", baseline=one.answers.rate, target=2.0, better="higher"
+    )
+    p50, p99 = (percentile(many.answers.times_ms, share) for share in (0.5, 0.99))
     figure(f"{name}.p99", p99, "ms", baseline=p50, target=5.0, note="compared with the p50")
     figure(f"{name}.processor-time", many.processor_ms, "ms", target=1.5, note="of the service, for a commit")
     return many
@@ -77,49 +65,30 @@ def _measure(store: str, folder: Path, settings: Mapping[str, str]) -> _Run:
 
 def _write(service: Floecat, clients: int, tables: int) -> _Run:
     namespace = f"w{clients}-{tables}"
-    with service.client() as client:
-        client.post("namespaces", json={"namespace": [namespace]}).raise_for_status()
-        uuids = [_create(client, namespace, number) for number in range(tables)]
-    address = urlsplit(service.api)
-    statuses: Counter[int] = Counter()
-    times_ms: list[float] = []
-    lock = threading.Lock()
-    stop = time.monotonic() + _SECONDS
+    path = f"namespaces/{namespace}/tables"
+    client = Client(service.api, {})
+    client.json(Request("", "POST", "namespaces", {"namespace": [namespace]}))
+    uuids = [
+        client.json(Request("", "POST", path, {"name": f"t{number}", "schema": SCHEMA}))["metadata"][
+            "table-uuid"
+        ]
+        for number in range(tables)
+    ]
 
-    def writer(number: int) -> None:
-        table = number % tables
-        url = f"{address.path}/namespaces/{namespace}/tables/t{table}"
-        requirements = [{"type": "assert-table-uuid", "uuid": uuids[table]}]
-        mine: Counter[int] = Counter()
-        taken_ms = []
-        connection = HTTPConnection(address.netloc, timeout=120)
-        while time.monotonic() < stop:
-            update = {"action": "set-properties", "updates": {f"w{number}": str(mine[200])}}
-            body = json.dumps({"requirements": requirements, "updates": [update]})
-            begin = time.perf_counter()
-            connection.request("POST", url, body, _HEADERS)
-            answer = connection.getresponse()
-            answer.read()
-            taken_ms.append((time.perf_counter() - begin) * 1000)
-            mine[answer.status] += 1
-        connection.close()
-        with lock:
-            statuses.update(mine)
-            times_ms.extend(taken_ms)
+    def writer(number: int) -> Loop:
+        values = count()
+        requirements = [{"type": "assert-table-uuid", "uuid": uuids[number % tables]}]
 
-    threads = [threading.Thread(target=writer, args=(number,)) for number in range(clients)]
-    before_ms, begin = _processor_ms(service.pid), time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    processor_ms = _processor_ms(service.pid) - before_ms
-    return _Run(statuses, time.monotonic() - begin, times_ms, processor_ms / len(times_ms))
+        def write(client: Client, _: int) -> int:
+            update = {"action": "set-properties", "updates": {f"w{number}": str(next(values))}}
+            body = {"requirements": requirements, "updates": [update]}
+            return client.send(Request("commit", "POST", f"{path}/t{number % tables}", body))[0]
 
+        return write
 
-def _create(client: httpx.Client, namespace: str, number: int) -> str:
-    answer = client.post(f"namespaces/{namespace}/tables", json={"name": f"t{number}", "schema": SCHEMA})
-    return str(answer.raise_for_status().json()["metadata"]["table-uuid"])
+    before_ms = _processor_ms(service.pid)
+    run = closed(lambda: Client(service.api, {}), [writer(number) for number in range(clients)], _SECONDS)
+    return _Run(run, (_processor_ms(service.pid) - before_ms) / len(run.times_ms))
 
 
 def _processor_ms(group: int) -> float:

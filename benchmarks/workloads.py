@@ -51,6 +51,7 @@ def main() -> None:
     try:
         with _catalogs() as catalogs:
             _measure(catalogs, seconds)
+            _reads_by_kind(catalogs, seconds)
             _creates(catalogs, seconds)
             appends([(each.name, each.connect) for each in catalogs], seconds * 2)
     except Missing as error:
@@ -240,20 +241,56 @@ def _weighted(number: int, catalog: Catalog) -> Loop:
     return _one([update] if number % 4 == 0 else [lambda: Request("read", "GET", path())])
 
 
+def _reads_by_kind(catalogs: Sequence[Catalog], seconds: float) -> None:
+    """Prints what each kind of read takes with 20 clients."""
+    names = (
+        "namespaces",
+        "namespace-head",
+        "namespace",
+        "tables",
+        "table-head",
+        "table",
+        "views",
+        "view-head",
+        "view",
+    )
+    for number, name in enumerate(names):
+        progress(f"reads: {name}")
+        _compare_times(
+            f"reads.{name}",
+            catalogs,
+            lambda each, number=number: [_one([_reads(each)[number]])] * 20,
+            seconds,
+            0.7,
+        )
+
+
 def _creates(catalogs: Sequence[Catalog], seconds: float) -> None:
     """Prints what creates by 10 and 20 clients take."""
     for kind in ("tables", "views") if all(each.has_views for each in catalogs) else ("tables",):
         for clients in (10, 20):
             progress(f"{kind} made by {clients} clients")
-            times_ms: dict[str, list[float]] = {each.name: [] for each in catalogs}
-            for _ in range(_TURNS):
-                for each in catalogs:
-                    run = closed(each.connect, [_create(kind)] * clients, seconds / _TURNS)
-                    times_ms[each.name] += run.times_ms
-            peer = percentile(times_ms.pop("seaweedfs"), 0.5)
-            for name, taken in times_ms.items():
-                figure_name = f"workloads.create-{kind}.{clients}-clients.{name}.p50"
-                figure(figure_name, percentile(taken, 0.5), "ms", baseline=peer, target=1.0)
+            name = f"create-{kind}.{clients}-clients"
+            _compare_times(
+                name, catalogs, lambda _, kind=kind, clients=clients: [_create(kind)] * clients, seconds, 1.0
+            )
+
+
+def _compare_times(
+    name: str,
+    catalogs: Sequence[Catalog],
+    loops: Callable[[Catalog], Sequence[Loop]],
+    seconds: float,
+    target: float,
+) -> None:
+    """Prints the p50 beside the peer's."""
+    times_ms: dict[str, list[float]] = {each.name: [] for each in catalogs}
+    for _ in range(_TURNS):
+        for each in catalogs:
+            times_ms[each.name] += closed(each.connect, loops(each), seconds / _TURNS).times_ms
+    peer = percentile(times_ms.pop("seaweedfs"), 0.5)
+    for key, taken in times_ms.items():
+        figure(f"workloads.{name}.{key}.p50", percentile(taken, 0.5), "ms", baseline=peer, target=target)
 
 
 def _create(kind: str) -> Loop:

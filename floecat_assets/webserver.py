@@ -35,8 +35,11 @@ class OwnPagesOnly:
         """Answer a request, or pass it on."""
         refusal = None
         if scope["type"] in {"http", "websocket"}:
-            links = not scope["path"].rstrip("/").endswith(_GRAPHQL)
-            refusal = self._rules.refusal(scope.get("method", "GET"), scope["headers"], links=links)
+            method, links = scope.get("method", "GET"), True
+            if scope["path"].rstrip("/").endswith(_GRAPHQL):
+                # a query in the URL runs as one in a body does
+                method, links = "POST" if scope.get("query_string") else method, False
+            refusal = self._rules.refusal(method, scope["headers"], links=links)
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

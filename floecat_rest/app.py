@@ -181,8 +181,9 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     services.endpoints = served_endpoints(app.routes)
     named = EmptyNames(AnswerCompression(app), services, authenticator)
     loads = FastLoadAnswers(named, services, authenticator, path_template=_template(TableController.path))
-    paths = RawPaths(loads, default_prefix=settings.gateway.default_prefix)
-    return RequestLog(guard_browsers(paths, settings.gateway))
+    guarded = guard_browsers(loads, settings.gateway)
+    # the log gets raw paths, which hold no line breaks, of refused requests too
+    return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))
 
 
 def _template(path: str) -> str:

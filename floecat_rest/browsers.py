@@ -14,6 +14,7 @@ from litestar.enums import ScopeType
 from floecat.auth.browser_requests import BrowserRules, Refusal
 from floecat.settings import GatewaySettings
 from floecat_rest.errors import ErrorModel, encode_error
+from floecat_rest.iceberg.oauth import OAuthController
 from floecat_rest.json_responses import Answer
 from floecat_rest.requests import header_of
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["guard_browsers"]
 
-_TOKENS = "/oauth/tokens"
 _SEEN_BY_PAGES: Final = b"ETag, Retry-After, X-Request-Id"
 _PREFLIGHT_AGE_S: Final = b"600"
 _METHODS: Final = b"GET, HEAD, POST, PUT, DELETE"
@@ -49,7 +49,8 @@ class _OwnPagesOnly:
         if scope["type"] == ScopeType.HTTP:
             refusal = self._rules.refusal(scope["method"], scope["headers"])
             # OAuth token requests are forms, and are refused by name further on.
-            if refusal is not None and not _is_token_request(scope):
+            is_form = refusal is not None and refusal.status == 415
+            if refusal is not None and not (is_form and scope["path"] == OAuthController.path):
                 await _answer_of(refusal, scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -63,13 +64,16 @@ class _Cors:
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin = header_of(scope["headers"], b"origin") if scope["type"] == ScopeType.HTTP else None
-        if origin is None or origin not in self._origins:
+        if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        allowed = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+        origin = header_of(scope["headers"], b"origin")
+        allowed = [(b"vary", b"Origin")]
+        if origin in self._origins:
+            allowed.append((b"access-control-allow-origin", origin.encode("latin-1")))
+            allowed.append((b"access-control-expose-headers", _SEEN_BY_PAGES))
         wanted = header_of(scope["headers"], b"access-control-request-method")
-        if scope.get("method") == "OPTIONS" and wanted is not None:
+        if scope["method"] == "OPTIONS" and wanted is not None and origin in self._origins:
             asked = header_of(scope["headers"], b"access-control-request-headers") or ""
             preflight = [
                 (b"access-control-allow-methods", _METHODS),
@@ -81,20 +85,10 @@ class _Cors:
 
         async def send_allowed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                seen = (b"access-control-expose-headers", _SEEN_BY_PAGES)
-                message["headers"] = [*message["headers"], *allowed, seen]
+                message["headers"] = [*message["headers"], *allowed]
             await send(message)
 
         await self._app(scope, receive, send_allowed)
-
-
-def _is_token_request(scope: Scope) -> bool:
-    headers = scope["headers"]
-    return (
-        scope["path"].endswith(_TOKENS)
-        and header_of(headers, b"origin") is None
-        and header_of(headers, b"sec-fetch-site") is None
-    )
 
 
 def _answer_of(refusal: Refusal, scope: Scope) -> Answer:

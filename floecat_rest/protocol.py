@@ -156,7 +156,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             if size > limits.head_bytes:
                 self._refuse_limit(431, "head-bytes", "the head of the request is too large")
                 raise _RefusedError
-        if [name for name, _ in headers].count(b"host") != 1:
+        if [name for name, _ in headers].count(b"host") != 1 or not self.url.startswith(b"/"):
             self._check_host()
         if len(self.pipeline) >= limits.pipelined_requests:
             self._all.log("pipelined-requests")
@@ -230,10 +230,16 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         return "head" if self._unread_bytes else "idle"
 
     def _check_host(self) -> None:
-        hosts = [name for name, _ in self.headers].count(b"host")
-        if hosts or self.parser.get_http_version() == "1.1":
-            self._refuse(400, f"Invalid header Host: sent {hosts} times, must be sent once")
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            self._refuse(400, f"Invalid header Host: sent {len(hosts)} times, must be sent once")
             raise _RefusedError
+        if not self.url.startswith(b"/"):
+            # the absolute form (RFC 9112 section 3.2.2) has a host of its own; `*` names no resource
+            named = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+            if [named.lower()] != [host.lower() for host in hosts]:
+                self._refuse(400, "Invalid request target: neither a path nor a URL of the header Host")
+                raise _RefusedError
 
     def _refuse_limit(self, status: int, limit: str, problem: str, *headers: tuple[str, str]) -> None:
         self._all.log(limit)

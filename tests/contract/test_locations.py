@@ -207,9 +207,14 @@ def test_symbolic_link_that_leads_outside_is_refused(
     assert list(outside.iterdir()) == []
 
 
-def test_namespace_location_outside_is_refused(local_catalog: Catalog, local_namespace: Namespace):
-    body = {"namespace": [*local_namespace, "placed"], "properties": {"location": "file:///etc"}}
+@pytest.mark.parametrize("outside", ["file:///etc", "/", "file:///", "s3://another-bucket", "relative"])
+def test_namespace_location_outside_is_refused(
+    local_catalog: Catalog, local_namespace: Namespace, outside: str
+):
+    body = {"namespace": [*local_namespace, "placed"], "properties": {"location": outside}}
     assert_error(local_catalog.post("/namespaces", body), 400, "BadRequestException")
+    path = f"{local_catalog.namespace_path(local_namespace)}/properties"
+    assert_error(local_catalog.post(path, {"updates": {"location": outside}}), 400, "BadRequestException")
 
 
 def test_names_that_look_like_paths_stay_inside(

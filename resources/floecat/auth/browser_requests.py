@@ -65,11 +65,11 @@ class BrowserRules:
         preflighted = False
         for name, value in headers:
             if name == b"host":
-                host = value
+                host = _joined(host, value)
             elif name == b"origin":
-                origin = value
+                origin = _joined(origin, value)
             elif name == b"sec-fetch-site":
-                site = value
+                site = _joined(site, value)
             elif name == b"sec-fetch-dest":
                 destination = value
             elif name == b"content-type":
@@ -106,6 +106,11 @@ class BrowserRules:
         except ValueError:
             return False
         return self._any_address or address.is_loopback or str(address) in self._names
+
+
+def _joined(before: bytes, value: bytes) -> bytes:
+    """A header that is sent again: a list, which is none of the accepted values."""
+    return before + b", " + value if before else value
 
 
 def _is_unspecified(host: str) -> bool:

@@ -326,7 +326,7 @@ def _check_properties(properties: Mapping[str, str]) -> None:
 
 
 def _check_location(call: Call, properties: Mapping[str, str]) -> None:
-    location = properties.get("location", "").rstrip("/")
+    location = properties.get("location")
     try:
         if location:
             call.catalog.allowed.check(location)

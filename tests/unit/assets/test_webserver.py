@@ -35,6 +35,8 @@ async def passes(scope: dict[str, Any]) -> bool:
     ("kind", "method", "path", "headers", "allowed"),
     [
         ("http", "GET", "/graphql", [HERE], True),
+        ("http", "GET", "/graphql?query=mutation", [HERE], False),
+        ("http", "GET", "/graphql?query=mutation", [HERE, (b"content-type", b"application/json")], True),
         (
             "http",
             "GET",
@@ -67,7 +69,13 @@ async def passes(scope: dict[str, Any]) -> bool:
 def test_pages_of_other_sites_are_refused(
     kind: str, method: str | None, path: str, headers: list[tuple[bytes, bytes]], allowed: bool
 ) -> None:
-    scope: dict[str, Any] = {"type": kind, "path": path, "headers": headers}
+    path, _, query = path.partition("?")
+    scope: dict[str, Any] = {
+        "type": kind,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": headers,
+    }
     if method is not None:
         scope["method"] = method
     assert asyncio.run(passes(scope)) is allowed

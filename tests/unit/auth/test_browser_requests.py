@@ -63,6 +63,20 @@ def test_pages_of_other_origins_are_refused(method: str, origin: str) -> None:
     assert judge(method, origin=origin, content_type="application/json") is not None
 
 
+def test_a_header_that_is_sent_twice_has_no_value_that_is_allowed() -> None:
+    rules = BrowserRules("127.0.0.1", setting="allowed-hosts")
+    own = [
+        (b"host", HERE.encode()),
+        (b"origin", f"http://{HERE}".encode()),
+        (b"sec-fetch-site", b"same-origin"),
+    ]
+    foreign = [(b"host", b"example.com"), (b"origin", b"https://example.com"), (b"sec-fetch-site", b"none")]
+    assert rules.refusal("GET", own) is None
+    for header in foreign:
+        assert rules.refusal("GET", [*own, header]) is not None
+        assert rules.refusal("GET", [header, *own]) is not None
+
+
 def test_a_page_of_the_service_itself_is_allowed() -> None:
     own = {"origin": "http://127.0.0.1:9200", "sec_fetch_site": "same-origin"}
     assert judge("POST", content_type="application/json", **own) is None

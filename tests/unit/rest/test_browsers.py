@@ -64,6 +64,18 @@ def test_token_requests_reach_the_answer_that_names_the_way(client: TestClient[A
     assert answer.status_code != 403
     page = client.post("/v1/oauth/tokens", data={"a": "b"}, headers={"origin": "https://example.com"})
     assert page.status_code == 403
+    rebound = client.post("/v1/oauth/tokens", data={"a": "b"}, headers={"host": "rebound.example.com"})
+    assert rebound.status_code == 403
+    table = client.post("/v1/namespaces/db/tables/a%2Foauth%2Ftokens", content=b"{}")
+    assert table.status_code == 415
+
+
+def test_the_log_has_the_paths_of_refused_requests_on_one_line(
+    client: TestClient[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="floecat.access"):
+        client.get("/v1/config%0Aforged", headers={"host": "rebound.example.com"})
+    assert "/v1/config%0Aforged 403" in caplog.text
 
 
 def test_pages_of_listed_sites_may_read_with_a_token(
@@ -88,6 +100,7 @@ def test_pages_of_listed_sites_may_read_with_a_token(
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, PAGE)
     other = client.get("/v1/namespaces", headers={"origin": "https://example.com"})
     assert "access-control-allow-origin" not in other.headers
+    assert all("Origin" in answer.headers["vary"] for answer in (preflight, refused, other))
 
 
 def test_sites_are_listed_only_where_there_are_logins() -> None:

@@ -330,11 +330,18 @@ def test_connections_leave_a_reserve_of_descriptors() -> None:
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x@y?/ HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
 def test_what_is_no_http_is_answered_in_shape(sent: bytes) -> None:
     status, body = ask(sent)
     assert (status, body["error"]["type"], body["error"]["code"]) == (400, "BadRequestException", 400)
+
+
+def test_a_url_names_the_host_that_the_header_names() -> None:
+    assert ask(b"GET http://X:1/v1 HTTP/1.1\r\nHost: x:1\r\n\r\n")[0] == 200
 
 
 def test_http_1_0_needs_no_host() -> None:

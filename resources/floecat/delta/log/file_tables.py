@@ -133,10 +133,13 @@ def files_table(
         stats_parsed: struct statistics; None without them.
 
     Raises:
-        InvalidDeltaTableError: the size of a file or a part of a descriptor is missing.
+        InvalidDeltaTableError: the size of a file is missing or negative, or a part of a descriptor is
+            missing.
     """
     if size.null_count:
         raise InvalidDeltaTableError(f"{location} lacks the size of a file")
+    if len(size) and pc.min(size).as_py() < 0:
+        raise InvalidDeltaTableError(f"{location} has a file of negative size")
     columns = [path, partition_values, size, modification_time, stats]
     if stats_parsed is not None:
         columns.append(stats_parsed)

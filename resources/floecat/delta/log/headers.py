@@ -163,7 +163,7 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
 
 def _decoded_line(data: bytes) -> _Line:
     line = _LINES.decode(data)
-    if line.protocol or line.meta_data or line.sidecar or line.checkpoint_metadata:
+    if line != _NO_ACTION:
         check_json(data)
     return line
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, UnsupportedDeltaTableError
+from floecat.iceberg.values.json_checks import check_json
 
 __all__ = [
     "DeltaArray",
@@ -143,11 +144,14 @@ def parse_delta_schema(text: str) -> DeltaStruct:
         return DeltaStruct(())
     try:
         json = msgspec.json.decode(text)
+        check_json(text.encode())
         if not isinstance(json, dict) or json.get("type") != "struct":
             raise InvalidDeltaTableError("Invalid Delta schema: not a struct")
         return _read_struct(json, "", 0)
     except (msgspec.MsgspecError, UnicodeError):
         raise InvalidDeltaTableError("Invalid Delta schema: malformed JSON") from None
+    except IllegalArgumentError as error:
+        raise InvalidDeltaTableError(f"Invalid Delta schema: {error.message}") from None
     except RecursionError:
         raise UnsupportedDeltaTableError("The Delta schema is nested too deeply") from None
 

@@ -253,6 +253,9 @@ def test_broken_actions() -> None:
         header(checkpoint_bytes({"protocol": {"minReaderVersion": 1}}))
     with pytest.raises(InvalidDeltaTableError, match="lacks the size of a file"):
         files(checkpoint_bytes(add("a", size=None)))
+    for file in (checkpoint_bytes(add("a"), add("b", size=-1)), commit_bytes(add("a", size=-1))):
+        with pytest.raises(InvalidDeltaTableError, match="negative size"):
+            files(file, location=JSON if file[:1] == b"{" else LOCATION)
     with pytest.raises(InvalidDeltaTableError, match="is damaged"):
         files(parquet({"add": [{"path": "a", "size": "many"}]}))
     with pytest.raises(InvalidDeltaTableError, match="is damaged"):

@@ -171,6 +171,7 @@ def test_lines_that_become_objects_are_bounded() -> None:
         b'{"protocol":{"minReaderVersion":1,"minReaderVersion":2,"minWriterVersion":2}}',
         b'{"metaData":{"id":"a","schemaString":"{}"},"metaData":{"id":"b","schemaString":"{}"}}',
         b'{"metaData":{"id":"a","configuration":{"k":"1","k":"2"},"schemaString":"{}"}}',
+        b'{"commitInfo":{"inCommitTimestamp":1,"inCommitTimestamp":2}}',
     ],
 )
 def test_a_key_that_is_there_twice_is_damage(line: bytes) -> None:

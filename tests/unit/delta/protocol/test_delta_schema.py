@@ -87,6 +87,7 @@ def test_a_table_without_a_schema_has_no_columns() -> None:
     ("text", "message"),
     [
         ('{"type":"struct","fields":[', "malformed JSON"),
+        ('{"type":"struct","fields":[],"fields":[]}', "a key more than once"),
         ('"integer"', "not a struct"),
         ('{"type":"array"}', "not a struct"),
         ('{"type":"struct","fields":{}}', "no fields: table"),

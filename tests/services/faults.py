@@ -122,9 +122,18 @@ class FaultyFileIO:
     def read_ranges(self, location: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return self._call("read_ranges", location, lambda: self.inner.read_ranges(location, ranges))
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+    def write_new(
+        self,
+        location: str,
+        data: bytes,
+        *,
+        unique_name: bool = False,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         self._call(
-            "write_new", location, lambda: self.inner.write_new(location, data, unique_name=unique_name)
+            "write_new",
+            location,
+            lambda: self.inner.write_new(location, data, unique_name=unique_name, allowed=allowed),
         )
 
     def exists(self, location: str) -> bool:
@@ -142,8 +151,10 @@ class FaultyFileIO:
     def list_folders(self, prefix: str) -> Sequence[str]:
         return self._call("list_folders", prefix, lambda: self.inner.list_folders(prefix))
 
-    def make_directory(self, *locations: str) -> None:
-        self._call("make_directory", locations[0], lambda: self.inner.make_directory(*locations))
+    def make_directory(self, *locations: str, allowed: AllowedLocations | None = None) -> None:
+        self._call(
+            "make_directory", locations[0], lambda: self.inner.make_directory(*locations, allowed=allowed)
+        )
 
     def _add(self, kind: Kind, nth: int, when: When, fault: Callable[[], None]) -> None:
         with self._lock:

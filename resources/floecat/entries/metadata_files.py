@@ -96,9 +96,9 @@ class MetadataFiles:
             LocationNotAllowedError: the location is outside the allowed ones.
             StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
-        storage.allowed.check(location)
+        data = _encoded(location, metadata)
         with _own_folders():
-            storage.files(location).write_new(location, _encoded(location, metadata), unique_name=True)
+            storage.files(location).write_new(location, data, unique_name=True, allowed=storage.allowed)
 
     def write_once(self, storage: CatalogStorage, location: str, metadata: TableMetadata) -> None:
         """Writes a document to a location that names its content; it may be there already.
@@ -107,11 +107,10 @@ class MetadataFiles:
             LocationNotAllowedError: the location is outside the allowed ones.
             StorageUnavailableError: storage fails or refuses, or another file is in the place.
         """
-        storage.allowed.check(location)
         data = _encoded(location, metadata)
         with _own_folders():
             try:
-                storage.files(location).write_new(location, data)
+                storage.files(location).write_new(location, data, allowed=storage.allowed)
             except AlreadyExistsError:
                 if storage.files(location).read_range(location, 0, len(data) + 1) != data:
                     raise
@@ -141,10 +140,8 @@ class MetadataFiles:
     def prepare_table_location(self, storage: CatalogStorage, location: str) -> None:
         """Creates the folders that clients write to and do not create, on local storage only."""
         paths = [f"{location.rstrip('/')}/{folder}" for folder in ("metadata", "data")]
-        for path in paths:
-            storage.allowed.check(path)
         with _own_folders():
-            storage.files(paths[0]).make_directory(*paths)
+            storage.files(paths[0]).make_directory(*paths, allowed=storage.allowed)
 
 
 def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:

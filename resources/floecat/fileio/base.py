@@ -167,7 +167,14 @@ class FileIO(Protocol):
         """
         ...
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+    def write_new(
+        self,
+        location: str,
+        data: bytes,
+        *,
+        unique_name: bool = False,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         """Writes a file that does not exist. It is durable when this returns, and is never seen in part.
 
         After StorageUnavailableError the file may or may not be there.
@@ -177,8 +184,11 @@ class FileIO(Protocol):
             data: what it will hold.
             unique_name: whether no other writer can pick this name, because it holds a random UUID. Object
                 storage then skips the check for a file of that name; some lock the name for it.
+            allowed: checks the location, in place of the caller. On the local disk, the folder that is
+                written to is checked after it is opened, so that links made later lead nowhere.
 
         Raises:
+            LocationNotAllowedError: the location is outside of `allowed`.
             AlreadyExistsError: there is such a file. It was not touched.
         """
         ...
@@ -224,10 +234,17 @@ class FileIO(Protocol):
         """
         ...
 
-    def make_directory(self, *locations: str) -> None:
+    def make_directory(self, *locations: str, allowed: AllowedLocations | None = None) -> None:
         """Makes folders and their parents where the storage has folders; otherwise does nothing.
 
         They are durable when this returns. Together they cost less than one by one.
+
+        Args:
+            locations: of the folders.
+            allowed: checks them, as of `write_new`.
+
+        Raises:
+            LocationNotAllowedError: one of them is outside of `allowed`.
         """
         ...
 

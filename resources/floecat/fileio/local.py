@@ -17,19 +17,18 @@ from floecat.errors import (
     BadRequestError,
     FileMissingError,
     FloecatError,
-    LocationNotAllowedError,
     PayloadTooLargeError,
     StorageRefusedError,
     StorageUnavailableError,
 )
 from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
+from floecat.fileio.local_folders import OpenFolders, open_folder
 from floecat.fileio.locations import (
     AllowedLocations,
     Location,
     is_plain_name,
     normalize_location,
     real_path,
-    real_path_of,
 )
 
 __all__ = ["LocalFileIO", "local_failure"]
@@ -39,7 +38,9 @@ _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BAD_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL})
 _DELETED_TOGETHER: Final = 1000
-_ONLY_FOLDERS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED: Final = getattr(os, "O_TMPFILE", 0)
+_NO_UNNAMED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
+"""The file system has no files without a name."""
 _IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
@@ -93,32 +94,48 @@ class LocalFileIO:
         self.counters.add("bytes_read", number=sum(map(len, parts)))
         return parts
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+    def write_new(
+        self,
+        location: str,
+        data: bytes,
+        *,
+        unique_name: bool = False,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         """See `FileIO.write_new`. The look for a file of that name is part of the link, and costs nothing."""
-        found, path = self._find(location, follow=False)
+        allowed = allowed or self._allowed
+        found = _named(location, allowed)
+        folder, _, name = found.path.rpartition("/")
         self.counters.add("writes")
-        folder = os.path.dirname(path)
         try:
-            descriptor, temporary = self._create_temporary(folder)
-            try:
+            with OpenFolders(folder, found, allowed, fsync=self._fsync) as folders:
                 try:
-                    _write_all(descriptor, data)
-                    if not unique_name:
-                        self._sync(descriptor)
-                    # Unlike a rename, a link fails if the name is taken.
-                    _link(temporary, path, found)
-                finally:
-                    with suppress(FileNotFoundError):
-                        os.unlink(temporary)
-                if unique_name:
-                    # Nobody can know the name yet. One write of the journal then holds file and name.
-                    self._sync(descriptor)
-            finally:
-                os.close(descriptor)
-            self._sync_folder(folder)
+                    self._write(folders.descriptor, name, data, unique_name)
+                except FileExistsError:
+                    raise AlreadyExistsError(f"File already exists: {found}") from None
+                folders.sync()
         except OSError as error:
             raise local_failure(error, found) from error
         self.counters.add("bytes_written", number=len(data))
+
+    def _write(self, folder: int, name: str, data: bytes, unique_name: bool) -> None:
+        """Writes a file to an open folder. Unlike a rename, a link fails if the name is taken."""
+        descriptor, temporary = _create(folder, unnamed=unique_name)
+        try:
+            try:
+                _write_all(descriptor, data)
+                if not unique_name:
+                    self._sync(descriptor)
+                source = temporary or f"/proc/self/fd/{descriptor}"
+                os.link(source, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=not temporary)
+            finally:
+                if temporary:
+                    os.unlink(temporary, dir_fd=folder)
+            if unique_name:
+                # Nobody can know the name yet. One write of the journal then holds file and name.
+                self._sync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def exists(self, location: str) -> bool:
         """See `FileIO.exists`."""
@@ -200,25 +217,39 @@ class LocalFileIO:
             raise local_failure(error, found) from error
         return [str(found._replace(path=f"{found.path}/{name}")) for name in names]
 
-    def make_directory(self, *locations: str) -> None:
+    def make_directory(self, *locations: str, allowed: AllowedLocations | None = None) -> None:
         """See `FileIO.make_directory`."""
-        found = [self._find(location) for location in locations]
-        self.counters.add("directories", number=len(found))
-        try:
-            self._make_folders(*(path for _, path in found))
-        except OSError as error:
-            raise local_failure(error, found[0][0]) from error
+        allowed = allowed or self._allowed
+        by_folder: dict[str, list[Location]] = {}
+        for location in locations:
+            found = _named(location, allowed)
+            by_folder.setdefault(found.path.rpartition("/")[0], []).append(found)
+        self.counters.add("directories", number=len(locations))
+        for folder, its_locations in by_folder.items():
+            self._make_directories(folder, its_locations, allowed)
 
-    def _find(self, location: str, *, follow: bool = True) -> tuple[Location, str]:
+    def _make_directories(
+        self, folder: str, locations: Sequence[Location], allowed: AllowedLocations | None
+    ) -> None:
+        found = locations[0]
+        try:
+            with OpenFolders(folder, found, allowed, fsync=self._fsync) as folders:
+                for found in locations:
+                    if not folders.make(found.path.rpartition("/")[2]):
+                        # what has the name is a folder, and lies where it may
+                        os.close(open_folder(found.path, found, allowed))
+                folders.sync()
+        except OSError as error:
+            raise local_failure(error, found) from error
+
+    def _find(self, location: str) -> tuple[Location, str]:
         found = self._normalized(location)
-        path = found.path or "/"
-        return found, real_path(path) if follow else path
+        return found, real_path(found.path or "/")
 
     def _normalized(self, location: str) -> Location:
-        found = normalize_location(location) if self._allowed is None else self._allowed.check(location)
-        if found.scheme != "file":
-            raise BadRequestError(f"Location is not on the local disk: {found}")
-        return found
+        return _local(
+            normalize_location(location) if self._allowed is None else self._allowed.check(location)
+        )
 
     def _walk(self, root: Location, root_path: str, start_after: str) -> Iterator[FileEntry]:
         folders = [root_path]
@@ -240,40 +271,6 @@ class LocalFileIO:
                         folders.append(child.path)
                 elif below > f"/{start_after}" and child.is_file(follow_symlinks=False):
                     yield from _entry(child, root._replace(path=root.path + below))
-
-    def _create_temporary(self, folder: str) -> tuple[int, str]:
-        """A new file in a folder, open for writing, and its path; makes the folder if it is missing."""
-        path = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            return os.open(path, flags, 0o666), path
-        except FileNotFoundError:
-            self._make_folders(real_path(folder))
-        return os.open(path, flags, 0o666), path
-
-    def _make_folders(self, *folders: str) -> None:
-        """Makes folders and their parents. They are synced behind the last, by one write of the journal."""
-        parents: dict[str, None] = {}
-        for folder in folders:
-            missing = []
-            above = folder
-            while not os.path.isdir(above):
-                missing.append(above)
-                above = os.path.dirname(above)
-            for each in reversed(missing):
-                _make_folder(each)
-                parents[os.path.dirname(each)] = None
-        for parent in parents:
-            self._sync_folder(parent)
-
-    def _sync_folder(self, folder: str) -> None:
-        if not self._fsync:
-            return
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _sync(self, descriptor: int) -> None:
         if self._fsync:
@@ -307,27 +304,18 @@ def _by_folder(locations: Iterable[str]) -> Mapping[str, Sequence[str]]:
 
 @contextmanager
 def _opened_folder(file: Location, allowed: AllowedLocations | None) -> Iterator[int | None]:
-    """The folder of a file, whatever becomes of its path meanwhile; `None` if it is missing.
-
-    Raises:
-        LocationNotAllowedError: links lead outside the allowed locations, maybe only since they were checked.
-    """
-    folder, _, name = file.path.rpartition("/")
-    path = real_path(folder or "/")
+    """The folder of a file, whatever becomes of its path meanwhile; `None` if it is missing."""
     try:
-        descriptor = os.open(path, _ONLY_FOLDERS)
+        descriptor = open_folder(file.path.rpartition("/")[0], file, allowed)
+    except FileNotFoundError:
+        descriptor = None
     except OSError as error:
-        if error.errno != errno.ENOENT:
-            raise local_failure(error, file) from error
-        yield None
-        return
+        raise local_failure(error, file) from error
     try:
-        real = real_path_of(descriptor).rstrip("/")
-        if allowed is not None and not allowed.holds_real(file._replace(path=f"{real}/{name}")):
-            raise LocationNotAllowedError(f"Location leads outside the allowed locations: {file}")
         yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _unlink(folder: int, location: Location, name: str) -> None:
@@ -383,12 +371,22 @@ def _open_regular_file(path: str) -> int:
     return descriptor
 
 
-def _make_folder(path: str) -> None:
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise NotADirectoryError(errno.ENOTDIR, "A folder of the location is a file") from None
+def _create(folder: int, *, unnamed: bool) -> tuple[int, str]:
+    """A new file in an open folder, for writing, and its name.
+
+    Args:
+        folder: the folder.
+        unnamed: whether it may be without a name, where the system has such files. Nothing is left of one if
+            the process ends. What is synced of it before it gets a name may be lost with the power.
+    """
+    if unnamed and _UNNAMED:
+        try:
+            return os.open(".", os.O_WRONLY | _UNNAMED | os.O_CLOEXEC, 0o666, dir_fd=folder), ""
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED:
+                raise
+    name = f".{uuid.uuid4().hex}.tmp"
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder), name
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -397,11 +395,14 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _link(source: str, target: str, location: Location) -> None:
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise AlreadyExistsError(f"File already exists: {location}") from None
+def _named(location: str, allowed: AllowedLocations | None) -> Location:
+    return _local(normalize_location(location) if allowed is None else allowed.check_text(location))
+
+
+def _local(found: Location) -> Location:
+    if found.scheme != "file":
+        raise BadRequestError(f"Location is not on the local disk: {found}")
+    return found
 
 
 def _entry(child: os.DirEntry[str], location: Location) -> Iterator[FileEntry]:

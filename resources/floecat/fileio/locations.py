@@ -37,7 +37,7 @@ _SCHEMES: Final = {
     "wasb": "abfss",
     "wasbs": "abfss",
 }
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER = re.compile(r"([a-z0-9$][a-z0-9-]*)@([a-z0-9]+)\.(?:dfs|blob)\.([a-z0-9.-]+)", re.IGNORECASE)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -156,10 +156,10 @@ def normalize_location(location: str) -> Location:
     if scheme == "file" and "//" in path:
         path = re.sub("/{2,}", "/", path)
     path = path.removesuffix("/")
-    segments = path.split("/")[1:]
-    if not all(segments):
+    if "//" in f"{path}/":
         raise BadRequestError(_invalid(location, "holds an empty path segment"))
-    if any(map(_leads_elsewhere, segments)):
+    # only with these can a segment lead elsewhere
+    if ("/." in path or "%" in path or "\\" in path) and any(map(_leads_elsewhere, path.split("/"))):
         raise BadRequestError(_invalid(location, "holds '.' or '..' as a path segment"))
     return Location(scheme, authority, path)
 
@@ -243,7 +243,7 @@ def _check_characters(location: str) -> None:
         if _NO_TEXT.search(location):
             raise BadRequestError("Invalid location: holds a null character or is not Unicode text")
         return
-    if _CONTROL.search(location):
+    if not location.isprintable() and _CONTROL.search(location):
         raise BadRequestError("Invalid location: holds a control character or is not Unicode text")
     if "\\" in location:
         raise BadRequestError(_invalid(location, "holds a backslash"))
@@ -254,14 +254,14 @@ def _check_characters(location: str) -> None:
 def _split_scheme(location: str) -> tuple[str, str]:
     if location.startswith("/"):
         return "file", "//" + location
-    match = _SCHEME.fullmatch(location)
-    if match is None:
+    name, colon, rest = location.partition(":")
+    if not colon or not _SCHEME.fullmatch(name):
         raise BadRequestError(_invalid(location, "must be an absolute URI or path"))
-    scheme = _SCHEMES.get(match[1].lower())
+    scheme = _SCHEMES.get(name.lower())
     if scheme is None:
         known = ", ".join(sorted(_SCHEMES))
         raise BadRequestError(_invalid(location, f"the scheme must be one of {known}"))
-    return scheme, match[2]
+    return scheme, rest
 
 
 def _split_authority(location: str, scheme: str, rest: str) -> tuple[str, str]:
@@ -275,7 +275,7 @@ def _split_authority(location: str, scheme: str, rest: str) -> tuple[str, str]:
 
 def _checked_authority(location: str, scheme: str, authority: str) -> str:
     if scheme == "file":
-        if authority.lower() not in ("", "localhost"):
+        if authority and authority.lower() != "localhost":
             raise BadRequestError(_invalid(location, "a file location must not name a host"))
         return ""
     if scheme == "abfss":
@@ -329,20 +329,45 @@ class AllowedLocations:
             BadRequestError: the location is malformed.
             LocationNotAllowedError: see above.
         """
+        found = self.check_text(location)
+        if found.scheme == "file":
+            self._check_target(found, real_path(found.path or "/").rstrip("/"))
+        return found
+
+    def check_text(self, location: str) -> Location:
+        """As `check`, but where links lead is not looked at; `check_opened` does so for an open folder.
+
+        Raises:
+            BadRequestError: the location is malformed.
+            LocationNotAllowedError: it is outside the roots.
+        """
         found = normalize_location(location)
         if not any(root.contains(found) for root in self._roots):
             raise LocationNotAllowedError(f"Location is not within the allowed locations: {found}")
-        if found.scheme == "file" and not self._holds_target(found, _resolved(found)):
-            raise LocationNotAllowedError(f"Location leads outside the allowed locations: {found}")
         return found
 
-    def holds_real(self, target: Location) -> bool:
-        """Whether a file on the local disk, whose folder has no links in its path, lies in the roots."""
-        return any(root.scheme == "file" and _resolved(root).contains(target) for root in self._roots)
+    def check_opened(self, location: Location, folder: str, descriptor: int) -> None:
+        """Refuses a location on the local disk of which an open folder is where links lead outside the roots.
 
-    def _holds_target(self, location: Location, target: Location) -> bool:
+        Args:
+            location: what lies in the roots by its text.
+            folder: the path by which the folder was opened: the location's own, or one above it.
+            descriptor: the open folder. It stays where it is checked, whatever its path leads to later.
+
+        Raises:
+            LocationNotAllowedError: see above.
+            OSError: the system does not say where the folder is.
+        """
+        below = location.path[len(folder) :]
+        self._check_target(location, real_path_of(descriptor).rstrip("/") + below)
+
+    def _check_target(self, location: Location, path: str) -> None:
         # a path without a link has none above it either, so the root need not be resolved
-        return target == location or self.holds_real(target)
+        if path == location.path:
+            return
+        target = location._replace(path=path)
+        if not any(root.scheme == "file" and _resolved(root).contains(target) for root in self._roots):
+            raise LocationNotAllowedError(f"Location leads outside the allowed locations: {location}")
 
 
 def _resolved(location: Location) -> Location:

@@ -77,12 +77,20 @@ class ObjectStoreFileIO:
         # The client can fetch several ranges itself, and crashes if one starts after the end of the file.
         return read_merged(ranges, lambda offset, length: self._read_range(found, bucket, offset, length))
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+    def write_new(
+        self,
+        location: str,
+        data: bytes,
+        *,
+        unique_name: bool = False,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         """See `FileIO.write_new`."""
+        found = _file_location(location, allowed)
         if unique_name:
-            self._write(location, data)
+            self._write(found, data)
         else:
-            self._write_if_absent(location, data)
+            self._write_if_absent(found, data)
         self.counters.add("bytes_written", number=len(data))
 
     def exists(self, location: str) -> bool:
@@ -130,10 +138,10 @@ class ObjectStoreFileIO:
             raise object_failure(error, found) from None
         return [str(found._replace(path=f"/{key.strip('/')}")) for key in sorted(listed["common_prefixes"])]
 
-    def make_directory(self, *locations: str) -> None:
+    def make_directory(self, *locations: str, allowed: AllowedLocations | None = None) -> None:
         """Does nothing but check the locations: object storage has no folders."""
         for location in locations:
-            self._buckets.get(normalize_location(location))
+            self._buckets.get(_normalized(location, allowed))
 
     def _find(self, location: str) -> tuple[Location, Bucket]:
         found = _file_location(location)
@@ -175,9 +183,8 @@ class ObjectStoreFileIO:
             if page:
                 self.counters.add("lists")
 
-    def _write(self, location: str, data: bytes) -> None:
+    def _write(self, found: Location, data: bytes) -> None:
         """Writes without a look; a retry of the client writes the same bytes."""
-        found = _file_location(location)
         bucket = self._buckets.get(found, patient=len(data) > _LARGE_FILE_BYTES)
         self.counters.add("writes")
         try:
@@ -185,8 +192,7 @@ class ObjectStoreFileIO:
         except OBJECT_STORE_ERRORS as error:
             raise object_failure(error, found) from None
 
-    def _write_if_absent(self, location: str, data: bytes) -> None:
-        found = _file_location(location)
+    def _write_if_absent(self, found: Location, data: bytes) -> None:
         # The client's own retries would report a file that an earlier try wrote as one that was there before.
         bucket = self._buckets.get(found, retrying=False, patient=len(data) > _LARGE_FILE_BYTES)
         deadline = time.monotonic() + self._options.answer_timeout_s
@@ -307,8 +313,12 @@ def _next_page(pages: Iterator[Sequence[ObjectMeta]], folder: Location) -> Seque
         raise object_failure(error, folder) from None
 
 
-def _file_location(location: str) -> Location:
-    found = normalize_location(location)
+def _normalized(location: str, allowed: AllowedLocations | None) -> Location:
+    return normalize_location(location) if allowed is None else allowed.check_text(location)
+
+
+def _file_location(location: str, allowed: AllowedLocations | None = None) -> Location:
+    found = _normalized(location, allowed)
     if not found.path:
         raise BadRequestError(f"Location names no file: {found}")
     return found

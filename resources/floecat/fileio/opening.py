@@ -66,9 +66,16 @@ class StorageFileIO:
         """See `FileIO.read_ranges`."""
         return self._storage(location).read_ranges(location, ranges)
 
-    def write_new(self, location: str, data: bytes, *, unique_name: bool = False) -> None:
+    def write_new(
+        self,
+        location: str,
+        data: bytes,
+        *,
+        unique_name: bool = False,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         """See `FileIO.write_new`."""
-        self._storage(location).write_new(location, data, unique_name=unique_name)
+        self._storage(location).write_new(location, data, unique_name=unique_name, allowed=allowed)
 
     def exists(self, location: str) -> bool:
         """See `FileIO.exists`."""
@@ -107,9 +114,9 @@ class StorageFileIO:
         """See `FileIO.list_folders`."""
         return self._storage(prefix).list_folders(prefix)
 
-    def make_directory(self, *locations: str) -> None:
+    def make_directory(self, *locations: str, allowed: AllowedLocations | None = None) -> None:
         """See `FileIO.make_directory`. All are in one storage."""
-        self._storage(locations[0]).make_directory(*locations)
+        self._storage(locations[0]).make_directory(*locations, allowed=allowed)
 
     def _storage(self, location: str) -> FileIO:
         return self._local if scheme_of(location) == "file" else self._objects

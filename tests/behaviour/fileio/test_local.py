@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -214,7 +215,8 @@ def test_failures_of_the_system_name_the_location_only(number: int, kind: type[E
     assert "internal" not in failure.message
 
 
-def test_a_write_that_ends_half_way_leaves_nothing_behind(root: Path) -> None:
+@pytest.mark.parametrize("unique_name", [False, True])
+def test_a_write_that_ends_half_way_leaves_nothing_behind(root: Path, unique_name: bool) -> None:
     # A process that may write files of 1,000 bytes only is a disk that is full for the rest.
     script = f"""
 import resource
@@ -222,13 +224,78 @@ from floecat.errors import StorageUnavailableError
 from floecat.fileio.local import LocalFileIO
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
-    LocalFileIO().write_new("{root}/new/file", b"x" * 2000)
+    LocalFileIO().write_new("{root}/new/file", b"x" * 2000, unique_name={unique_name})
 except StorageUnavailableError as error:
     print(error.message)
 """
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert told == f"Storage failed (EFBIG) at file://{root}/new/file\n"
     assert os.listdir(root / "new") == []
+
+
+def test_nothing_is_left_of_a_unique_file_if_the_process_is_killed_before_it_has_its_name(root: Path) -> None:
+    script = f"""
+import os, signal
+from floecat.fileio.local import LocalFileIO
+os.link = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+LocalFileIO().write_new("{root}/new/file", b"x", unique_name=True)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+    assert os.listdir(root / "new") == []
+
+
+@pytest.mark.parametrize("unique_name", [False, True])
+def test_a_file_its_name_and_the_names_of_all_new_folders_are_synced(
+    root: Path, files: LocalFileIO, monkeypatch: pytest.MonkeyPatch, unique_name: bool
+) -> None:
+    synced = _watch_syncs(monkeypatch)
+    deep = "/".join(f"{number}" for number in range(40))
+    for folder, above in (("a/b", ["", "/a"]), ("a/b", []), ("a/c", ["/a"])):
+        synced.clear()
+        files.write_new(f"{root}/{folder}/{len(above)}", b"x", unique_name=unique_name)
+        assert synced.keys() - {"file"} == {f"{root}{name}" for name in (*above, f"/{folder}")}
+        assert synced["file"] == b"x"
+        synced.clear()
+        files.make_directory(f"{root}/m/{folder}/x", f"{root}/m/{folder}/y")
+        assert synced.keys() >= {f"{root}/m{name}" for name in (*above, f"/{folder}")}
+    synced.clear()
+    files.write_new(f"{root}/{deep}/file", b"x", unique_name=unique_name)
+    assert len(synced) == 42
+
+
+def _watch_syncs(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Fills with what is synced while it has a name: folders by their path, and the content of a file."""
+    synced: dict[str, bytes] = {}
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if os.path.isdir(path):
+            synced[path] = b""
+        elif os.fstat(descriptor).st_nlink:
+            synced["file"] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return synced
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL])
+def test_a_file_system_without_unnamed_files(
+    root: Path, files: LocalFileIO, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    open_ = os.open
+
+    def open_named(path: str, flags: int, *arguments: int, **options: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(number, os.strerror(number))
+        return open_(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", open_named)
+    files.write_new(f"{root}/t/a", b"x", unique_name=True)
+    with pytest.raises(AlreadyExistsError):
+        files.write_new(f"{root}/t/a", b"y", unique_name=True)
+    assert (os.listdir(root / "t"), (root / "t" / "a").read_bytes()) == (["a"], b"x")
 
 
 def test_a_bulk_delete_takes_links_and_not_what_they_lead_to(tmp_path: Path) -> None:
@@ -267,6 +334,60 @@ def test_a_folder_that_becomes_a_link_after_the_check_is_not_deleted_in(root: Pa
     assert not failure.passing
     assert sorted(os.listdir(outside)) == ["deep", "secret"]
     assert os.listdir(outside / "deep") == ["secret"]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_folder_that_becomes_a_link_while_it_is_opened_is_not_written_in(
+    root: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    outside, folder, open_ = root.parent / "outside", root / "t", os.open
+    (folder / "metadata").mkdir(parents=True)
+    if not missing:
+        (outside / "metadata").mkdir()
+    before = sorted(map(str, outside.rglob("*")))
+
+    def replacing(path: str, *arguments: int, **options: int) -> int:
+        if folder.is_dir() and not folder.is_symlink():
+            folder.rename(root / "moved")
+            folder.symlink_to(outside)
+        return open_(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", replacing)
+    files, allowed = LocalFileIO(fsync=False), AllowedLocations([str(root)])
+    with pytest.raises(LocationNotAllowedError, match="leads outside"):
+        files.write_new(f"{folder}/metadata/a", b"x", unique_name=True, allowed=allowed)
+    with pytest.raises(LocationNotAllowedError, match="leads outside"):
+        files.make_directory(f"{folder}/metadata/a", allowed=allowed)
+    assert sorted(map(str, outside.rglob("*"))) == before
+    assert os.listdir(root / "moved" / "metadata") == []
+
+
+def test_links_in_the_place_of_new_folders(root: Path) -> None:
+    outside, allowed, files = root.parent / "outside", AllowedLocations([str(root)]), LocalFileIO(fsync=False)
+    (root / "away").symlink_to(outside)
+    (root / "nowhere").symlink_to(outside / "missing")
+    (root / "here").symlink_to(root / "real")
+    (root / "real").mkdir()
+    with pytest.raises(LocationNotAllowedError, match="leads outside"):
+        files.make_directory(f"{root}/away", allowed=allowed)
+    for path in ("nowhere", "nowhere/below"):
+        with pytest.raises(StorageUnavailableError):
+            files.make_directory(f"{root}/{path}", allowed=allowed)
+        with pytest.raises(StorageUnavailableError):
+            files.write_new(f"{root}/{path}/a", b"x", allowed=allowed)
+    files.make_directory(f"{root}/here", f"{root}/here/below", allowed=allowed)
+    files.write_new(f"{root}/here/below/a", b"x", allowed=allowed)
+    assert os.listdir(outside) == ["secret"]
+    assert (root / "real" / "below" / "a").read_bytes() == b"x"
+
+
+def test_what_is_written_is_checked_by_the_allowed_locations(root: Path) -> None:
+    files, allowed = LocalFileIO(fsync=False), AllowedLocations([f"{root}/catalog"])
+    with pytest.raises(LocationNotAllowedError):
+        files.write_new(f"{root}/catalog2/a", b"x", allowed=allowed)
+    with pytest.raises(LocationNotAllowedError):
+        files.make_directory(f"{root}/catalog/a", f"{root}/catalog2", allowed=allowed)
+    assert os.listdir(root) == []
 
 
 def test_a_bulk_delete_follows_a_root_that_is_a_link(root: Path) -> None:

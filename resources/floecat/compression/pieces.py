@@ -11,7 +11,7 @@ since some readers stop after the first.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -43,8 +43,11 @@ _LAST_BLOCK: Final = b"\x03\0"
 _TRAILER: Final = Struct("<II")
 
 
-def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """The large pieces as they are, and what lies between them joined; nothing is empty."""
+    if sum(map(len, pieces)) < _MIN_BYTES:
+        yield from _joined(pieces)
+        return
     small: list[Piece] = []
     for piece in pieces:
         if len(piece) < _MIN_BYTES:
@@ -84,7 +87,7 @@ class PieceCompressor(Generic[C]):
         self._largest_bytes = budget_bytes // _SHARE_OF_LARGEST
         self._kept.resize(budget_bytes)
 
-    def parts(self, pieces: Iterable[Piece]) -> Iterator[C]:
+    def parts(self, pieces: Sequence[Piece]) -> Iterator[C]:
         """The compressed parts of a document, in order.
 
         Args:
@@ -122,7 +125,7 @@ class _Deflated(NamedTuple):
     size_bytes: int
 
 
-def gzip_member(pieces: Iterable[Piece]) -> bytes:
+def gzip_member(pieces: Sequence[Piece]) -> bytes:
     """A document as a gzip file; large pieces that were seen before cost nothing.
 
     Args:

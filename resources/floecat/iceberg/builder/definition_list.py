@@ -16,6 +16,7 @@ from floecat.iceberg.values.encoded_json import (
     append_elements,
     array_of,
     encode_json,
+    is_empty_array,
     split_array,
 )
 
@@ -81,6 +82,13 @@ class DefinitionList(Generic[T]):
         return self._items
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is no definition; those of the base are not decoded for it."""
+        if self._items is None and self._base is not None:
+            return is_empty_array(self._base.array(self._kind.array))
+        return not self.items
+
+    @property
     def list_changed(self) -> bool:
         """Whether a definition was added or removed."""
         return bool(self._added or self._removed)
@@ -142,6 +150,8 @@ class DefinitionList(Generic[T]):
 
     def find(self, item: T) -> T | None:
         """The first definition with the same content, None without one."""
+        if self.is_empty:
+            return None
         if self._by_content is None:
             self._by_content = {}
             for existing in self.items.values():

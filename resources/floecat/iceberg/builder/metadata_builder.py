@@ -23,20 +23,8 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, parse_partition_spec
 from floecat.iceberg.schemas.schema import assign_fresh_ids
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
-from floecat.iceberg.updates import (
-    LAST_ADDED,
-    AddPartitionSpec,
-    AddSchema,
-    AddSortOrder,
-    AssignUuid,
-    SetCurrentSchema,
-    SetDefaultSortOrder,
-    SetDefaultSpec,
-    SetLocation,
-    TableUpdate,
-    UpgradeFormatVersion,
-)
-from floecat.iceberg.values.encoded_json import RawJson, encode_json, is_null
+from floecat.iceberg.updates import TableUpdate, UpgradeFormatVersion
+from floecat.iceberg.values.encoded_json import RawJson, is_null
 
 __all__ = ["AppliedUpdates", "apply_updates", "new_table_metadata"]
 
@@ -109,19 +97,10 @@ def new_table_metadata(
     fresh = assign_fresh_ids(schema, count(1).__next__)
     check_new_table_properties(properties, fresh.schema, version)
     builder = TableMetadataBuilder(None, now_ms=now_ms, format_version=version)
-    for update in (
-        AssignUuid(table_uuid),
-        SetLocation(location),
-        AddSchema(msgspec.Raw(fresh.schema.raw)),
-        SetCurrentSchema(LAST_ADDED),
-        AddPartitionSpec(msgspec.Raw(encode_json(_fresh_spec(partition_spec, fresh.old_to_new)))),
-        SetDefaultSpec(LAST_ADDED),
-        AddSortOrder(msgspec.Raw(encode_json(_fresh_order(sort_order, fresh.old_to_new)))),
-        SetDefaultSortOrder(LAST_ADDED),
-    ):
-        builder.apply(update)
+    spec = _fresh_spec(partition_spec, fresh.old_to_new)
+    builder.define(location, fresh.schema, spec, _fresh_order(sort_order, fresh.old_to_new))
     builder.set_properties(persisted_properties(properties))
-    return builder.build(None).metadata
+    return builder.build(None, table_uuid).metadata
 
 
 def _fresh_spec(raw: RawJson | None, old_to_new: Mapping[int, int]) -> PartitionSpec:

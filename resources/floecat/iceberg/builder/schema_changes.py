@@ -13,9 +13,9 @@ from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.new_columns import check_new_columns
-from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID, Schema, parse_schema
+from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID, Schema
 from floecat.iceberg.schemas.types import PrimitiveType, Type
-from floecat.iceberg.values.encoded_json import Fragment, RawJson, encode_json
+from floecat.iceberg.values.encoded_json import Fragment, encode_json
 from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = [
@@ -47,22 +47,21 @@ class SchemaChanges(DefinitionList[Schema]):
         """Whether anything is different from the base."""
         return super().changed or self._base is None or self.last_column_id != self._base.last_column_id
 
-    def add(self, raw: RawJson, format_version: int, *, keeps_rows: bool) -> None:
+    def add(self, schema: Schema, format_version: int, *, keeps_rows: bool) -> None:
         """Adds a schema under the next id, or finds the equal one.
 
         Column ids are never reused: the highest one stays when its column is dropped.
 
         Args:
-            raw: the schema.
+            schema: the schema; its id does not matter.
             format_version: of the table.
             keeps_rows: whether the table has rows. Without rows, columns of the current schema may change
                 their types: the reference client replaces a table so, keeping ids by name.
 
         Raises:
-            IllegalArgumentError: not a schema, it needs a later format version, some clients cannot read it,
-                or a column has the id of another one.
+            IllegalArgumentError: it needs a later format version, some clients cannot read it, or a column
+                has the id of another one.
         """
-        schema = parse_schema(raw)
         schema.check_format_version(format_version)
         self.last_column_id = max(self.last_column_id, schema.highest_field_id)
         existing = self.find(schema)
@@ -106,13 +105,17 @@ class _FieldHistory:
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self._known: dict[int, set[tuple[int | None, _Kind]]] = {}
-        for schema in schemas:
-            self.add(schema)
+        self._to_add = list(schemas)
 
     def add(self, schema: Schema) -> None:
         """Adds the fields of a schema."""
-        for field_id, field in schema.fields_by_id.items():
-            self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
+        self._to_add.append(schema)
+
+    def _add_all(self) -> None:
+        for schema in self._to_add:
+            for field_id, field in schema.fields_by_id.items():
+                self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
+        self._to_add.clear()
 
     def check(self, schema: Schema, format_version: int, free_ids: Container[int]) -> None:
         """Refuses a new schema that reuses an id for another column.
@@ -126,6 +129,7 @@ class _FieldHistory:
             IllegalArgumentError: an id had a type that cannot be promoted to the new one, or another place in
                 the schema, or is new and reserved for metadata columns.
         """
+        self._add_all()
         for field_id, field in schema.fields_by_id.items():
             if field_id not in free_ids:
                 problem = self._problem(field_id, schema.parents.get(field_id), field.type, format_version)

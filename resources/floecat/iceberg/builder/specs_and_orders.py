@@ -18,7 +18,6 @@ from floecat.iceberg.schemas.partitioning import (
     PartitionSpec,
     check_new_names,
     check_partition_spec,
-    parse_partition_spec,
 )
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.sorting import (
@@ -26,10 +25,9 @@ from floecat.iceberg.schemas.sorting import (
     UNSORTED,
     SortOrder,
     check_sort_order,
-    parse_sort_order,
 )
 from floecat.iceberg.schemas.transforms import VOID
-from floecat.iceberg.values.encoded_json import MAX_INT32, Fragment, RawJson, encode_json
+from floecat.iceberg.values.encoded_json import MAX_INT32, Fragment, encode_json
 
 __all__ = [
     "PartitionSpecChanges",
@@ -55,18 +53,18 @@ class PartitionSpecChanges(DefinitionList[PartitionSpec]):
         self._known: _FieldIndex | None = None
         self.last_field_id = NO_PARTITION_FIELD_ID if base is None else base.last_partition_id
 
-    def add(self, raw: RawJson, schema: Schema, format_version: int) -> None:
+    def add(self, sent: PartitionSpec, schema: Schema, format_version: int) -> None:
         """Adds a spec under the next id, or finds the equal one.
 
         Args:
-            raw: the spec; fields without ids get them.
+            sent: the spec, whose id does not matter; fields without ids get them.
             schema: the current schema, which the spec is bound to.
             format_version: of the table.
 
         Raises:
-            IllegalArgumentError: not a spec, it does not fit the schema, or its field ids are taken.
+            IllegalArgumentError: it does not fit the schema, or its field ids are taken.
         """
-        spec = parse_partition_spec(raw).with_single_sources()
+        spec = sent.with_single_sources()
         existing = self.find(spec)
         if existing is not None:
             self.last_added_id = existing.spec_id
@@ -213,17 +211,17 @@ class SortOrderChanges(DefinitionList[SortOrder]):
     def __init__(self, base: TableMetadata | None) -> None:
         super().__init__(base, _ORDERS, UNSORTED.order_id if base is None else base.default_sort_order_id)
 
-    def add(self, raw: RawJson, schema: Schema) -> None:
+    def add(self, sent: SortOrder, schema: Schema) -> None:
         """Adds an order under the next id, or finds the equal one. The unsorted order is always 0.
 
         Args:
-            raw: the order.
+            sent: the order; its id does not matter.
             schema: the current schema, which the order is bound to.
 
         Raises:
-            IllegalArgumentError: not an order, or it does not fit the schema.
+            IllegalArgumentError: it does not fit the schema.
         """
-        order = parse_sort_order(raw).with_single_sources()
+        order = sent.with_single_sources()
         existing = self.find(order)
         if existing is not None:
             self.last_added_id = existing.order_id

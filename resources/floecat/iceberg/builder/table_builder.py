@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import singledispatchmethod
+
+import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg import updates as u
@@ -13,7 +14,7 @@ from floecat.iceberg.builder.schema_changes import SchemaChanges
 from floecat.iceberg.builder.snapshot_changes import RefChanges, SnapshotChanges
 from floecat.iceberg.builder.specs_and_orders import PartitionSpecChanges, SortOrderChanges
 from floecat.iceberg.builder.statistics_and_keys import EncryptionKeyChanges, StatisticsChanges
-from floecat.iceberg.metadata.metadata_header import read_header
+from floecat.iceberg.metadata.metadata_header import FIELD_ORDER, read_header
 from floecat.iceberg.metadata.properties import (
     MAX_FORMAT_VERSION,
     RESERVED_PROPERTIES,
@@ -27,48 +28,24 @@ from floecat.iceberg.metadata.refs_and_logs import append_metadata_log
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.statistics_files import PartitionStatisticsFile, StatisticsFile
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.schemas.partitioning import PartitionSpec, check_historical_spec, check_partition_spec
-from floecat.iceberg.schemas.sorting import UNSORTED, check_sort_order
-from floecat.iceberg.values.encoded_json import EMPTY_ARRAY, Fragment, encode_json, is_null
+from floecat.iceberg.schemas.partitioning import (
+    PartitionSpec,
+    check_historical_spec,
+    check_partition_spec,
+    parse_partition_spec,
+)
+from floecat.iceberg.schemas.schema import Schema, parse_schema
+from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, check_sort_order, parse_sort_order
+from floecat.iceberg.values.encoded_json import EMPTY_ARRAY, NULL, Fragment, encode_json
 from floecat.iceberg.values.text_limits import check_stored_text
 
 __all__ = ["AppliedUpdates", "TableMetadataBuilder"]
 
-_FIELD_ORDER = (
-    "format-version",
-    "table-uuid",
-    "location",
-    "last-sequence-number",
-    "last-updated-ms",
-    "last-column-id",
-    "schema",
-    "current-schema-id",
-    "schemas",
-    "partition-spec",
-    "default-spec-id",
-    "partition-specs",
-    "last-partition-id",
-    "default-sort-order-id",
-    "sort-orders",
-    "properties",
-    "current-snapshot-id",
-    "next-row-id",
-    "encryption-keys",
-    "refs",
-    "snapshots",
-    "statistics",
-    "partition-statistics",
-    "snapshot-log",
-    "metadata-log",
-)
-
-
-_OPTIONAL = frozenset(_FIELD_ORDER) - {"current-snapshot-id"}
+_OPTIONAL = frozenset(FIELD_ORDER) - {"current-snapshot-id"}
 """Fields that may as well be missing as null; a null current snapshot id says that there is none."""
 
 
-@dataclass(frozen=True)
-class AppliedUpdates:
+class AppliedUpdates(msgspec.Struct, frozen=True):
     """The outcome of updates.
 
     Attributes:
@@ -83,10 +60,10 @@ class AppliedUpdates:
 
     metadata: TableMetadata
     changed: bool
-    added_snapshots: list[SnapshotSummary] = field(default_factory=list)
-    removed_snapshot_ids: list[int] = field(default_factory=list)
+    added_snapshots: list[SnapshotSummary] = []
+    removed_snapshot_ids: list[int] = []
     refs_changed: bool = False
-    dropped_metadata_files: list[str] = field(default_factory=list)
+    dropped_metadata_files: list[str] = []
 
 
 class TableMetadataBuilder:
@@ -108,6 +85,20 @@ class TableMetadataBuilder:
         self._partition_statistics = StatisticsChanges(base, "partition-statistics", PartitionStatisticsFile)
         self._keys = EncryptionKeyChanges(base)
         self._removed_schema_ids: set[int] = set()
+
+    def define(self, location: str, schema: Schema, spec: PartitionSpec, order: SortOrder) -> None:
+        """Sets what every new table has.
+
+        Raises:
+            IllegalArgumentError: the parts do not fit together, or need a later format version.
+        """
+        self._location = strip_trailing_slash(location)
+        self._add_schema(schema)
+        self._schemas.select(u.LAST_ADDED)
+        self._specs.add(spec, self._schemas.selected, self._format_version)
+        self._specs.select(u.LAST_ADDED)
+        self._orders.add(order, self._schemas.selected)
+        self._orders.select(u.LAST_ADDED)
 
     # -- updates --------------------------------------------------------------------------------------------
 
@@ -148,7 +139,10 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddSchema) -> None:
-        self._schemas.add(update.schema, self._format_version, keeps_rows=self._refs.current_id is not None)
+        self._add_schema(parse_schema(update.schema))
+
+    def _add_schema(self, schema: Schema) -> None:
+        self._schemas.add(schema, self._format_version, keeps_rows=self._refs.current_id is not None)
 
     @apply.register
     def _(self, update: u.SetCurrentSchema) -> None:
@@ -162,7 +156,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddPartitionSpec) -> None:
-        self._specs.add(update.spec, self._schemas.selected, self._format_version)
+        self._specs.add(parse_partition_spec(update.spec), self._schemas.selected, self._format_version)
 
     @apply.register
     def _(self, update: u.SetDefaultSpec) -> None:
@@ -174,7 +168,7 @@ class TableMetadataBuilder:
 
     @apply.register
     def _(self, update: u.AddSortOrder) -> None:
-        self._orders.add(update.sort_order, self._schemas.selected)
+        self._orders.add(parse_sort_order(update.sort_order), self._schemas.selected)
 
     @apply.register
     def _(self, update: u.SetDefaultSortOrder) -> None:
@@ -187,11 +181,11 @@ class TableMetadataBuilder:
         self._snapshots.add(update.snapshot, self._format_version)
 
     def _check_complete(self) -> None:
-        if not self._schemas.items:
+        if self._schemas.is_empty:
             raise IllegalArgumentError("Attempting to add a snapshot before a schema is added")
-        if not self._specs.items:
+        if self._specs.is_empty:
             raise IllegalArgumentError("Attempting to add a snapshot before a partition spec is added")
-        if not self._orders.items:
+        if self._orders.is_empty:
             raise IllegalArgumentError("Attempting to add a snapshot before a sort order is added")
 
     @apply.register
@@ -291,7 +285,7 @@ class TableMetadataBuilder:
         metadata = TableMetadata(
             ordered,
             # Read back, so that no document is written that the catalog could not read again.
-            read_header({name: value for name, value in ordered.items() if not is_null(value[0])}),
+            read_header(ordered),
             properties=self._properties,
             refs=self._refs.refs,
             snapshot_index=index,
@@ -332,9 +326,9 @@ class TableMetadataBuilder:
             raise IllegalArgumentError(f"UUID is required in format v{self._format_version}")
         if self._location is None:
             raise IllegalArgumentError(f"Table location is required in format v{self._format_version}")
-        if not self._specs.items:
+        if self._specs.is_empty:
             self._specs.insert(PartitionSpec(), encode_json(PartitionSpec()))
-        if not self._orders.items:
+        if self._orders.is_empty:
             self._orders.insert(UNSORTED, encode_json(UNSORTED))
 
     def _check_definitions(self) -> None:
@@ -367,7 +361,7 @@ class TableMetadataBuilder:
         fields = {
             name: fragment
             for name, fragment in self._base.fields.items()
-            if name not in _OPTIONAL or not is_null(fragment[0])
+            if fragment != NULL or name not in _OPTIONAL
         }
         if self._format_version > 1:
             fields.pop("schema", None)
@@ -401,4 +395,4 @@ class TableMetadataBuilder:
     def _ordered(self, fields: dict[str, Fragment]) -> dict[str, Fragment]:
         if self._base is not None:
             return fields
-        return {name: fields[name] for name in _FIELD_ORDER if name in fields}
+        return {name: fields[name] for name in FIELD_ORDER if name in fields}

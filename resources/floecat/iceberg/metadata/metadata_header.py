@@ -23,12 +23,41 @@ from floecat.iceberg.values.encoded_json import (
     fragment_bytes,
 )
 
-__all__ = ["NO_SNAPSHOT_ID", "MetadataHeader", "read_header"]
+__all__ = ["FIELD_ORDER", "NO_SNAPSHOT_ID", "MetadataHeader", "read_header"]
 
 T = TypeVar("T")
 
 NO_SNAPSHOT_ID = -1
 """`current-snapshot-id` of a table without snapshots in format versions 1 and 2."""
+
+FIELD_ORDER = (
+    "format-version",
+    "table-uuid",
+    "location",
+    "last-sequence-number",
+    "last-updated-ms",
+    "last-column-id",
+    "schema",
+    "current-schema-id",
+    "schemas",
+    "partition-spec",
+    "default-spec-id",
+    "partition-specs",
+    "last-partition-id",
+    "default-sort-order-id",
+    "sort-orders",
+    "properties",
+    "current-snapshot-id",
+    "next-row-id",
+    "encryption-keys",
+    "refs",
+    "snapshots",
+    "statistics",
+    "partition-statistics",
+    "snapshot-log",
+    "metadata-log",
+)
+"""The fields of a document, in the order in which the catalog writes them."""
 
 _ROOT = uuid.UUID("6f1a3f0e-4f3c-5d8e-9b0a-2d6f0c7a51e4")
 
@@ -93,7 +122,7 @@ def read_header(fields: Mapping[str, Fragment]) -> MetadataHeader:
     """Reads the scalar fields of a document.
 
     Args:
-        fields: the document, split; without fields that are null.
+        fields: the document, split; without fields that are null, but for the current snapshot id.
 
     Raises:
         InvalidMetadataError: the format version is not supported, or a field is missing or of another type.

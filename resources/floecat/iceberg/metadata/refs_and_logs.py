@@ -6,11 +6,11 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.values.encoded_json import (
+    EMPTY_ARRAY,
     Fragment,
     Int32,
     Int64,
     append_elements,
-    array_of,
     encode_json,
     fragment_bytes,
     split_array,
@@ -168,8 +168,19 @@ def append_metadata_log(
     surplus = len(elements) - max_entries + 1
     if surplus <= 0:
         return append_elements(array, [added]), []
-    kept = [memoryview(element) for element in elements[surplus:]]
-    return array_of([*kept, added]), [_read(element) for element in elements[:surplus]]
+    dropped = [_read(element) for element in elements[:surplus]]
+    return append_elements(_without_first(array, elements, surplus), [added]), dropped
+
+
+def _without_first(array: Fragment, elements: list[msgspec.Raw], number: int) -> Fragment:
+    """The array without its first elements; the others keep their bytes, and are not looked at."""
+    if number >= len(elements):
+        return EMPTY_ARRAY
+    data, end = bytes(fragment_bytes(array)), 1
+    for element in elements[:number]:
+        # only a comma and blanks are before it
+        end = data.index(element, end) + len(memoryview(element))
+    return (b"[" + data[data.index(elements[number], end) :],)
 
 
 def _read(element: msgspec.Raw) -> MetadataLogEntry:

@@ -6,10 +6,10 @@ document passes the index of its snapshots on to its successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from floecat.compression.pieces import runs
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.encryption_keys import EncryptedKey
-from floecat.iceberg.metadata.metadata_header import MetadataHeader, read_header
+from floecat.iceberg.metadata.metadata_header import FIELD_ORDER, MetadataHeader, read_header
 from floecat.iceberg.metadata.properties import Codec, metadata_file_name
 from floecat.iceberg.metadata.refs_and_logs import (
     MAIN_BRANCH,
@@ -39,6 +39,7 @@ from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
 from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
+    NULL,
     Fragment,
     Piece,
     RawJson,
@@ -110,7 +111,7 @@ class TableMetadata:
         """
         self._fields = dict(fields) if document is not None else _settled(fields)
         # a parsed document keeps its bytes, those between its fields included
-        self._pieces = (document,) if document is not None else tuple(runs(_join(self._fields)))
+        self._pieces = (document,) if document is not None else tuple(runs(_pieces(self._fields)))
         self.header = header
         self.format_version = header.format_version
         self.table_uuid = header.table_uuid
@@ -195,7 +196,7 @@ class TableMetadata:
         selected = self.snapshot_index.select(array, wanted)
         if len(selected) == len(self.snapshot_index):
             return self.to_bytes()
-        return b"".join(_join(self._fields | {"snapshots": array_of(selected)}))
+        return b"".join(_pieces(self._fields | {"snapshots": array_of(selected)}))
 
     @property
     def fields(self) -> Mapping[str, Fragment]:
@@ -209,7 +210,7 @@ class TableMetadata:
             InvalidMetadataError: the single schema or spec of an old v1 document cannot be read.
         """
         fragment = self._fields.get(name)
-        if fragment is None or is_null(fragment[0]):
+        if fragment is None or fragment == NULL:
             return self._legacy_array(name)
         return fragment
 
@@ -355,7 +356,9 @@ def split_document(data: bytes) -> dict[str, Fragment]:
 def _settled(fields: Mapping[str, Fragment]) -> dict[str, Fragment]:
     """The fields without views, which would keep the previous document alive; growing arrays in blocks."""
     return {
-        name: (name in _GROWING and blocks_of(fragment)) or (bytes(fragment_bytes(fragment)),)
+        name: fragment
+        if name not in _GROWING and len(fragment) == 1 and type(fragment[0]) is bytes
+        else (name in _GROWING and blocks_of(fragment)) or (bytes(fragment_bytes(fragment)),)
         for name, fragment in fields.items()
     }
 
@@ -375,17 +378,19 @@ def _decode_small(fields: Mapping[str, Fragment], name: str, type: type[T]) -> T
         raise InvalidMetadataError(f"Invalid table metadata: cannot parse {name}") from None
 
 
-def _join(fields: Mapping[str, Fragment]) -> Iterator[Piece]:
-    before = b"{"
+def _pieces(fields: Mapping[str, Fragment]) -> list[Piece]:
+    pieces: list[Piece] = [b"{"]
     for name, fragment in fields.items():
-        yield before + _label(name)
-        yield from fragment
-        before = b","
-    yield b"}" if fields else b"{}"
+        pieces += (_LABELS.get(name) or _label(name), *fragment, b",")
+    pieces[-1] = b"}" if fields else b"{}"
+    return pieces
 
 
 def _label(name: str) -> bytes:
     return encode_json(name) + b":"
+
+
+_LABELS: Final = {name: _label(name) for name in FIELD_ORDER}
 
 
 def _read_v1_spec(raw: RawJson) -> PartitionSpec:

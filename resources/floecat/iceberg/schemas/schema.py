@@ -22,6 +22,7 @@ from floecat.iceberg.schemas.types import (
     PrimitiveType,
     StructType,
     Type,
+    struct_with_ids,
 )
 from floecat.iceberg.values.encoded_json import (
     JsonObject,
@@ -88,11 +89,10 @@ class Schema:
 
     @cached_property
     def _entries(self) -> list[_Entry]:
-        return [
-            entry
-            for column in self.struct.fields
-            for entry in _walk(column, column.name, column.name, column.name, None)
-        ]
+        entries: list[_Entry] = []
+        for column in self.struct.fields:
+            _walk(entries, column, column.name, column.name, column.name, None)
+        return entries
 
     def find_type(self, field_id: int) -> Type | None:
         """Type of a field, None if the schema has no such field."""
@@ -121,21 +121,21 @@ class Schema:
         """
         problems = [
             problem
-            for field_id in sorted(self.fields_by_id)
-            for problem in self._version_problems(self.fields_by_id[field_id], format_version)
+            for _, field in sorted(self.fields_by_id.items())
+            for problem in self._version_problems(field, format_version)
         ]
         if problems:
             raise IllegalArgumentError(f"Invalid schema for v{format_version}:\n- " + "\n- ".join(problems))
 
     def _version_problems(self, field: NestedField, format_version: int) -> Iterator[str]:
-        name = self.names_by_id[field.id]
         if isinstance(field.type, PrimitiveType):
             minimum = MIN_FORMAT_VERSIONS.get(field.type.name, 1)
             if format_version < minimum:
+                name = self.names_by_id[field.id]
                 yield f"Invalid type for {name}: {field.type} is not supported until v{minimum}"
         if field.initial_default is not None and format_version < _DEFAULTS_MIN_FORMAT_VERSION:
             yield (
-                f"Invalid initial default for {name}: non-null default is not supported"
+                f"Invalid initial default for {self.names_by_id[field.id]}: non-null default is not supported"
                 f" until v{_DEFAULTS_MIN_FORMAT_VERSION}"
             )
 
@@ -171,13 +171,19 @@ def assign_fresh_ids(raw: RawJson, next_id: Callable[[], int], *, schema_id: int
         IllegalArgumentError: as `parse_schema`.
     """
     json = _decode(raw)
-    _build(json)
+    sent = _build(json)
     old_to_new: dict[int, int] = {}
     renumber_struct(json, next_id, old_to_new)
-    if "identifier-field-ids" in json:
+    if sent.identifier_field_ids:
         json["identifier-field-ids"] = [old_to_new[old] for old in json["identifier-field-ids"]]
     json.pop("schema-id", None)
-    return FreshSchema(_build({"type": "struct", "schema-id": schema_id} | json), old_to_new)
+    schema = Schema(
+        schema_id,
+        struct_with_ids(sent.struct, old_to_new),
+        frozenset([old_to_new[old] for old in sent.identifier_field_ids]),
+        encode_json({"type": "struct", "schema-id": schema_id} | json),
+    )
+    return FreshSchema(schema, old_to_new)
 
 
 def _decode(raw: RawJson) -> JsonObject:
@@ -256,26 +262,31 @@ class _Entry(NamedTuple):
     parent: int | None
 
 
-def _walk(nested: NestedField, name: str, short: str, inner: str, parent: int | None) -> Iterator[_Entry]:
-    """Yields a field and all fields nested in it.
+def _walk(
+    entries: list[_Entry], nested: NestedField, name: str, short: str, inner: str, parent: int | None
+) -> None:
+    """Adds a field and all fields nested in it.
 
     Args:
+        entries: where they are added.
         nested: the field.
         name: its full name.
         short: its short name.
         inner: prefix of the short names of its fields.
         parent: id of the field that holds it.
     """
-    yield _Entry(nested, name, short, parent)
+    entries.append(_Entry(nested, name, short, parent))
+    if isinstance(nested.type, PrimitiveType):
+        return
     for part in _parts(nested.type):
         part_short = f"{inner}.{part.name}"
         # short names leave out "element" and "value" before the fields of a struct
         skipped = not isinstance(nested.type, StructType) and part.name != "key"
         part_inner = inner if skipped and isinstance(part.type, StructType) else part_short
-        yield from _walk(part, f"{name}.{part.name}", part_short, part_inner, nested.id)
+        _walk(entries, part, f"{name}.{part.name}", part_short, part_inner, nested.id)
 
 
-def _parts(type: Type) -> tuple[NestedField, ...]:
+def _parts(type: StructType | ListType | MapType) -> tuple[NestedField, ...]:
     match type:
         case StructType():
             return type.fields
@@ -284,5 +295,3 @@ def _parts(type: Type) -> tuple[NestedField, ...]:
         case MapType():
             key = NestedField(type.key_id, "key", type.key, required=True)
             return (key, NestedField(type.value_id, "value", type.value, type.value_required))
-        case PrimitiveType():
-            return ()

@@ -23,6 +23,7 @@ from floecat.iceberg.values.encoded_json import JsonObject
 __all__ = ["read_struct", "renumber_struct"]
 
 _MAX_DEPTH = 128
+_UNKNOWN = PrimitiveType("unknown")
 
 
 def read_struct(json: JsonObject, depth: int = 0) -> StructType:
@@ -34,7 +35,7 @@ def read_struct(json: JsonObject, depth: int = 0) -> StructType:
     fields = json.get("fields")
     if not isinstance(fields, list):
         raise IllegalArgumentError("Cannot parse struct fields from non-array")
-    return StructType(tuple(_read_field(field, depth) for field in fields))
+    return StructType(tuple([_read_field(field, depth) for field in fields]))
 
 
 def _read_field(json: object, depth: int) -> NestedField:
@@ -48,18 +49,18 @@ def _read_field(json: object, depth: int) -> NestedField:
     if not isinstance(name, str):
         raise IllegalArgumentError("Cannot parse struct field: missing string name")
     field = NestedField(
-        id=_read_id(json, "id", name),
-        name=name,
-        type=_read_type(json, "type", name, depth + 1),
-        required=_read_bool(json, "required", name),
-        doc=_read_doc(json, name),
+        _read_id(json, "id", name),
+        name,
+        _read_type(json, "type", name, depth + 1),
+        _read_bool(json, "required", name),
+        _read_doc(json, name),
     )
+    if field.required and field.type == _UNKNOWN:
+        raise IllegalArgumentError(f"Cannot create required field with unknown type: {name}")
     return _with_defaults(field, json)
 
 
 def _with_defaults(field: NestedField, json: JsonObject) -> NestedField:
-    if field.required and field.type == PrimitiveType("unknown"):
-        raise IllegalArgumentError(f"Cannot create required field with unknown type: {field.name}")
     defaults: dict[str, object] = {}
     for key in ("initial-default", "write-default"):
         if key in json:

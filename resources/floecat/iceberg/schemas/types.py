@@ -7,7 +7,7 @@ Types are immutable and compare by value. Their JSON form is read in `floecat.ic
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -23,6 +23,7 @@ __all__ = [
     "StructType",
     "Type",
     "parse_primitive",
+    "struct_with_ids",
 ]
 
 MIN_FORMAT_VERSIONS = {
@@ -140,6 +141,38 @@ class MapType(msgspec.Struct, frozen=True):
 
 Type: TypeAlias = PrimitiveType | StructType | ListType | MapType
 """Any Iceberg type."""
+
+
+def struct_with_ids(struct: StructType, ids: Mapping[int, int]) -> StructType:
+    """A struct with other field ids, in all levels; `ids` has the new one of each."""
+    return StructType(
+        tuple(
+            [
+                NestedField(
+                    ids[field.id],
+                    field.name,
+                    _with_ids(field.type, ids),
+                    field.required,
+                    field.doc,
+                    field.initial_default,
+                    field.write_default,
+                )
+                for field in struct.fields
+            ]
+        )
+    )
+
+
+def _with_ids(type: Type, ids: Mapping[int, int]) -> Type:
+    match type:
+        case PrimitiveType():
+            return type
+        case StructType():
+            return struct_with_ids(type, ids)
+        case ListType(element_id, element, required):
+            return ListType(ids[element_id], _with_ids(element, ids), required)
+        case MapType(key_id, key, value_id, value, required):
+            return MapType(ids[key_id], _with_ids(key, ids), ids[value_id], _with_ids(value, ids), required)
 
 
 def parse_primitive(text: str) -> PrimitiveType:

@@ -18,6 +18,7 @@ from floecat.errors import IllegalArgumentError, InvalidMetadataError
 __all__ = [
     "EMPTY_ARRAY",
     "MAX_INT32",
+    "NULL",
     "Fragment",
     "Int32",
     "Int64",
@@ -134,6 +135,9 @@ Fragment: TypeAlias = tuple[Piece, ...]
 
 EMPTY_ARRAY: Fragment = (b"[]",)
 """`[]`."""
+
+NULL: Fragment = (b"null",)
+"""`null`."""
 
 _BLOCK_BYTES = 128 * 1024
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.new_columns import check_new_columns
-from floecat.iceberg.schemas.schema import parse_schema
+from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.updates import LAST_ADDED
 from floecat.iceberg.values.encoded_json import MAX_INT32
 from floecat.iceberg.values.text_limits import check_numbers, int32_of
@@ -42,9 +42,10 @@ def read_new_version(encoded: bytes) -> ViewVersion:
     Raises:
         IllegalArgumentError: it is not a version, or has a number that is too long for readers.
     """
-    ViewVersion.parse(encoded)
+    sent = ViewVersion.parse(encoded)
     check_numbers(encoded, "view version")
-    return ViewVersion.parse(normalize_version(encoded))
+    normalized = normalize_version(encoded)
+    return sent if normalized == encoded else ViewVersion.parse(normalized)
 
 
 def _check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) -> None:
@@ -157,22 +158,28 @@ class ViewSchemas:
             IllegalArgumentError: the schema breaks a rule of the specification.
         """
         added = parse_schema(encoded)
-        if self._ids is None:
-            self._ids = {}
-            for known in self.items.values():
-                self._ids.setdefault(parse_schema(known.encoded).content, known.schema_id)
-        schema_id = self._ids.get(added.content)
+        schema_id = self._known(added)
         if schema_id is None:
             check_numbers(encoded, "schema")
             check_new_columns(added, None)
             schema_id = self._next_id
             if schema_id > MAX_INT32:
                 raise IllegalArgumentError(f"Cannot add schema: the highest schema id {MAX_INT32} is taken")
-            self._ids[added.content] = schema_id
+            if self._ids is not None:
+                self._ids[added.content] = schema_id
             self.items[schema_id] = ViewSchema(schema_id, added.with_schema_id(schema_id).raw)
             self._next_id += 1
         self.last_added_id = schema_id
         return schema_id
+
+    def _known(self, schema: Schema) -> int | None:
+        if not self.items:
+            return None
+        if self._ids is None:
+            self._ids = {}
+            for known in self.items.values():
+                self._ids.setdefault(parse_schema(known.encoded).content, known.schema_id)
+        return self._ids.get(schema.content)
 
 
 class ViewVersions:
@@ -212,6 +219,8 @@ class ViewVersions:
         return version_id
 
     def _known(self, version: ViewVersion) -> int | None:
+        if not self.items:
+            return None
         if self._ids is None:
             self._ids = {}
             for known in self.items.values():

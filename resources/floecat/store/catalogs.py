@@ -1,16 +1,15 @@
-"""Catalogs, and the numbering of their commits."""
+"""Catalogs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
-from floecat.store.database.errors import ForeignKeyError
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
     can_exist,
@@ -23,14 +22,12 @@ from floecat.store.schema import catalogs as _catalogs
 
 __all__ = [
     "CatalogRow",
-    "CommitNumbers",
     "by_name",
     "delete",
     "get",
     "insert",
     "list_all",
     "list_all_accounts",
-    "next_commit_versions",
     "set_allowed_locations",
     "set_properties",
 ]
@@ -66,12 +63,6 @@ _BY_NAME: Final = _SELECT.where(
 _LIST: Final = _SELECT.where(_catalogs.c.account_id == sa.bindparam("account_id")).order_by(_catalogs.c.name)
 _LIST_ALL_ACCOUNTS: Final = _SELECT.order_by(_catalogs.c.id)
 _COMMIT_VERSIONS: Final = sa.select(_catalogs.c.id, _catalogs.c.commit_version)
-_NUMBER: Final = (
-    sa.update(_catalogs)
-    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
-    .values(commit_version=_catalogs.c.commit_version + sa.bindparam("count", type_=sa.BigInteger()))
-    .returning(_catalogs.c.commit_version, _catalogs.c.purging)
-)
 
 
 class CatalogRow(msgspec.Struct, frozen=True):
@@ -89,14 +80,6 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """Number of the last commit, 0 before the first."""
     created_at_ms: int
     updated_at_ms: int
-
-
-class CommitNumbers(NamedTuple):
-    """Numbers of the commit log."""
-
-    numbers: Sequence[int]
-    purging: bool
-    """Whether a purge may have a batch under way: see `store.purge_batches`."""
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -173,27 +156,6 @@ def list_all_accounts(conn: Connection) -> list[CatalogRow]:
 def commit_versions(conn: Connection) -> dict[UUID, int]:
     """The number of the last commit of every catalog of every account."""
     return {row[0]: row[1] for row in conn.all(_COMMIT_VERSIONS)}
-
-
-def next_commit_versions(conn: Connection, catalog_id: UUID, count: int) -> CommitNumbers:
-    """Takes the next numbers of the commit log.
-
-    The row of the catalog stays locked until the transaction ends, so numbers are in the order of commits and
-    a rolled-back one leaves no gap. Call it late.
-
-    Args:
-        conn: a transaction.
-        catalog_id: whose log.
-        count: how many numbers.
-
-    Raises:
-        ForeignKeyError: there is no such catalog.
-    """
-    row = conn.first(_NUMBER, {"catalog_id": catalog_id, "count": count})
-    if row is None:
-        raise ForeignKeyError("commit_log")
-    last: int = row[0]
-    return CommitNumbers(list(range(last - count + 1, last + 1)), bool(row[1]))
 
 
 def _record(row: Row) -> CatalogRow:

@@ -7,7 +7,7 @@ catalog, which ends with the transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -15,10 +15,10 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import Namespace
-from floecat.store.catalogs import CommitNumbers, next_commit_versions
 from floecat.store.database.connections import Connection
-from floecat.store.database.prepared_statements import Row
-from floecat.store.database.statements import LIMIT, decode_texts, encode_texts
+from floecat.store.database.errors import ForeignKeyError
+from floecat.store.database.prepared_statements import PerDialect, Row
+from floecat.store.database.statements import LIMIT, decode_texts, encode_records, encode_texts
 from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
@@ -26,6 +26,7 @@ from floecat.store.schema import commit_log as _commit_log
 __all__ = [
     "CommitLogEntry",
     "CommitLogRow",
+    "CommitNumbers",
     "append",
     "changed_entries",
     "earlier_metadata_files",
@@ -34,7 +35,35 @@ __all__ = [
     "writers_of",
 ]
 
+_NUMBER: Final = (
+    sa.update(_catalogs)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+    .values(commit_version=_catalogs.c.commit_version + sa.bindparam("count", type_=sa.BigInteger()))
+    .returning(_catalogs.c.commit_version, _catalogs.c.purging)
+)
 _INSERT: Final = sa.insert(_commit_log)
+
+
+def _number_and_insert() -> sa.Select[int, bool]:
+    """Both as one statement of PostgreSQL, for entries that go in as one parameter."""
+    number = _NUMBER.cte("number")
+    shared = ("catalog_id", "committed_at_ms", "transaction_id")
+    own = [column for column in _commit_log.c if column.name not in (*shared, "commit_version")]
+    rows = (
+        sa.func.json_to_recordset(sa.cast(sa.bindparam("entries", type_=sa.Text()), sa.JSON()))
+        .table_valued(sa.column("place", sa.BigInteger()), *(sa.column(c.name, c.type) for c in own))
+        .render_derived(with_types=True)
+    )
+    values = {
+        "commit_version": number.c.commit_version - rows.c.place,
+        **{name: sa.bindparam(name, type_=_commit_log.c[name].type) for name in shared},
+        **{column.name: rows.c[column.name] for column in own},
+    }
+    entries = sa.insert(_commit_log).from_select(list(values), sa.select(*values.values()))
+    return sa.select(number).add_cte(entries.cte("inserted"))
+
+
+_NUMBER_AND_INSERT: Final = PerDialect(_NUMBER, _number_and_insert())
 _READ_AFTER: Final = (
     sa.select(
         _commit_log.c.entry_id,
@@ -104,6 +133,14 @@ _HAS_TRANSACTION: Final = (
 )
 
 
+class CommitNumbers(NamedTuple):
+    """Numbers of the commit log."""
+
+    numbers: Sequence[int]
+    purging: bool
+    """Whether a purge may have a batch under way: see `store.purge_batches`."""
+
+
 class CommitLogEntry(msgspec.Struct, frozen=True):
     """What one commit did to one table or view."""
 
@@ -138,9 +175,10 @@ def append(
     *,
     transaction_id: UUID | None = None,
 ) -> CommitNumbers:
-    """Numbers entries, and appends them at the latest with COMMIT.
+    """Numbers entries and appends them.
 
-    Call it late in the transaction: other commits of the catalog wait for its end.
+    The row of the catalog stays locked until the transaction ends, so numbers are in the order of commits and
+    a rolled-back one leaves no gap. Call it late: other commits of the catalog wait for the end.
 
     Args:
         conn: a transaction.
@@ -153,20 +191,26 @@ def append(
     Raises:
         ForeignKeyError: there is no such catalog.
     """
-    numbered = next_commit_versions(conn, catalog_id, len(entries))
-    shared = {
+    count = len(entries)
+    shared: dict[str, Any] = {
         "catalog_id": catalog_id,
         "committed_at_ms": now_ms,
         "transaction_id": transaction_id or uuids.uuid7(),
     }
-    conn.change_later(
-        _INSERT,
-        *(
-            {"commit_version": number, **shared, **_values(entry)}
-            for number, entry in zip(numbered.numbers, entries, strict=True)
-        ),
-    )
-    return numbered
+    if conn.joins_changes:
+        records = [{"place": count - 1 - place, **_values(entry)} for place, entry in enumerate(entries)]
+        shared["entries"] = encode_records(records)
+    row = conn.first(_NUMBER_AND_INSERT, {**shared, "count": count})
+    if row is None:
+        raise ForeignKeyError("commit_log")
+    last, purging = row
+    numbers = range(last - count + 1, last + 1)
+    if not conn.joins_changes:
+        numbered = zip(numbers, entries, strict=True)
+        conn.change_many(
+            _INSERT, [{"commit_version": number, **shared, **_values(entry)} for number, entry in numbered]
+        )
+    return CommitNumbers(numbers, bool(purging))
 
 
 def read_after(conn: Connection, catalog_id: UUID, version: int, limit: int) -> list[CommitLogRow]:

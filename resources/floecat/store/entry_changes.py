@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
+from floecat.store.database.prepared_statements import TwoChanges
 from floecat.store.documents import is_compressed
 from floecat.store.schema import DOCUMENT_FORM
 from floecat.store.schema import entries as _entries
@@ -42,20 +43,12 @@ def insert(
         ValueError: the document is not compressed.
     """
     _check_compressed(document)
-    values = msgspec.structs.asdict(row)
-    del values["document"], values["size_bytes"]
-    values["document_form"] = DOCUMENT_FORM
-    values["table_type"] = table_type
-    conn.change(_INSERT, values)
-    conn.change_later(
-        _INSERT_DOCUMENT,
-        {
-            "entry_id": row.id,
-            "metadata_location": row.metadata_location,
-            "size_bytes": size_bytes,
-            "body": document,
-        },
-    )
+    values = {f"new_{name}": value for name, value in msgspec.structs.asdict(row).items()}
+    values["new_document_form"] = DOCUMENT_FORM
+    values["new_table_type"] = table_type
+    values["new_size_bytes"] = size_bytes
+    values["new_body"] = document
+    conn.change_both(_INSERT, values)
 
 
 def swap(
@@ -94,7 +87,7 @@ def swap(
         ValueError: the document is not compressed.
     """
     _check_compressed(document)
-    swapped = conn.change(
+    swapped = conn.change_both(
         _SWAP,
         {
             "entry_id": entry_id,
@@ -104,21 +97,12 @@ def swap(
             "new_object_uuid": object_uuid,
             "new_format_version": format_version,
             "new_table_type": table_type,
+            "new_size_bytes": size_bytes,
+            "new_body": document,
             "now_ms": now_ms,
         },
     )
-    if swapped != 1:
-        return False
-    conn.change_later(
-        _SWAP_DOCUMENT,
-        {
-            "id": entry_id,
-            "new_metadata_location": metadata_location,
-            "new_size_bytes": size_bytes,
-            "new_body": document,
-        },
-    )
-    return True
+    return swapped == 1
 
 
 def lock(conn: Connection, entry_id: UUID, expected_version: int) -> bool:
@@ -174,13 +158,23 @@ def _check_compressed(document: bytes) -> None:
         raise ValueError("the document is not compressed")
 
 
-_INSERT: Final = sa.insert(_entries)
-_INSERT_DOCUMENT: Final = sa.insert(_documents)
 _EXPECTED: Final = (
     _entries.c.id == sa.bindparam("entry_id"),
     _entries.c.version == sa.bindparam("expected_version"),
 )
-_SWAP: Final = (
+
+
+def _new(table: sa.Table) -> dict[str, sa.BindParameter[Any]]:
+    return {column.name: sa.bindparam(f"new_{column.name}") for column in table.c}
+
+
+_INSERT: Final = TwoChanges(
+    sa.insert(_entries).values(_new(_entries)),
+    lambda entry_id: sa.insert(_documents).values({**_new(_documents), "entry_id": entry_id}).inline(),
+    key=_entries.c.id,
+    parameter="new_id",
+)
+_SWAP: Final = TwoChanges(
     sa.update(_entries)
     .where(*_EXPECTED)
     .values(
@@ -191,16 +185,18 @@ _SWAP: Final = (
         table_type=sa.bindparam("new_table_type"),
         version=_entries.c.version + 1,
         updated_at_ms=sa.bindparam("now_ms"),
-    )
-)
-_SWAP_DOCUMENT: Final = (
-    sa.update(_documents)
-    .where(_documents.c.entry_id == sa.bindparam("id"))
-    .values(
-        metadata_location=sa.bindparam("new_metadata_location"),
-        size_bytes=sa.bindparam("new_size_bytes"),
-        body=sa.bindparam("new_body"),
-    )
+    ),
+    lambda entry_id: (
+        sa.update(_documents)
+        .where(_documents.c.entry_id == entry_id)
+        .values(
+            metadata_location=sa.bindparam("new_metadata_location"),
+            size_bytes=sa.bindparam("new_size_bytes"),
+            body=sa.bindparam("new_body"),
+        )
+    ),
+    key=_entries.c.id,
+    parameter="entry_id",
 )
 _LOCK: Final = sa.update(_entries).where(*_EXPECTED).values(version=_entries.c.version)
 _RENAME: Final = (

@@ -82,6 +82,24 @@ EXPECTED = {
     "set properties": Cost(3, 1, 0),
     "drop a namespace": Cost(4, 1, 0),
 }
+"""On SQLite."""
+
+JOINED = {
+    "create": 2,
+    "commit of properties": 2,
+    "commit of an append": 2,
+    "commit that deletes a metadata file": 2,
+    "commit of properties with an idempotency key": 2,
+    "transaction over 3 tables": 4,
+    "rename": 1,
+    "drop": 1,
+    "register": 2,
+    "drop with purge": 1,
+    "create a view": 2,
+    "commit of a view": 2,
+    "drop a view": 1,
+}
+"""How many statements fewer PostgreSQL gets, where it joins changes of several tables into one."""
 
 
 @pytest.fixture
@@ -202,11 +220,16 @@ def _cold_load(kernel: Kernel, call: Call) -> Cost:
     return cost_of(other, lambda: other.tables.load(call, table("b")))
 
 
-def test_every_operation_costs_what_the_documentation_says(costs: dict[str, Cost]) -> None:
-    assert costs == EXPECTED
+def test_every_operation_costs_what_the_documentation_says(costs: dict[str, Cost], store_url: str) -> None:
+    joined = {} if store_url.startswith("sqlite") else JOINED
+    assert costs == {
+        name: cost._replace(statements=cost.statements - joined.get(name, 0))
+        for name, cost in EXPECTED.items()
+    }
 
 
 def test_the_table_in_the_documentation_is_this_one() -> None:
     text = (Path(__file__).parents[3] / "docs" / "costs.md").read_text()
-    rows = re.findall(r"^\| (.+?) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
-    assert {name: Cost(int(a), int(b), int(c)) for name, a, b, c in rows} == EXPECTED
+    rows = re.findall(r"^\| (.+?) \| (\d+)(?: / (\d+))? \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    assert {name: Cost(int(a), int(b), int(c)) for name, a, _, b, c in rows} == EXPECTED
+    assert {name: int(a) - int(joined) for name, a, joined, _, _ in rows if joined} == JOINED

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import floecat.store
 import floecat.store.statistics
 from floecat.store.database.engine import Store
-from floecat.store.database.prepared_statements import PerDialect
+from floecat.store.database.prepared_statements import PerDialect, TwoChanges
 
 READS_EVERYTHING = {
     "catalogs._COMMIT_VERSIONS",  # few rows
@@ -52,18 +52,20 @@ SORTS = {
 
 
 def statements() -> dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete]:
-    found: dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete] = {}
-    for package in (floecat.store, floecat.store.statistics):
-        for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            found |= {
-                f"{name.removeprefix('floecat.store.')}.{variable}": statement
-                for variable, value in vars(importlib.import_module(name)).items()
-                if isinstance(
-                    statement := value.sqlite if isinstance(value, PerDialect) else value,
-                    sa.Select | sa.Update | sa.Delete,
-                )
-            }
-    return found
+    return {
+        f"{name.removeprefix('floecat.store.')}.{variable}{part}": statement
+        for package in (floecat.store, floecat.store.statistics)
+        for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for variable, value in vars(importlib.import_module(name)).items()
+        for part, statement in parts(value).items()
+        if isinstance(statement, sa.Select | sa.Update | sa.Delete)
+    }
+
+
+def parts(value: object) -> dict[str, object]:
+    if isinstance(value, TwoChanges):
+        return {".first": value.first, ".second": value.second}
+    return {"": value.sqlite if isinstance(value, PerDialect) else value}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.store import catalogs, commit_log, job_claims, purge_batches
-from floecat.store.catalogs import CatalogRow, CommitNumbers
+from floecat.store.catalogs import CatalogRow
+from floecat.store.commit_log import CommitNumbers
 from floecat.store.database.engine import Connection, Store
 from floecat.store.job_claims import Lease
 from floecat.store.leases import LeaseLostError

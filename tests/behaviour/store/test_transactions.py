@@ -21,7 +21,7 @@ import uuid_utils.compat as uuids
 
 from floecat.errors import BadRequestError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, leases, namespaces, schema, tables
+from floecat.store import accounts, catalogs, commit_log, leases, namespaces, schema, tables
 from floecat.store.catalogs import CatalogRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import (
@@ -32,7 +32,15 @@ from floecat.store.database.errors import (
 )
 from floecat.store.namespaces import NamespaceRow
 from floecat.store.snapshots import SnapshotRow, insert_many
-from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, add_entry, add_namespace, at_once
+from tests.behaviour.store.rows import (
+    NOW_MS,
+    account_ids,
+    add_catalog,
+    add_entry,
+    add_namespace,
+    at_once,
+    log_entry,
+)
 
 
 class Oops(Exception):
@@ -223,7 +231,9 @@ def test_a_lock_that_does_not_come(store: Store, impatient: Store, namespace: Na
 
 def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None:
     def work(number: int) -> int:
-        return store.run(lambda conn: catalogs.next_commit_versions(conn, catalog.id, 1)).numbers[0]
+        return store.run(lambda conn: commit_log.append(conn, catalog.id, [log_entry("t")], NOW_MS)).numbers[
+            0
+        ]
 
     numbers = [number for each in range(5) for number in at_once(8, work)]
     assert sorted(numbers) == list(range(1, 41))

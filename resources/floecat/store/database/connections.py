@@ -23,6 +23,7 @@ from floecat.store.database.prepared_statements import (
     PreparedStatements,
     Row,
     Statement,
+    TwoChanges,
 )
 
 __all__ = [
@@ -102,6 +103,28 @@ class Connection(ABC):
             How many rows it changed.
         """
 
+    @property
+    def joins_changes(self) -> bool:
+        """Whether one statement can change several tables, as on PostgreSQL."""
+        return False
+
+    def change_both(self, changes: TwoChanges, parameters: Parameters) -> int:
+        """Makes two changes.
+
+        Args:
+            changes: the changes.
+            parameters: of both.
+
+        Returns:
+            How many rows the first one changed; the second one is made if that is one.
+        """
+        if self.joins_changes:
+            return self.change(changes.joined, parameters)
+        changed = self.change(changes.first, parameters)
+        if changed:
+            self.change(changes.second, parameters)
+        return changed
+
     @abstractmethod
     def change_many(self, statement: Statement, parameters: Sequence[Parameters]) -> None:
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
@@ -134,6 +157,11 @@ class TransactionConnection(Connection):
         self._later: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
         self.failed = False
 
+    @property
+    def joins_changes(self) -> bool:
+        """Whether one statement can change several tables."""
+        return self._dialect.name != "sqlite"
+
     def all(self, statement: Statement, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """All rows of a query, or of a change with RETURNING."""
         prepared = self._statements.get(statement, parameters)
@@ -156,7 +184,7 @@ class TransactionConnection(Connection):
 
     def change_later(self, statement: Statement, *parameters: Parameters) -> None:
         """As `change_many`, with the next statement or COMMIT; see `Connection.change_later`."""
-        if self._dialect.name == "sqlite":
+        if not self.joins_changes:
             self.change_many(statement, parameters)
         elif parameters:
             count_statement()
@@ -188,10 +216,19 @@ class TransactionConnection(Connection):
             Exception: as `control`, also for a change that waited.
         """
         try:
+            driver = self._driver()
             if self._later:
-                self._run_later(self._driver(), lambda driver: driver.execute("COMMIT"))
-            else:
-                self.control("COMMIT")
+                self._run_later(driver, lambda driver: driver.execute("COMMIT"))
+                return
+            try:
+                # the drivers' own way is cheaper than a cursor; without a transaction it does nothing
+                if self.joins_changes or driver.in_transaction:
+                    driver.commit()
+                else:
+                    raise StoreFaultError("The store has rolled the transaction back")
+            except self._dialect.loaded_dbapi.Error as error:
+                self._forget_dead(driver, error)
+                raise
         except ConnectionLostError as error:
             raise CommitOutcomeUnknownError(
                 "The store did not say whether the change was applied"

@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.sql.compiler import SQLCompiler
 
-__all__ = ["Parameters", "PerDialect", "PreparedStatement", "PreparedStatements", "Row", "Statement"]
+__all__ = [
+    "Parameters",
+    "PerDialect",
+    "PreparedStatement",
+    "PreparedStatements",
+    "Row",
+    "Statement",
+    "TwoChanges",
+]
 
 Row: TypeAlias = Sequence[Any]
 Parameters: TypeAlias = Mapping[str, Any]
@@ -29,6 +37,39 @@ class PerDialect(NamedTuple):
 
 
 Statement: TypeAlias = sa.Executable | PerDialect
+
+
+class TwoChanges:
+    """A change of one row, and a change of a row of another table that is made if the first one is.
+
+    PostgreSQL makes both in one statement, SQLite in two.
+
+    Attributes:
+        first: the first change alone.
+        second: the second change alone.
+        joined: both as one statement, whose row count is that of the second.
+    """
+
+    def __init__(
+        self,
+        first: sa.Insert | sa.Update,
+        second: Callable[[sa.ColumnElement[Any]], sa.Insert | sa.Update],
+        *,
+        key: sa.Column[Any],
+        parameter: str,
+    ) -> None:
+        """Builds the statements.
+
+        Args:
+            first: the first change.
+            second: builds the second change, given the key of the row of the first one.
+            key: column of that key.
+            parameter: its parameter.
+        """
+        changed = first.returning(key).cte("changed")
+        self.first: Final = first
+        self.second: Final = second(sa.bindparam(parameter, type_=key.type))
+        self.joined: Final = second(sa.select(changed.c[key.name]).scalar_subquery())
 
 
 class PreparedStatement:
@@ -63,7 +104,9 @@ class PreparedStatement:
             raise TypeError("a statement compiles to SQL")
         binds = compiled.binds
         self.statement: Final = statement
-        self.is_query: Final = isinstance(statement, sa.Select)
+        self.is_query: Final = isinstance(statement, sa.Select) and not any(
+            isinstance(each.element, sa.UpdateBase) for each in compiled.ctes or ()
+        )
         self.is_fixed: Final = not any(bind.expanding for bind in binds.values())
         self._compiled: Final = compiled
         self._sql: Final = str(compiled)

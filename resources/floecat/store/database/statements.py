@@ -19,6 +19,7 @@ __all__ = [
     "decode_properties",
     "decode_texts",
     "encode_properties",
+    "encode_records",
     "encode_rows",
     "encode_texts",
     "insert_if_absent",
@@ -95,6 +96,15 @@ def encode_properties(properties: Mapping[str, str]) -> str:
 def decode_properties(column: str) -> dict[str, str]:
     """The properties that `encode_properties` wrote."""
     return _properties.decode(column)
+
+
+def encode_records(records: Sequence[Mapping[str, object]]) -> str:
+    """Rows as a JSON array of objects, for a statement that takes them as one parameter.
+
+    Raises:
+        BadRequestError: a text is not valid Unicode.
+    """
+    return _encode(records)
 
 
 def encode_rows(rows: Sequence[Sequence[str | None]]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
-from floecat_rest.threads import in_login_thread
+from floecat_rest.threads import in_login_thread, name_account
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -32,11 +32,12 @@ class Authenticator:
         """
         authentication = self._authentication
         credentials = [value for name, value in scope["headers"] if name == authentication.header]
-        remembered = authentication.remembered(credentials)
-        if remembered is not None:
-            return remembered
-        # verifying may fetch the keys of the issuer, so it must not hold up the event loop
-        return await in_login_thread(partial(authentication.verify, credentials))
+        principal = authentication.remembered(credentials)
+        if principal is None:
+            # verifying may fetch the keys of the issuer, so it must not hold up the event loop
+            principal = await in_login_thread(partial(authentication.verify, credentials))
+        name_account(principal.account_id)
+        return principal
 
 
 class AuthenticationMiddleware:

@@ -2,8 +2,8 @@
 
 What may wait for object storage, or for an identity provider, has threads apart from what only asks the
 store: while those hang, listings and look-ups go on. One object store, or the local disk, gets a share of the
-threads for storage: while it hangs, catalogs on other stores go on. What finds no thread in a bounded time,
-or too many others that wait, is refused and did not run.
+threads for storage: while it hangs, catalogs on other stores go on. Accounts take turns where calls wait.
+What finds no thread in a bounded time, or too many others that wait, is refused and did not run.
 
 The executor of the standard library makes two futures for each call and chains them, which costs as much as a
 load from a warm store. This one makes a single future of the event loop: 8 against 42 µs for a call under
@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import chain
@@ -27,6 +27,7 @@ from litestar.concurrency import sync_to_thread
 
 from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.settings import Settings
+from floecat_rest.fair_queue import FairQueue
 
 __all__ = [
     "AT_ONCE",
@@ -35,6 +36,7 @@ __all__ = [
     "RequestThreads",
     "in_login_thread",
     "in_storage_thread",
+    "name_account",
     "name_store",
     "read_at_once",
     "use_storage_threads",
@@ -59,6 +61,7 @@ _kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
 _store: ContextVar[Callable[[], str | None]] = ContextVar("store", default=lambda: None)
+_account: ContextVar[Hashable] = ContextVar("account", default=None)
 
 
 def use_storage_threads() -> None:
@@ -78,6 +81,11 @@ def name_store(store: Callable[[], str | None]) -> None:
         store: returns the name of the store, None for none; called when work is submitted.
     """
     _store.set(store)
+
+
+def name_account(account: Hashable) -> None:
+    """Say which account takes its turn with the work that is submitted in this context from now on."""
+    _account.set(account)
 
 
 async def in_storage_thread(work: Callable[[], T]) -> T:
@@ -110,14 +118,16 @@ class _Work:
     """A call for a thread. It is claimed once: by the thread that runs it, or when it is refused.
 
     Attributes:
+        account: whose it is.
         store: the store that it waits for.
         is_queued: whether the next thread may take it; otherwise it waits until others of its store are done.
     """
 
-    __slots__ = ("_calls", "future", "is_queued", "loop", "store")
+    __slots__ = ("_calls", "account", "future", "is_queued", "loop", "store")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any], store: str | None) -> None:
         self.loop = loop
+        self.account = _account.get()
         self.store = store
         self.is_queued = False
         self.future: asyncio.Future[Any] = loop.create_future()
@@ -158,7 +168,7 @@ class HandlerThreads(ThreadPoolExecutor):
         self._most_of_store = max_threads if most_of_store is None else most_of_store
         self._in_flight: Counter[str] = Counter()
         """Calls of each store that are in the queue or run."""
-        self._held_back: defaultdict[str, deque[_Work]] = defaultdict(deque)
+        self._held_back: defaultdict[str, FairQueue[_Work]] = defaultdict(FairQueue)
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._started: list[threading.Thread] = []
         self._waiting = 0
@@ -172,7 +182,8 @@ class HandlerThreads(ThreadPoolExecutor):
         """Run a function in a thread. To be called in the thread of a running event loop.
 
         Returns:
-            A future that fails with `UnavailableError` where no thread was free in time.
+            A future that fails with `UnavailableError` where no thread was free in time, or where too many
+            calls wait and most of them are of this account.
 
         Raises:
             UnavailableError: too many calls wait already.
@@ -189,7 +200,8 @@ class HandlerThreads(ThreadPoolExecutor):
             waits = held_back or (lacking and not starts)
             ahead = len(self._held_back[str(work.store)]) if held_back else self._unclaimed
             if waits and ahead == self._most_queued:
-                raise self._refusal(held_back, f"floecat.limits.queued-requests ({ahead}) wait for them")
+                refusal = self._refusal(held_back, f"floecat.limits.queued-requests ({ahead}) wait for them")
+                self._make_room(work, held_back, refusal)
             if held_back:
                 self._held_back[str(work.store)].append(work)
             else:
@@ -222,6 +234,14 @@ class HandlerThreads(ThreadPoolExecutor):
         """Calls that wait for a thread."""
         with self._counting:
             return self._unclaimed + sum(map(len, self._held_back.values()))
+
+    def _make_room(self, work: _Work, held_back: bool, refusal: UnavailableError) -> None:
+        """Refuses a call of the account that keeps the others waiting: the new one, or one in its place."""
+        given_up = self._held_back[str(work.store)].make_room(work.account) if held_back else None
+        if given_up is None:
+            raise refusal
+        given_up.claim()
+        _fail(given_up.future, refusal)
 
     def _put(self, work: _Work) -> None:
         work.is_queued = True

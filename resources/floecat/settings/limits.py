@@ -145,7 +145,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     queued_requests: Annotated[int, integer(minimum=1)] = 1000
     """Most requests of a worker that wait for a thread: of those that may need object storage, of those that
-    do not, and of logins. More are answered 503 at once."""
+    do not, and of logins. Accounts take turns. More are answered 503 at once: those of the account with most
+    waiting."""
 
     catalog_locations: Annotated[int, integer(minimum=1)] = 1000
     """Most allowed locations of a catalog beside its storage location. Each is compared with every location

@@ -20,6 +20,7 @@ from floecat_rest.threads import (
     RequestThreads,
     in_login_thread,
     in_storage_thread,
+    name_account,
     name_store,
     read_at_once,
     use_storage_threads,
@@ -198,10 +199,11 @@ def test_one_call_more_than_may_wait_is_refused_at_once_and_never_runs():
     assert ran == [*range(most), "later"]
 
 
-def of_store(threads, store, call, *arguments):
+def of_store(threads, store, call, *arguments, account=None):
     """Submits a call that waits for a store."""
 
     def submit():
+        name_account(account)
         name_store(lambda: store)
         return threads.submit(call, *arguments)
 
@@ -264,6 +266,34 @@ class TestShareOfAStore:
                     await submit(int)
 
         self.run(work, most_queued=1, queue_wait_ms=20)
+
+    def test_accounts_take_turns(self):
+        ran = []
+
+        async def work(threads, _):
+            return [
+                of_store(threads, "hung", ran.append, account, account=account)
+                for account in ("a", "a", "a", "b", "c", "b")
+            ]
+
+        self.run(work)
+        assert ran[:3] == ["a", "b", "c"]
+        assert sorted(ran) == list("aaabbc")
+
+    def test_an_account_that_fills_the_queue_makes_room_for_others(self):
+        ran = []
+
+        async def work(threads, _):
+            mine = [of_store(threads, "hung", ran.append, number, account="a") for number in range(3)]
+            others = of_store(threads, "hung", ran.append, "b", account="b")
+            with pytest.raises(UnavailableError, match=rf"{self.SETTING}.*queued-requests \(3\)"):
+                await mine.pop()
+            with pytest.raises(UnavailableError, match="queued-requests"):
+                of_store(threads, "hung", ran.append, "too many", account="a")
+            return [*mine, others]
+
+        self.run(work, most_queued=3, queue_wait_ms=60_000)
+        assert sorted(map(str, ran)) == ["0", "1", "b"]
 
     def test_a_shutdown_finishes_what_waits_for_it(self):
         ran = []

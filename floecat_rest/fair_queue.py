@@ -1,0 +1,83 @@
+"""A queue in which accounts take turns, so that the calls of one do not keep those of others waiting."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["FairQueue", "Owned"]
+
+
+class Owned(Protocol):
+    """What can be queued."""
+
+    @property
+    def account(self) -> Hashable:
+        """Whose turn it needs."""
+        ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+class FairQueue(Generic[T]):
+    """Items of several accounts. Those of one account keep their order."""
+
+    def __init__(self) -> None:
+        self._items: dict[Hashable, deque[T]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[T]:
+        for items in self._items.values():
+            yield from items
+
+    def append(self, item: T) -> None:
+        """Add an item behind those of its account."""
+        self._items.setdefault(item.account, deque()).append(item)
+        self._size += 1
+
+    def popleft(self) -> T:
+        """Take the first item of the account whose turn it is.
+
+        Raises:
+            StopIteration: the queue is empty.
+        """
+        account = next(iter(self._items))
+        items = self._items.pop(account)
+        item = items.popleft()
+        if items:
+            self._items[account] = items  # behind all others
+        self._size -= 1
+        return item
+
+    def remove(self, item: T) -> None:
+        """Take an item out, wherever it is; nothing if it is not there."""
+        items = self._items.get(item.account)
+        if items is None:
+            return
+        with suppress(ValueError):
+            items.remove(item)
+            self._size -= 1
+        if not items:
+            del self._items[item.account]
+
+    def make_room(self, account: Hashable) -> T | None:
+        """Take out the newest item of the account with most items.
+
+        Args:
+            account: who needs the place.
+
+        Returns:
+            None if no account has at least two items more than this one.
+        """
+        most: deque[T] = max(self._items.values(), key=len, default=deque())
+        if len(most) < len(self._items.get(account, ())) + 2:
+            return None
+        newest = most[-1]
+        self.remove(newest)
+        return newest

@@ -20,7 +20,7 @@ from floecat.statistics.capture.groups import FileGroup, FileProblem, GroupResul
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.summaries import FileSummary, StoredColumns
 from floecat_assets.spark.catalog_rows import CatalogRows, CatalogTable, join_parts
-from floecat_assets.spark.data_files import Reading, read_data_files
+from floecat_assets.spark.data_files import FileBounds, Reading, read_data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ class SparkGroups:
         catalog: CatalogAccess | None = None,
         warn: Callable[[str], None] = lambda _: None,
         *,
-        memory_bytes: int,
+        bounds: FileBounds,
     ) -> None:
         """Opens nothing.
 
@@ -72,12 +72,12 @@ class SparkGroups:
             open_spark: opens the session.
             catalog: how Spark reaches the catalog; None if it does not.
             warn: takes what an operator should know.
-            memory_bytes: what a task may hold of a file and its deletes.
+            bounds: of a task.
         """
         self._open_spark = open_spark
         self._catalog = catalog
         self._warn = warn
-        self._memory_bytes = memory_bytes
+        self._bounds = bounds
         self._lock = threading.Lock()
         self._rows: CatalogRows | None = None
         self._named: dict[tuple[UUID, int], CatalogTable | None] = {}
@@ -133,9 +133,7 @@ class SparkGroups:
     def _read_files(self, work: _Group, reading: Reading) -> list[_Answer]:
         session, storage = self._open_spark(), work.table.storage
         files = [live.file for live in work.group.files]
-        return work.run(
-            lambda: read_data_files(session, storage, work.source, files, reading, self._memory_bytes)
-        )
+        return work.run(lambda: read_data_files(session, storage, work.source, files, reading, self._bounds))
 
     # -- through the catalog --------------------------------------------------------------------------------
 

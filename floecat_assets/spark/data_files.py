@@ -1,16 +1,20 @@
-"""Data files of a table, each read by a task on Spark with the deletes that apply to it."""
+"""Data files of a table, each read by a task on Spark with the deletes that apply to it.
+
+A task reads its file in a process of its own, with the bounds that captures have elsewhere.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from floecat.errors import UnavailableError
 from floecat.fileio.base import FileIO
 from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import read_file
+from floecat.statistics.capture.groups import read_elsewhere, read_file
+from floecat.statistics.capture.processes import CaptureProcesses, Check
 from floecat.statistics.files.summaries import DataFile
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
@@ -19,15 +23,28 @@ from floecat_assets.spark.tasks import run_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from floecat.settings import StatisticsSettings
     from floecat.statistics.capture.groups import FileProblem
     from floecat.statistics.capture.page_indexes import ReadIndexes
     from floecat.statistics.capture.tables import CapturedTable
     from floecat.statistics.files.page_index import PageIndex
 
-__all__ = ["Reading", "page_indexes_on", "read_data_files"]
+__all__ = ["FileBounds", "Reading", "page_indexes_on", "read_data_files"]
 
 Reading: TypeAlias = Literal["summary", "stored", "page_index"]
 """A method of `FileReader`."""
+
+
+class FileBounds(NamedTuple):
+    """What a task may take for a file and its deletes: settings of statistics."""
+
+    memory_bytes: int
+    processor_ms: int
+
+    @classmethod
+    def of(cls, settings: StatisticsSettings) -> Self:
+        """Those of the settings."""
+        return cls(settings.memory_bytes, settings.file_processor_time.ms)
 
 
 class _Shared(NamedTuple):
@@ -36,7 +53,7 @@ class _Shared(NamedTuple):
     source: FileSource
     openers: tuple[Callable[[], FileIO], ...]
     reading: Reading
-    memory_bytes: int
+    bounds: FileBounds
 
 
 class _Sent(NamedTuple):
@@ -52,7 +69,7 @@ def read_data_files(
     source: FileSource,
     files: Sequence[DataFile],
     reading: Reading,
-    memory_bytes: int,
+    bounds: FileBounds,
 ) -> list[Any]:
     """Reads data files. Executors get the keys of storage, and nothing keeps those.
 
@@ -62,7 +79,7 @@ def read_data_files(
         source: the table.
         files: the data files.
         reading: what is read of them.
-        memory_bytes: what a task may hold of a file and its deletes.
+        bounds: of a task.
 
     Returns:
         For each file what the method of `FileReader` gives, or a `FileProblem`.
@@ -76,7 +93,7 @@ def read_data_files(
         opener = storage.opener(file.location)
         place, _ = openers.setdefault(id(opener), (len(openers), opener))
         sent.append(pickle.dumps(_Sent(file, place)))
-    shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading, memory_bytes)
+    shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading, bounds)
     # answers come from executors that ran this code
     answers = [pickle.loads(each) for each in run_tasks(session, partial(_read, shared), sent)]  # noqa: S301
     for answer in answers:
@@ -85,13 +102,13 @@ def read_data_files(
     return answers
 
 
-def page_indexes_on(open_spark: Callable[[], SparkSession], memory_bytes: int) -> ReadIndexes:
+def page_indexes_on(open_spark: Callable[[], SparkSession], bounds: FileBounds) -> ReadIndexes:
     """Makes page-index sidecars on Spark, which is opened with the first files; see `read_data_files`."""
 
     def read(
         table: CapturedTable, source: FileSource, files: Sequence[DataFile]
     ) -> list[PageIndex | FileProblem]:
-        return read_data_files(open_spark(), table.storage, source, files, "page_index", memory_bytes)
+        return read_data_files(open_spark(), table.storage, source, files, "page_index", bounds)
 
     return read
 
@@ -100,12 +117,23 @@ def _read(shared: _Shared, packed: bytes) -> bytes:
     """Runs on an executor."""
     prepare_struct_types()
     sent: _Sent = pickle.loads(packed)  # noqa: S301 - the driver sent it
-    files = shared.openers[sent.opener]()
     answer: Any
     try:
-        with FileReader(shared.source, lambda _: files, shared.memory_bytes) as reader:
-            answer = read_file(getattr(reader, shared.reading), sent.file)
+        read = partial(_read_here, shared, sent.opener)
+        answer = read_elsewhere(_processes(shared.bounds).run, read, sent.file)
     except UnavailableError as error:
         # handled by type in the driver; anything else fails the task
         answer = error.with_traceback(None)
     return pickle.dumps(answer)
+
+
+@cache
+def _processes(bounds: FileBounds) -> CaptureProcesses:
+    """Of this worker, which reads one file at a time. They end with it."""
+    return CaptureProcesses(*bounds)
+
+
+def _read_here(shared: _Shared, opener: int, file: DataFile, _check: Check) -> Any:
+    files = shared.openers[opener]()
+    with FileReader(shared.source, lambda _: files, shared.bounds.memory_bytes) as reader:
+        return read_file(getattr(reader, shared.reading), file)

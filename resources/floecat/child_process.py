@@ -81,13 +81,14 @@ class ChildProcess:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def end(self) -> None:
-        """Ends it, whatever it does."""
+    def end(self) -> int:
+        """Ends it, whatever it does. Returns its exit code, a negative signal number if one ended it."""
         self.connection.close()
         self._process.kill()
-        self._process.wait()
+        exit_code = self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        return exit_code
 
 
 class ChildPool:

@@ -233,7 +233,6 @@ class Kernel:
             )
             self._workers.append(self._plan_workers)
         if settings.statistics.workers:
-            self._capture_processes.start()
             self._capture_workers = [
                 JobWorkers(
                     queue,

@@ -17,6 +17,7 @@ from floecat.settings import load_settings
 from floecat.statistics.records import TargetKind, content_hash, target_storage_id
 from floecat_assets.spark.capture_groups import CatalogAccess, SparkGroups
 from floecat_assets.spark.catalog_rows import CatalogTable
+from floecat_assets.spark.data_files import FileBounds
 from tests.clients.connections import Connections
 from tests.clients.spark_lake import Lake, new_lake
 from tests.clients.warehouses import Warehouse
@@ -84,7 +85,8 @@ class Captures:
         """Captures the current snapshot again, and returns what read it."""
         access = CatalogAccess({"uri": self.lake.warehouse.uri}, self._find)
         session: Any = self.lake.catalog.session
-        groups = SparkGroups(lambda: session, access, self.warnings.append, memory_bytes=256 << 20)
+        bounds = FileBounds(256 << 20, 300_000)
+        groups = SparkGroups(lambda: session, access, self.warnings.append, bounds=bounds)
         self.kernel.captures.capture(self.call, self.identifier, full=True, wait_ms=0)
         pipeline = self.kernel.statistics_pipeline
         pipeline.drain(self.entry_id)

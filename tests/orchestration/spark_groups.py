@@ -3,6 +3,7 @@
 from floecat.runtime import open_kernel
 from floecat.settings import load_settings
 from floecat_assets.spark.capture_groups import SparkGroups
+from floecat_assets.spark.data_files import FileBounds
 from floecat_assets.spark.sessions import SparkPlace, open_session
 
 PLACE = SparkPlace(master="local[2]", conf={"spark.driver.host": "127.0.0.1"})
@@ -10,7 +11,7 @@ PLACE = SparkPlace(master="local[2]", conf={"spark.driver.host": "127.0.0.1"})
 if __name__ == "__main__":
     kernel = open_kernel(load_settings())
     session = open_session(PLACE)
-    groups = SparkGroups(lambda: session, memory_bytes=kernel.settings.statistics.memory_bytes)
+    groups = SparkGroups(lambda: session, bounds=FileBounds.of(kernel.settings.statistics))
     outcomes = [worked.outcome for _, worked in groups.work_on_all(kernel.statistics_pipeline)]
     print(session.version, groups.files, *outcomes)
     session.stop()

@@ -133,9 +133,9 @@ def index_artifacts(
     opened, read_large = kernel.open(), None
     settings = opened.settings.statistics
     if importlib.util.find_spec("pyspark") is not None:
-        from floecat_assets.spark.data_files import page_indexes_on
+        from floecat_assets.spark.data_files import FileBounds, page_indexes_on
 
-        read_large = page_indexes_on(spark.open, settings.memory_bytes)
+        read_large = page_indexes_on(spark.open, FileBounds.of(settings))
     built = opened.statistics_pipeline.build_page_indexes(
         entry_id, _log_progress(context), read_large, settings.large_capture_bytes
     )
@@ -163,6 +163,7 @@ def _work_on_spark(
         return
     from floecat_assets.spark.capture_groups import CatalogAccess, SparkGroups
     from floecat_assets.spark.catalog_rows import CatalogTable
+    from floecat_assets.spark.data_files import FileBounds
 
     def find(table_id: UUID) -> CatalogTable | None:
         entry = opened.live_entries.get(table_id)
@@ -176,7 +177,7 @@ def _work_on_spark(
         spark.open,
         None if properties is None else CatalogAccess(properties, find),
         context.log.warning,
-        memory_bytes=opened.settings.statistics.memory_bytes,
+        bounds=FileBounds.of(opened.settings.statistics),
     )
     for table, worked in runner.work_on_all(pipeline):
         context.log.info("group of %s on Spark: %s %s", table, worked.outcome, worked.error or "")

@@ -79,7 +79,7 @@ def open_statistics(
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
     publication = Publication(store, clock, calls, commits)
 
-    processes = CaptureProcesses(settings.statistics.memory_bytes)
+    processes = CaptureProcesses(settings.statistics.memory_bytes, settings.statistics.file_processor_time.ms)
 
     def open_work(queues: CaptureJobs) -> CaptureWork:
         # pyarrow and numpy come with it
@@ -117,7 +117,9 @@ def open_statistics(
         snapshots=snapshots,
         jobs=jobs,
         policies=CapturePolicies(snapshots, commits, catalogs, settings.statistics),
-        pipeline=StatisticsPipeline(parts, jobs, planner, memory_bytes=settings.statistics.memory_bytes),
+        pipeline=StatisticsPipeline(
+            parts, jobs, planner, processes, memory_bytes=settings.statistics.memory_bytes
+        ),
         processes=processes,
     )
 

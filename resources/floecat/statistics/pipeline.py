@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from floecat.planning.plans.task_chunks import ChunkedPlanner
     from floecat.statistics.capture.groups import ReadGroup
     from floecat.statistics.capture.page_indexes import BuiltIndexes, ReadIndexes
+    from floecat.statistics.capture.processes import CaptureProcesses
 
 __all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
 
@@ -64,9 +65,16 @@ class StatisticsPipeline:
     """
 
     def __init__(
-        self, parts: EntryParts, work: CaptureJobs, planner: ChunkedPlanner, *, memory_bytes: int
+        self,
+        parts: EntryParts,
+        work: CaptureJobs,
+        planner: ChunkedPlanner,
+        processes: CaptureProcesses,
+        *,
+        memory_bytes: int,
     ) -> None:
         """Puts it together; `memory_bytes` is what may be held of a data file at a time."""
+        self._processes = processes
         self._memory_bytes = memory_bytes
         self._parts = parts
         self._planner = planner
@@ -183,7 +191,7 @@ class StatisticsPipeline:
         # pyarrow and numpy come with it
         from floecat.statistics.capture.page_indexes import PageIndexes
 
-        return PageIndexes(self._parts, self._planner, self._memory_bytes).build(
+        return PageIndexes(self._parts, self._planner, self._processes.run, self._memory_bytes).build(
             entry_id, progress, read_large, large_bytes
         )
 

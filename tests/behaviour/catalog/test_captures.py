@@ -27,6 +27,7 @@ from floecat.fileio.locations import location_bounds
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
+from floecat.settings.kinds import Duration
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
 from floecat.statistics.capture.counting import FileSource
@@ -52,6 +53,7 @@ from floecat.store.statistics import files as file_rows
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import COMMIT
 from tests.delta_tables import expected_rows, writable_copy
+from tests.endless_file import endless_parquet
 from tests.scan_files import ROWS_PER_FILE, Appends, WrittenAppends
 from tests.services.faults import FaultyFileIO
 
@@ -523,6 +525,24 @@ def test_a_file_beyond_a_bound_makes_the_capture_partial(
     assert bench.appends.paths[1] in problem
     assert "floecat.limits.data-file-footer-bytes" in problem
     assert bench.rows() == 10
+
+
+def test_a_file_that_takes_too_long_is_named_and_stops_nothing(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(1_000))
+    bench.append(3)
+    size = bench.file(1).stat().st_size
+    bench.file(1).write_bytes(endless_parquet(20, size_bytes=size))
+    (done,) = bench.capture()
+    assert (done.state, done.attempts) == ("succeeded", 1)
+    problem = bench.captured().problem
+    assert problem is not None
+    assert bench.appends.paths[1] in problem
+    assert "(floecat.statistics.file-processor-time)" in problem
+    assert bench.rows() == 20
+    built = bench.pipeline.build_page_indexes(bench.entry_id)
+    assert built is not None
+    assert built.built == 2
+    assert [each.location for each in built.problems] == [bench.appends.paths[1]]
 
 
 @BOTH

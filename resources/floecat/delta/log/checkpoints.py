@@ -22,7 +22,9 @@ from floecat.delta.log.log_bounds import ReadMeter
 from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
+from floecat.iceberg.parquet.column_chunks import read_row_groups
 from floecat.iceberg.parquet.decoded_pages import meter_column
+from floecat.iceberg.parquet.field_ids import footer_schema
 from floecat.iceberg.parquet.thrift_compact import ThriftError
 from floecat.working_memory import take_memory
 
@@ -120,10 +122,12 @@ class _ParquetFile:
         self._metered: set[tuple[int, int]] = set()
         self._check_footer()
         try:
+            footer = footer_schema(data, location)
             # Nanoseconds, the default, cannot represent every INT96 time.
             self._file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
             self._schema = self._file.schema_arrow
-        except (pa.ArrowException, OSError, ValueError):
+            self._row_groups = read_row_groups(footer.metadata, len(self._file.schema))
+        except (InvalidDeltaTableError, pa.ArrowException, OSError, ValueError):
             raise self._broken() from None
 
     def header(self) -> Header:
@@ -148,7 +152,7 @@ class _ParquetFile:
         if "path" not in self._fields("add"):
             return []
         # One row group at a time: what is read is copied once more, without the rows of other actions.
-        groups = range(self._file.num_row_groups)
+        groups = range(len(self._row_groups))
         try:
             return [self._table(group, partition_names, paths) for group in groups]
         except (pa.ArrowException, ValueError):
@@ -220,7 +224,7 @@ class _ParquetFile:
         columns = [f"{action}.{name}" for name in names if name in fields]
         if not columns:
             return pa.chunked_array([], pa.struct([]))
-        groups = range(self._file.num_row_groups) if group is None else [group]
+        groups = range(len(self._row_groups)) if group is None else [group]
         try:
             self._count(groups, columns)
             read = self._file.read_row_groups(list(groups), columns=columns)[action]
@@ -242,8 +246,7 @@ class _ParquetFile:
         for place in ((group, number) for group in groups for number in wanted):
             if place not in self._metered:
                 self._metered.add(place)
-                chunk = self._file.metadata.row_group(place[0]).column(place[1])
-                meter_column(self._data, chunk, self._meter.add)
+                meter_column(self._data, self._row_groups[place[0]].columns[place[1]], self._meter.add)
 
     def _check_footer(self) -> None:
         most = self._meter.bounds.limits.checkpoint_footer_bytes

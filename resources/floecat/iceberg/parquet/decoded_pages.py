@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from floecat.iceberg.parquet.column_chunks import ColumnChunk
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
 
 __all__ = ["meter_column"]
@@ -47,7 +47,7 @@ class _Page(NamedTuple):
     header: dict[int, Any]
 
 
-def meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[int], None]) -> None:
+def meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None]) -> None:
     """Counts the decoded bytes of a column of a row group, or more, before anything is decoded.
 
     Args:
@@ -65,7 +65,7 @@ def meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[in
         raise ThriftError("a page has no valid header") from None
 
 
-def _meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[int], None]) -> None:
+def _meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None]) -> None:
     count(_PAGE_BYTES)
     repeated = 0
     dictionary: _Page | None = None
@@ -92,7 +92,7 @@ def _meter_column(data: bytes, chunk: pq.ColumnChunkMetaData, count: Callable[[i
     count(longest * repeated)
 
 
-def _pages(data: bytes, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+def _pages(data: bytes, chunk: ColumnChunk) -> Iterator[_Page]:
     place = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
     end = place + chunk.total_compressed_size
     if place < 0 or end > len(data):

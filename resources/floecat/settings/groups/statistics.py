@@ -69,6 +69,10 @@ class StatisticsSettings(Group, frozen=True, kw_only=True):
     """What a worker may hold of a data file and its deletes at a time. A file that needs more is left out,
     and named."""
 
+    file_processor_time: Annotated[Duration, duration(floor=Duration(1_000))] = Duration(5 * 60_000)
+    """Processor time, of all threads together, that reading a data file and its deletes may take. A file that
+    takes more is left out, and named."""
+
     large_capture_bytes: Annotated[int, size()] = 10_240 * _MIB
     """From this size on of the files to be read, a capture is offered to Spark first."""
 

@@ -28,6 +28,7 @@ from floecat.statistics.capture.groups import (
     GroupOrder,
     ReadGroup,
     WrittenGroup,
+    capture_elsewhere,
     capture_group,
     submission,
     write_group,
@@ -384,7 +385,7 @@ class CaptureWork:
             with suppress(NeedsProcessError):
                 small = order._replace(only_small=True)
                 return self._run(partial(capture_group, small), check, is_small=True)
-        return self._run(partial(capture_group, order), check, is_small=False)
+        return capture_elsewhere(self._run, order, check)
 
     def _checking(self, job: RunningJob, table: CapturedTable, lane_of: UUID) -> Check:
         """What is called while files are read: it extends the lane of the table."""

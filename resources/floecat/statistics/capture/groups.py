@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from floecat.errors import FloecatError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
+from floecat.statistics.capture.processes import Check, ProcessEndedError, RunWork
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.sources import NeedsProcessError
@@ -28,9 +30,11 @@ __all__ = [
     "GroupResult",
     "ReadGroup",
     "WrittenGroup",
+    "capture_elsewhere",
     "capture_group",
     "encode_columns",
     "has_columns",
+    "read_elsewhere",
     "read_file",
     "read_group",
     "shortened",
@@ -101,7 +105,7 @@ def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None)
 
     Args:
         order: the files, and how they are read.
-        check: called before each file with the number of files done; raises to stop.
+        check: called with the number of files done, before each file and at the end; raises to stop.
 
     Raises:
         NeedsProcessError: a file may need more memory.
@@ -119,6 +123,7 @@ def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None)
                 problems.append(found)
             else:
                 summaries[live.key] = found
+    check(len(order.files))
     return GroupResult(summaries, problems)
 
 
@@ -138,10 +143,35 @@ def read_file(read: Callable[[DataFile], _T], file: DataFile) -> _T | FileProble
         raise
     except FloecatError as error:
         return FileProblem(file.location, shortened(error.message))
+    except MemoryError:
+        return _problem(file, "it takes more memory than a worker has (floecat.statistics.memory-bytes)")
     except Exception as error:  # noqa: BLE001 - an unexpected file must not hold up the table
         _log.exception("cannot capture data file %s", file.location)
-        reason = f"Cannot read {file.location}: {type(error).__name__}"
-        return FileProblem(file.location, shortened(reason))
+        return _problem(file, type(error).__name__)
+
+
+def read_elsewhere(
+    run: RunWork, read: Callable[[DataFile, Check], _T], file: DataFile, check: Check = lambda _: None
+) -> _T | FileProblem:
+    """Reads a data file in a process of its own, or says why that cannot be done.
+
+    Args:
+        run: runs it there.
+        read: reads it; can be pickled.
+        file: the file.
+        check: as of `RunWork`.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    try:
+        return run(partial(read, file), check, is_small=False)
+    except ProcessEndedError as error:
+        return _problem(file, error.reason)
+
+
+def _problem(file: DataFile, reason: str) -> FileProblem:
+    return FileProblem(file.location, shortened(f"Cannot read {file.location}: {reason}"))
 
 
 def write_group(order: GroupOrder, result: GroupResult) -> WrittenGroup:
@@ -162,6 +192,32 @@ def write_group(order: GroupOrder, result: GroupResult) -> WrittenGroup:
 def capture_group(order: GroupOrder, check: Callable[[int], None]) -> WrittenGroup:
     """Reads a group and writes its sidecar; see `read_group` and `write_group`."""
     return write_group(order, read_group(order, check))
+
+
+def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenGroup:
+    """Captures a group in a process of its own. A file that ends the process is reported, too.
+
+    Args:
+        run: runs it there.
+        order: the group.
+        check: as of `RunWork`.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    problems: list[FileProblem] = []
+    while True:
+        try:
+            written = run(partial(capture_group, order), check, is_small=False)
+        except ProcessEndedError as error:
+            before, after = order.files[: error.done], order.files[error.done + 1 :]
+            if len(before) == len(order.files):
+                raise
+            problems.append(_problem(order.files[error.done].file, error.reason))
+            # what can be read comes last, to be read twice at most
+            order = order._replace(files=after + before)
+        else:
+            return written._replace(problems=(*problems, *written.problems))
 
 
 def submission(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
@@ -13,13 +14,15 @@ import msgspec
 from floecat.errors import AlreadyExistsError, NoSuchTableError
 from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import FileProblem, read_file
+from floecat.statistics.capture.groups import FileProblem, read_elsewhere, read_file
 from floecat.statistics.capture.live_files import LiveFile, live_batches
+from floecat.statistics.capture.processes import Check, RunWork
 from floecat.statistics.capture.tables import CapturedTable, find_table
 from floecat.statistics.files.page_index import PageIndex
 from floecat.statistics.files.summaries import DataFile
 from floecat.statistics.index_artifacts import IndexArtifact, IndexCoverage, artifact_of, artifact_row
 from floecat.statistics.records import FileTarget
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.statistics import artifact_files
@@ -57,8 +60,9 @@ class BuiltIndexes(msgspec.Struct, frozen=True):
 class PageIndexes:
     """Builds sidecars. Safe to share between threads."""
 
-    def __init__(self, parts: EntryParts, planner: ChunkedPlanner, memory_bytes: int) -> None:
-        """Takes the store, what plans scans, and what may be held of a file at a time."""
+    def __init__(self, parts: EntryParts, planner: ChunkedPlanner, run: RunWork, memory_bytes: int) -> None:
+        """Takes the store, what plans scans, where files are read, and what may be held of one at a time."""
+        self._run = run
         self._memory_bytes = memory_bytes
         self._parts = parts
         self._planner = planner
@@ -141,9 +145,9 @@ class PageIndexes:
     def _read(
         self, table: CapturedTable, source: FileSource, files: Sequence[DataFile]
     ) -> Iterator[PageIndex | FileProblem]:
-        with FileReader(source, table.storage.files, self._memory_bytes) as reader:
-            for file in files:
-                yield read_file(reader.page_index, file)
+        read = partial(_page_index, source, table.storage, self._memory_bytes)
+        for file in files:
+            yield read_elsewhere(self._run, read, file)
 
     def _write(self, table: CapturedTable, live: LiveFile, index: PageIndex) -> IndexArtifact:
         path = _path(table, live)
@@ -187,6 +191,13 @@ class PageIndexes:
             # dropped meanwhile: no purge knows these files
             table.storage.delete_many(paths)
             raise NoSuchTableError(f"Table does not exist: {table.row.name}") from None
+
+
+def _page_index(
+    source: FileSource, storage: CatalogStorage, memory_bytes: int, file: DataFile, _check: Check
+) -> PageIndex | FileProblem:
+    with FileReader(source, storage.files, memory_bytes) as reader:
+        return read_file(reader.page_index, file)
 
 
 def _path(table: CapturedTable, live: LiveFile) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import resource
 import sys
+import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -25,6 +28,8 @@ class Setup(NamedTuple):
     """`LimitSettings`, pickled."""
     memory_bytes: int
     """What the process may allocate."""
+    processor_s: int
+    """Processor time from one report of progress to the next."""
 
 
 class Done(NamedTuple):
@@ -42,17 +47,25 @@ def main() -> None:
 def _serve(connection: Connection[Any, Any], setup: Setup) -> None:
     # pages of a damaged file may claim any size
     resource.setrlimit(resource.RLIMIT_DATA, (setup.memory_bytes, setup.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold rows
+
+    def report(done: int) -> None:
+        # a few bytes can stand for any number of rows
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + setup.processor_s, hard))
+        connection.send(done)
+
     location_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
     prepare_struct_types()
     while True:
         packed = connection.recv()
-        connection.send(0)
-        connection.send(_done(packed, connection))
+        report(0)
+        connection.send(_done(packed, report))
 
 
-def _done(packed: bytes, connection: Connection[Any, Any]) -> Done:
+def _done(packed: bytes, report: Callable[[int], None]) -> Done:
     try:
-        return Done(pickle.loads(packed)(connection.send))  # noqa: S301
+        return Done(pickle.loads(packed)(report))  # noqa: S301
     except FloecatError as error:
         return Done(error=error)
     except (EOFError, ConnectionError):

@@ -89,7 +89,7 @@ class FileSummaries:
         count = threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._memory_bytes = memory_bytes
         self._column_bytes = memory_bytes // 2 // count
-        self._most_decoded = memory_bytes // 2 if only_small else None
+        self._most_decoded = memory_bytes if only_small else None
         self._threads = ThreadPoolExecutor(count, "summaries")
         self._deletes = DeletedRows(files, self._open, self._projection, memory_bytes // 2, bounds)
 

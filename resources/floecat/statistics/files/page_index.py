@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from floecat.iceberg.parquet.column_chunks import ColumnChunk
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
 from floecat.statistics.files.deleted_rows import Rows
 from floecat.statistics.files.parquet_source import ParquetSource
@@ -155,10 +156,10 @@ def write_page_index(source: ParquetSource, live: Rows | None = None) -> PageInd
             continue
         names.append(column.path)
         first = 0
-        for group in range(metadata.num_row_groups):
-            of_group = None if live is None else live[first : first + metadata.row_group(group).num_rows]
-            rows += _chunk_rows(source, group, leaf, kind, of_group)
-            first += metadata.row_group(group).num_rows
+        for place, group in enumerate(source.row_groups):
+            of_group = None if live is None else live[first : first + group.num_rows]
+            rows += _chunk_rows(source, place, leaf, kind, of_group)
+            first += group.num_rows
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, _SCHEMA, compression="none", store_schema=False) as writer:
         writer.add_key_value_metadata({_DATA_FILE_KEY: source.location})
@@ -170,7 +171,7 @@ def write_page_index(source: ParquetSource, live: Rows | None = None) -> PageInd
         rows=metadata.num_rows,
         live_rows=metadata.num_rows if live is None else int(np.count_nonzero(live)),
         pages=len(rows),
-        row_groups=metadata.num_row_groups,
+        row_groups=len(source.row_groups),
         columns=tuple(names),
     )
 
@@ -191,7 +192,7 @@ def _chunk_rows(
     source: ParquetSource, group: int, leaf: int, kind: str, live: Rows | None
 ) -> Iterator[dict[str, Any]]:
     column = source.metadata.schema.column(leaf)
-    facts = source.metadata.row_group(group).column(leaf)
+    facts = source.row_groups[group].columns[leaf]
     described = {
         "column_name": column.path,
         "row_group": group,
@@ -204,9 +205,9 @@ def _chunk_rows(
         width = 8 * column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else None
         described["decimal_precision"], described["decimal_scale"] = column.precision, column.scale
         described["decimal_bits"] = _WIDTHS.get(column.physical_type, width)
-    size = max(facts.total_compressed_size, facts.total_uncompressed_size)
+    largest = max(facts.total_compressed_size, facts.total_uncompressed_size)
     problem = "a column chunk of it has more bytes than"
-    check_bound(source.bounds, "inflated_file_bytes", source.location, size, problem)
+    check_bound(source.bounds, "inflated_file_bytes", source.location, largest, problem)
     chunk = _pages(source, facts)
     values = source.read_chunk(group, leaf)
     if sum(page.rows for page in chunk.pages) != len(values):
@@ -234,7 +235,7 @@ def _chunk_rows(
         first += page.rows
 
 
-def _pages(source: ParquetSource, facts: pq.ColumnChunkMetaData) -> _Chunk:
+def _pages(source: ParquetSource, facts: ColumnChunk) -> _Chunk:
     """Walks through the headers of the pages of a column chunk."""
     start = facts.data_page_offset
     if facts.dictionary_page_offset is not None and 0 < facts.dictionary_page_offset < start:
@@ -259,7 +260,7 @@ def _pages(source: ParquetSource, facts: pq.ColumnChunkMetaData) -> _Chunk:
                 uses_dictionary = header[_V2][_V2_ENCODING] in _DICTIONARY_ENCODINGS
                 pages.append(_Page(start + place, size, header[_V2][_ROWS], uses_dictionary))
             place += size
-    except (ThriftError, KeyError, TypeError):
+    except (ThriftError, KeyError, TypeError, ValueError):
         raise UnreadableFileError(source.location, "a page of it is damaged") from None
     return _Chunk(pages, dictionary)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
@@ -10,8 +12,9 @@ import pyarrow.parquet as pq
 
 from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
+from floecat.iceberg.parquet.column_chunks import ColumnChunk, read_row_groups
 from floecat.iceberg.parquet.decoded_pages import meter_column
-from floecat.iceberg.parquet.field_ids import fields_of, footer_schema
+from floecat.iceberg.parquet.field_ids import FooterSchema, fields_of, footer_schema
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
 from floecat.iceberg.parquet.parquet_schema import SchemaNode
 from floecat.iceberg.parquet.thrift_compact import ThriftError, read_struct
@@ -46,6 +49,7 @@ class ParquetSource:
     Attributes:
         location: where it is.
         metadata: its footer.
+        row_groups: of the footer.
         row_count: number of rows.
         bounds: limits for the file.
     """
@@ -72,8 +76,8 @@ class ParquetSource:
             names: ids of columns of files that have none.
             memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
                 single value are read as a whole.
-            most_decoded_bytes: bounds what a column decodes to, which is known before for small files only;
-                None for any number.
+            most_decoded_bytes: bounds what the columns that are read decode to, together, which is known
+                before for small files only; None for any number.
             bounds: limits for the file.
 
         Raises:
@@ -89,16 +93,19 @@ class ParquetSource:
         is_small = size_bytes <= min(_SMALL_FILE, memory_bytes)
         if most_decoded_bytes is not None and not is_small:
             raise NeedsProcessError
-        self._most_decoded = most_decoded_bytes
+        self._may_decode = most_decoded_bytes
+        self._metered = Lock()
         self._whole = files.read_range(location, 0, size_bytes) if is_small else None
-        root = self._read_schema()
+        footer, root = self._read_footer()
         self._leaves = _leaves_by_id(root, names)
         with reading(location):
             self.metadata = pq.read_metadata(self._open())
         self.row_count: int = self.metadata.num_rows
+        with self._checking():
+            self.row_groups = read_row_groups(footer, self.metadata.num_columns)
 
-    def _read_schema(self) -> SchemaNode:
-        try:
+    def _read_footer(self) -> FooterSchema:
+        with self._checking():
             tail = self._tail(_GUESSED_FOOTER)
             length = footer_length(tail, self.location)
             # what is longer than the file is damage
@@ -107,14 +114,19 @@ class ParquetSource:
             check_bound(self.bounds, "data_file_footer_bytes", self.location, footer, problem)
             if length > len(tail):
                 tail = self._tail(length)
-            metadata, root = footer_schema(tail, self.location)
+            found = footer_schema(tail, self.location)
             # Arrow can crash on a footer whose structure is damaged.
-            read_struct(metadata, {})
+            read_struct(found.metadata, {})
+            return found
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        try:
+            yield
         except InvalidDeltaTableError as error:
             raise UnreadableFileError(self.location, error.message.rpartition(": ")[2]) from None
         except ThriftError:
             raise UnreadableFileError(self.location, "its footer is damaged") from None
-        return root
 
     def _tail(self, length: int) -> bytes:
         start = max(self._size - max(length, TAIL_LENGTH), 0)
@@ -144,15 +156,14 @@ class ParquetSource:
             chunk.num_values for chunk in chunks
         )
 
-    def _chunks(self, leaf: int) -> Iterator[pq.ColumnChunkMetaData]:
-        for group in range(self.metadata.num_row_groups):
-            yield self.metadata.row_group(group).column(leaf)
+    def _chunks(self, leaf: int) -> Iterator[ColumnChunk]:
+        return (group.columns[leaf] for group in self.row_groups)
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
         """As of `Source`; strings may be in a dictionary. Several columns must not share a struct.
 
         Raises:
-            NeedsProcessError: a column decodes to more than its bound, or it is not known to what.
+            NeedsProcessError: columns decode to more than their bound, or it is not known to what.
         """
         ids = sorted(field_ids, key=self._leaves.__getitem__)
         leaves = [self._leaves[id] for id in ids]
@@ -171,7 +182,7 @@ class ParquetSource:
                 buffer_size=min(max(self._memory_bytes // 4, 1 << 20), _LARGEST_WINDOW),
                 coerce_int96_timestamp_unit="us",
             )
-            groups = list(range(self.metadata.num_row_groups))
+            groups = list(range(len(self.row_groups)))
             batches = file.reader.iter_batches(rows, groups, leaves, use_threads=False)
         while True:
             with reading(self.location):
@@ -182,19 +193,18 @@ class ParquetSource:
             yield dict(zip(ids, batch.columns, strict=True))
 
     def _check_decoded(self, leaf: int) -> None:
-        if self._most_decoded is None or self._whole is None:
+        if self._may_decode is None or self._whole is None:
             return
-        left = self._most_decoded
 
         def count(size_bytes: int) -> None:
-            nonlocal left
-            left -= size_bytes
-            if left < 0:
+            self._may_decode = (self._may_decode or 0) - size_bytes
+            if self._may_decode < 0:
                 raise NeedsProcessError
 
         try:
-            for chunk in self._chunks(leaf):
-                meter_column(self._whole, chunk, count)
+            with self._metered:
+                for chunk in self._chunks(leaf):
+                    meter_column(self._whole, chunk, count)
         except ThriftError:
             raise NeedsProcessError from None
 

@@ -17,6 +17,7 @@ from floecat.delta.protocol.actions import Metadata, Protocol
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError
 from tests.delta_tables import delta_tables_folder
+from tests.endless_file import endless_parquet
 from tests.unit.delta.log_lines import (
     PARTITIONED,
     PROTOCOL,
@@ -246,6 +247,13 @@ def test_damaged_pages() -> None:
     broken = data[:200] + b"\xff" * 2000 + data[2200:]
     with pytest.raises(InvalidDeltaTableError, match=r"00000000000000000009\.checkpoint\.parquet is damaged"):
         files(broken)
+
+
+def test_a_column_chunk_on_which_arrow_ends_the_process() -> None:
+    data = endless_parquet(1, page_rows=2, path=[b"add", b"path"], is_damaged=True)
+    file = open_checkpoint_file(data, location="c.parquet", meter=ReadMeter(LogBounds()))
+    with pytest.raises(InvalidDeltaTableError, match="damaged"):
+        file.files([], PathReader("file:///t"))
 
 
 def test_broken_actions() -> None:

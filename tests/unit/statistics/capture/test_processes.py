@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.errors import FileMissingError, UnavailableError
-from floecat.statistics.capture.processes import CaptureProcesses
+from floecat.statistics.capture.processes import CaptureProcesses, ProcessEndedError
 from floecat.statistics.files.sources import UnreadableFileError, reading
 
 
@@ -34,14 +34,34 @@ def allocating(_check: Callable[[int], None]) -> None:
         pa.allocate_buffer(1 << 33)
 
 
+def spinning(check: Callable[[int], None]) -> None:
+    check(3)
+    while True:
+        pass
+
+
+def spinning_in_turns(check: Callable[[int], None]) -> str:
+    """Takes more processor time than a file may, for several of them."""
+    for done in range(4):
+        check(done)
+        ends_s = time.process_time() + 0.6
+        while time.process_time() < ends_s:
+            pass
+    return "done"
+
+
+def ending(signal_number: signal.Signals, check: Callable[[int], None]) -> None:
+    check(2)
+    os.kill(os.getpid(), signal_number)
+
+
 def go_on(_done: int) -> None:
     pass
 
 
 @pytest.fixture
 def processes() -> Iterator[CaptureProcesses]:
-    opened = CaptureProcesses(1 << 20)
-    opened.start()
+    opened = CaptureProcesses(1 << 20, 1_000)
     yield opened
     opened.close()
 
@@ -53,10 +73,6 @@ def test_work_that_is_not_small_runs_elsewhere_at_lower_priority(processes: Capt
     assert pid != own[0]
     assert priority == min(own[1] + 10, 19)
     assert processes.run(whereabouts, go_on, is_small=False)[0] == pid
-
-
-def test_without_a_service_all_work_runs_here() -> None:
-    assert CaptureProcesses(1 << 20).run(whereabouts, go_on, is_small=False)[0] == os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -97,6 +113,22 @@ def test_work_that_may_not_go_on_is_ended(processes: CaptureProcesses) -> None:
         processes.run(endless, stop, is_small=False)
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
+
+
+def test_processor_time_of_a_file_is_bounded(processes: CaptureProcesses) -> None:
+    assert processes.run(spinning_in_turns, go_on, is_small=False) == "done"
+    with pytest.raises(ProcessEndedError) as raised:
+        processes.run(spinning, go_on, is_small=False)
+    assert raised.value.done == 3
+    assert "(floecat.statistics.file-processor-time)" in raised.value.reason
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_work_that_ends_its_process_says_where(processes: CaptureProcesses, number: signal.Signals) -> None:
+    with pytest.raises(ProcessEndedError) as raised:
+        processes.run(partial(ending, number), go_on, is_small=False)
+    assert raised.value.done == 2
+    assert number.name in raised.value.reason
 
 
 def test_a_process_that_is_killed_fails_its_work_only(processes: CaptureProcesses) -> None:

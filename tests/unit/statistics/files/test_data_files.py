@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from floecat.logical_types import canonical_text
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import NeedsProcessError, UnreadableFileError
 from floecat.statistics.files.summaries import DataFile, FileSummary, Term
+from tests.endless_file import endless_parquet
 from tests.unit.statistics.files.table_files import (
     FILES,
     column,
@@ -598,15 +600,34 @@ def test_small_files_are_read_where_little_memory_may_be_taken(tmp_path: Path) -
 
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_a_text_that_decodes_to_much_needs_a_process(tmp_path: Path, dictionary: bool) -> None:
-    values = pa.array(["x" * 100_000] * 11)
+    values = pa.array(["x" * 100_000] * (_MEMORY_BYTES // 100_000 + 1))
     with pytest.raises(NeedsProcessError):
         _small("string", values, tmp_path, use_dictionary=dictionary)
 
 
 def test_many_rows_need_a_process(tmp_path: Path) -> None:
-    rows = _MEMORY_BYTES // 2 // 8 + 1
+    rows = _MEMORY_BYTES // 8 + 1
     with pytest.raises(NeedsProcessError):
         _small("boolean", pa.nulls(rows, pa.bool_()), tmp_path)
+
+
+def test_a_column_chunk_on_which_arrow_ends_the_process_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(endless_parquet(1, page_rows=2, is_damaged=True))
+    for only_small in (True, False):
+        with pytest.raises(UnreadableFileError, match="damaged"):
+            read(schema_of((1, "a", "long")), data_file(path, 1), only_small=only_small)
+    with FileSummaries(FILES, schema_of((1, "a", "long")), []) as reader, pytest.raises(UnreadableFileError):
+        reader.page_index(data_file(path, 1))
+
+
+def test_many_columns_count_together(tmp_path: Path) -> None:
+    values = {id: (f"c{id}", pa.nulls(_MEMORY_BYTES // 16 // 2, pa.int64())) for id in range(1, 4)}
+    file = write_parquet(tmp_path, "a.parquet", with_ids(values))
+    for columns in (1, 3):
+        schema = schema_of(*((id, f"c{id}", "long") for id in range(1, columns + 1)))
+        with nullcontext() if columns == 1 else pytest.raises(NeedsProcessError):
+            read(schema, file, only_small=True, memory_bytes=_MEMORY_BYTES)
 
 
 def test_what_cannot_be_known_before_needs_a_process(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ class _Process(ChildProcess):
             send_handle(self.connection, own_end.fileno(), None)
             send_handle(other._help, other_end.fileno(), None)
 
-    def end(self) -> None:
-        """Ends it, whatever it does."""
+    def end(self) -> int:
+        """As of `ChildProcess`."""
         self._help.close()
-        super().end()
+        return super().end()
 
 
 class PlanProcesses:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 from uuid import UUID
 
 import uuid_utils.compat as uuids
@@ -19,6 +20,7 @@ from floecat.errors import (
     FileMissingError,
     ForbiddenError,
     LocationNotAllowedError,
+    PayloadTooLargeError,
     StorageUnavailableError,
 )
 from floecat.fileio.base import FileIO
@@ -29,6 +31,8 @@ from floecat.storage.catalog_storage import CatalogStorage
 from floecat.working_memory import take_memory
 
 __all__ = ["MetadataFiles"]
+
+_SIZE: Final = "floecat.gateway.max-metadata-file-bytes"
 
 
 class MetadataFiles:
@@ -65,7 +69,10 @@ class MetadataFiles:
             UnavailableError: other requests take all of the working memory.
         """
         storage.allowed.check(location)
-        data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
+        try:
+            data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
+        except PayloadTooLargeError as error:
+            raise PayloadTooLargeError(f"{error.message} ({_SIZE})") from None
         take_memory(len(data))
         if is_gzip(data):
             return gunzip(data, f"metadata file {location}", max_bytes=self._max_inflated_bytes)

@@ -159,7 +159,7 @@ class PurgeGuard:
                 first = batches[0]
                 raise UnavailableError(
                     f"Files that the change may add are being deleted by purge job {first.job_id} of"
-                    f" {first.title}; nothing was changed",
+                    f" {first.title}; nothing was changed (floecat.gateway.commit.purge-wait-ms)",
                     retry_after_s=_RETRY_AFTER_S,
                 )
             if now >= holds_again_at:

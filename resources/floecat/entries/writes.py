@@ -145,7 +145,10 @@ class EntryWrites:
                     self._retries.sleep(attempt)
                 self._count("gave_up")
                 names = ", ".join(str(identifier) for identifier in identifiers[:3])
-                raise UnavailableError(f"Too many concurrent commits on {names}; nothing was changed")
+                raise UnavailableError(
+                    f"Too many concurrent commits on {names} (floecat.gateway.commit.replan.max-attempts);"
+                    " nothing was changed"
+                )
 
     def _count(self, outcome: str) -> None:
         with self._counting:

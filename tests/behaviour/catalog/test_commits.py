@@ -6,10 +6,12 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
@@ -24,8 +26,10 @@ from floecat.errors import (
     NoSuchNamespaceError,
     NoSuchTableError,
     StorageUnavailableError,
+    UnavailableError,
 )
 from floecat.runtime import Kernel
+from floecat.settings import BackoffSettings
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.services.faults import FaultyFileIO
@@ -186,6 +190,30 @@ def test_a_retry_after_a_lost_answer_has_one_effect(kernel: Kernel, call: Call, 
     assert isinstance(snapshots, list)
     assert [snapshot["snapshot-id"] for snapshot in snapshots] == [1]
     assert again == metadata(kernel.tables.load(call, table("t")))
+
+
+def test_commits_of_others_are_followed_up_to_the_bound(kernel: Kernel, call: Call) -> None:
+    create(kernel, call, "t")
+    replan = BackoffSettings(max_attempts=3, initial_sleep_ms=0, max_sleep_ms=0)
+    gateway = replace(kernel.settings.gateway, commit=replace(kernel.settings.gateway.commit, replan=replan))
+    others = [lambda: kernel.commits.commit(call, set_property("t", "other", "1"))] * 2
+
+    class Overtaken(FaultyFileIO):
+        def write_new(self, *given: Any, **more: Any) -> None:
+            if others:
+                others.pop()()
+            super().write_new(*given, **more)
+
+    slow = Kernel(
+        replace(kernel.settings, gateway=gateway), kernel.store, Overtaken(kernel.files), kernel.clock
+    )
+    slow.commits.commit(call_on(slow, call), set_property("t", "own", "1"))
+    others += [lambda: kernel.commits.commit(call, set_property("t", "other", f"{len(others)}"))] * 3
+    with pytest.raises(UnavailableError, match=r"\(floecat.gateway.commit.replan.max-attempts\)"):
+        slow.commits.commit(call_on(slow, call), set_property("t", "own", "2"))
+    properties = metadata(kernel.tables.load(call, table("t")))["properties"]
+    assert isinstance(properties, dict)
+    assert (properties["other"], properties["own"]) == ("0", "1")
 
 
 def test_unregister_is_a_fence(kernel: Kernel, call: Call) -> None:

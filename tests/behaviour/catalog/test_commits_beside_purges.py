@@ -242,6 +242,7 @@ def test_a_wait_is_bounded_and_names_the_purge(make_lake: Callable[..., Lake]) -
     lake.purge()
     assert refused[0].retry_after_s == 5
     assert "of ns.old; nothing was changed" in refused[0].message
+    assert "floecat.gateway.commit.purge-wait-ms" in refused[0].message
     assert lake.kernel.tables.load(lake.call, table("live")).metadata_location == current
     assert {file.name for file in folder.iterdir()} == before[0]
     assert lake.left() == set()

@@ -101,7 +101,7 @@ def test_a_load_of_the_same_process_is_kept_out_while_a_part_is_made(open_lake, 
     def progress(_done, _wanted):
         if not met:
             writer.append(rows_of(100))
-            with pytest.raises(Exception, match="being brought up to its Delta log") as raised:
+            with pytest.raises(Exception, match=r"up to its Delta log .*compat.wait") as raised:
                 lake.load(table)
             met.append(raised.value.retry_after_s)
 

@@ -163,7 +163,8 @@ class DeltaRefreshService:
             changed = self._outcome(table, look)
         except FutureTimeoutError:
             raise UnavailableError(
-                f"{table.identifier} is being brought up to its Delta log; try again",
+                f"{table.identifier} is being brought up to its Delta log"
+                " (floecat.gateway.delta-compat.wait); try again",
                 retry_after_s=_RETRY_AFTER_S,
             ) from None
         except FloecatError as error:

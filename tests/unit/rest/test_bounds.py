@@ -1,0 +1,62 @@
+"""Bounds of settings that no other test sends the bound plus one of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+from msgspec.structs import replace
+
+from floecat.runtime import kernel
+from floecat.settings import Settings
+from floecat_rest.app import create_app
+from tests.unit.rest.conftest import BASE_URL, CLIENT_HEADERS
+
+PAGE_SIZE = 2
+
+
+@pytest.fixture(scope="module")
+def metadata_file(settings: Settings, client: TestClient[Any]) -> Path:
+    """A metadata file of a table that is not registered any more."""
+    client.post("/v1/namespaces", json={"namespace": ["bounds"]})
+    schema = {"type": "struct", "fields": []}
+    made = client.post("/v1/namespaces/bounds/tables", json={"name": "t", "schema": schema}).json()
+    client.post("/v1/namespaces/bounds/tables/t/unregister")
+    return Path(str(made["metadata-location"]).removeprefix("file://"))
+
+
+@pytest.fixture(scope="module")
+def bounded(settings: Settings, metadata_file: Path) -> Iterator[TestClient[Any]]:
+    """A service that reads metadata files up to the size of this one, and lists pages of two."""
+    size = metadata_file.stat().st_size
+    gateway = replace(settings.gateway, max_metadata_file_bytes=size, max_page_size=PAGE_SIZE)
+    small = replace(settings, gateway=gateway)
+    with kernel(small) as opened, TestClient(create_app(small, opened), base_url=BASE_URL) as client:
+        client.headers.update(CLIENT_HEADERS)
+        yield client
+
+
+def test_a_metadata_file_of_one_byte_more_names_its_bound(
+    bounded: TestClient[Any], metadata_file: Path
+) -> None:
+    longer = metadata_file.with_name("00001-longer.metadata.json")
+    longer.write_bytes(metadata_file.read_bytes() + b" ")
+    body = {"name": "longer", "metadata-location": longer.as_uri()}
+    answer = bounded.post("/v1/namespaces/bounds/register", json=body)
+    assert answer.status_code == 413
+    assert "(floecat.gateway.max-metadata-file-bytes)" in answer.json()["error"]["message"]
+    fits = {"name": "fits", "metadata-location": metadata_file.as_uri()}
+    assert bounded.post("/v1/namespaces/bounds/register", json=fits).status_code == 200
+
+
+def test_a_page_has_no_more_items_than_the_largest_page(bounded: TestClient[Any]) -> None:
+    for name in ("a", "b", "c"):
+        bounded.post("/v1/namespaces", json={"namespace": ["bounds", name]})
+    query = {"parent": "bounds", "pageToken": "", "pageSize": str(PAGE_SIZE + 1)}
+    page = bounded.get("/v1/namespaces", params=query).json()
+    assert len(page["namespaces"]) == PAGE_SIZE
+    rest = bounded.get("/v1/namespaces", params=query | {"pageToken": page["next-page-token"]}).json()
+    assert len(rest["namespaces"]) == 1

@@ -37,7 +37,7 @@ def load_specs() -> Sequence[dg.AssetSpec]:
         with kernel(settings) as opened:
             entries = list(islice(opened.live_entries, settings.pipeline.table_assets))
             links = TableLinks(settings.pipeline.catalog_url, opened.separator)
-            return table_specs(entries, links, opened.view_queries)
+            return table_specs(entries, links, opened.view_queries, settings.limits)
     except FloecatError as error:
         _log.warning("no assets of tables: %s", error.message)
         return ()

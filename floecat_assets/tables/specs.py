@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import dagster as dg
 from floecat.events.live_entries import LiveEntry
 from floecat.events.view_queries import ViewQuery
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.settings.limits import LimitSettings
 from floecat_assets.table_keys import table_asset_key, table_group
 from floecat_assets.table_links import TableLinks
 from floecat_assets.tables.view_sql import named_tables
@@ -20,6 +22,8 @@ __all__ = ["Queries", "defined_as", "table_specs"]
 
 _DELTA_SOURCE: Final = "~delta"
 """Last part of the key of a Delta table's log. `~` is escaped in names, so no table has this key."""
+
+_DEFAULT_LIMITS: Final = LimitSettings()
 
 
 class Queries(Protocol):
@@ -30,13 +34,16 @@ class Queries(Protocol):
         ...
 
 
-def table_specs(entries: Sequence[LiveEntry], links: TableLinks, queries: Queries) -> list[dg.AssetSpec]:
+def table_specs(
+    entries: Sequence[LiveEntry], links: TableLinks, queries: Queries, limits: LimitSettings = _DEFAULT_LIMITS
+) -> list[dg.AssetSpec]:
     """One asset per table or view, and one for the log of each Delta table.
 
     Args:
         entries: the tables and views.
         links: to the REST service.
         queries: of the views; a view leads back to those of the entries that its SQL surely names.
+        limits: on the SQL of a view, and on the entries that it names.
     """
     known = {(entry.catalog_name, entry.identifier): entry for entry in entries}
     lineage = _Lineage()
@@ -45,12 +52,13 @@ def table_specs(entries: Sequence[LiveEntry], links: TableLinks, queries: Querie
         key = table_asset_key(entry.catalog_name, entry.identifier)
         if entry.format == "delta":
             source = _delta_source(entry, key)
-            lineage.add(key, source.key)
+            lineage.set(key, [source.key])
             specs.append(source)
         query = queries.of(entry.entry_id) if entry.kind == "view" else None
-        for name in _sources(entry, query, known) if query is not None else ():
-            lineage.add(key, table_asset_key(*name))
-        specs.append(_spec(entry, key, links, lineage.sources[key]))
+        if query is not None:
+            names = islice(_sources(entry, query, known, limits.view_sql_bytes), limits.view_sources)
+            lineage.set(key, [table_asset_key(*name) for name in names])
+        specs.append(_spec(entry, key, links, lineage.sources.get(key, ())))
     return specs
 
 
@@ -64,18 +72,21 @@ class _Lineage:
     """Which assets each asset is made of. Views may name each other in a circle; Dagster's graph may not."""
 
     def __init__(self) -> None:
-        self.sources: defaultdict[dg.AssetKey, list[dg.AssetKey]] = defaultdict(list)
+        self.sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
+        self._made_of: defaultdict[dg.AssetKey, list[dg.AssetKey]] = defaultdict(list)
+        """Which assets are made of each asset: `sources` the other way round."""
 
-    def add(self, key: dg.AssetKey, source: dg.AssetKey) -> None:
-        """Adds a source, unless that closes a circle."""
-        seen, open_keys = {source}, [source]
+    def set(self, key: dg.AssetKey, sources: Iterable[dg.AssetKey]) -> None:
+        """Sets the sources of an asset, once, without those that close a circle."""
+        made_of_it, open_keys = {key}, [key]
         while open_keys:
-            for each in self.sources.get(open_keys.pop(), ()):
-                if each not in seen:
-                    seen.add(each)
+            for each in self._made_of.get(open_keys.pop(), ()):
+                if each not in made_of_it:
+                    made_of_it.add(each)
                     open_keys.append(each)
-        if key not in seen and source not in self.sources[key]:
-            self.sources[key].append(source)
+        self.sources[key] = [each for each in dict.fromkeys(sources) if each not in made_of_it]
+        for each in self.sources[key]:
+            self._made_of[each].append(key)
 
 
 def _spec(
@@ -114,11 +125,18 @@ def _delta_source(entry: LiveEntry, key: dg.AssetKey) -> dg.AssetSpec:
 
 
 def _sources(
-    view: LiveEntry, query: ViewQuery, known: Mapping[tuple[str, TableIdentifier], LiveEntry]
+    view: LiveEntry,
+    query: ViewQuery,
+    known: Mapping[tuple[str, TableIdentifier], LiveEntry],
+    most_bytes: int,
 ) -> list[tuple[str, TableIdentifier]]:
     """The entries that the SQL of a view names, without those that a name could mean two of."""
     found: dict[tuple[str, TableIdentifier], None] = {}
+    left_bytes = most_bytes
     for sql in query.sql:
+        left_bytes -= len(sql.encode())
+        if left_bytes < 0:
+            break
         for name in named_tables(sql):
             meant = {each for each in _meanings(view, query, name) if each in known} - {
                 (view.catalog_name, view.identifier)

@@ -1,6 +1,7 @@
 """Tables that SQL names, for lineage.
 
 No parser: dialects differ. What is not understood names no table, so that lineage has gaps and never guesses.
+The time is in proportion to the length of the SQL, whatever it holds: users of the catalog write it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from floecat.identifiers.namespace import MAX_LEVELS
+
 __all__ = ["named_tables"]
 
 _TOKEN: Final = re.compile(
     r"""
-    (?P<skipped> \s+ | --[^\n]* | /\*.*?\*/ )
+    (?P<skipped> \s+ | --[^\n]* | /\*.*?(?:\*/|\Z) )
   | (?P<text> '(?:[^']|'')*' )
   | (?P<quoted> "(?:[^"]|"")*" | `(?:[^`]|``)*` )
   | (?P<word> [^\W\d][\w$]* )
@@ -41,6 +44,9 @@ _AFTER_TABLES: Final = (
 
 _NO_TABLE: Final = ("select", "with", "values", "lateral", "unnest", "table", "from", "join")
 
+_MOST_PARTS: Final = MAX_LEVELS + 2
+"""Of a name: its catalog, its namespace and the table."""
+
 
 class _Token(NamedTuple):
     kind: str
@@ -61,7 +67,11 @@ def named_tables(sql: str) -> list[tuple[str, ...]]:
         return []
     local = {name.lower() for name in _local_names(tokens)}
     names = dict.fromkeys(_names(tokens))
-    return [name for name in names if len(name) > 1 or name[0].lower() not in local]
+    return [
+        name
+        for name in names
+        if len(name) <= _MOST_PARTS and (len(name) > 1 or name[0].lower() not in local)
+    ]
 
 
 def _tokens(sql: str) -> list[_Token] | None:
@@ -120,7 +130,8 @@ def _name_at(tokens: Sequence[_Token], index: int) -> Iterator[tuple[str, ...]]:
     while index < len(tokens) and tokens[index].is_("("):
         index += 1
     parts: list[str] = []
-    while index < len(tokens) and tokens[index].kind in ("word", "quoted"):
+    # one part too many says that the name is too long
+    while index < len(tokens) and tokens[index].kind in ("word", "quoted") and len(parts) <= _MOST_PARTS:
         parts.append(tokens[index].text)
         index += 1
         if index == len(tokens) or not tokens[index].is_("."):

@@ -107,6 +107,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     table_manifests: Annotated[int, integer(minimum=1)] = 500_000
     """Most manifests of one table that a purge reads, its own or those of a table that may share files."""
 
+    view_sql_bytes: Annotated[int, size()] = 64 * _KIB
+    """Most SQL of a view, of all its dialects, that is searched for the tables that it reads: lineage in
+    Dagster. Dialects after that name none."""
+
+    view_sources: Annotated[int, integer(minimum=1)] = 200
+    """Most tables that a view comes from in Dagster's lineage: the first that its SQL names."""
+
     open_queries: Annotated[int, integer(minimum=1)] = 10_000
     """Most open queries and scan plans of a catalog. More are answered 503. A plan that fits one answer is
     not open once it is answered."""

@@ -12,6 +12,7 @@ from floecat.events.live_entries import LiveEntry
 from floecat.events.view_queries import ViewQuery
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.settings.limits import LimitSettings
 from floecat_assets.table_links import TableLinks
 from floecat_assets.tables.specs import defined_as, table_specs
 
@@ -110,6 +111,28 @@ def test_views_that_name_each_other_are_a_chain():
         "floecat/sales/v": ["floecat/sales/w"],
         "floecat/sales/w": [],
     }
+
+
+def test_views_that_all_name_each_other_are_put_in_one_order():
+    names = [f"v{number}" for number in range(100)]
+    query = "select * from " + ", ".join(names)
+    found = by_name(
+        table_specs([entry(name, "view") for name in names], LINKS, Queries(**dict.fromkeys(names, query)))
+    )
+    assert [len(sources(found[f"floecat/sales/{name}"])) for name in names] == list(range(99, -1, -1))
+
+
+def test_lineage_of_a_view_is_bounded():
+    limits = LimitSettings()
+    tables = [entry(f"t{number}") for number in range(limits.view_sources + 1)]
+    query = "select * from " + ", ".join(table.identifier.name for table in tables)
+    blank = " " * (limits.view_sql_bytes - len("select * from t0"))
+    queries = Queries(many=query, long=f"select * from t0{blank}", longer=f"select * from t0 {blank}")
+    views = [entry(name, "view") for name in ("many", "long", "longer")]
+    found = by_name(table_specs([*tables, *views], LINKS, queries, limits))
+    assert len(sources(found["floecat/sales/many"])) == limits.view_sources
+    assert sources(found["floecat/sales/long"]) == ["floecat/sales/t0"]
+    assert sources(found["floecat/sales/longer"]) == []
 
 
 def test_what_makes_definitions_out_of_date():

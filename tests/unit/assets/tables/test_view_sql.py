@@ -43,3 +43,15 @@ def _split(names: str) -> list[str]:
 def test_long_sql_is_read_in_no_time():
     sql = "select * from " + "(" * 20_000 + "t" + ")" * 20_000 + " join u on 1 = 1" * 20_000
     assert named_tables(sql) == [("t",), ("u",)]
+
+
+@pytest.mark.parametrize("part", ["/* ", "join.", "as not "])
+def test_the_time_is_in_proportion_to_the_length(part):
+    # it takes minutes if each part is searched to the end
+    assert named_tables("select * from t " + part * 40_000)[:1] == [("t",)]
+
+
+def test_a_name_has_as_many_parts_as_a_namespace_can_have():
+    name = [f"n{number}" for number in range(34)]
+    assert named_tables(f"select * from {'.'.join(name)}") == [tuple(name)]
+    assert named_tables(f"select * from {'.'.join(name)}.t") == []

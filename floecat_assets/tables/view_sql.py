@@ -68,9 +68,7 @@ def named_tables(sql: str) -> list[tuple[str, ...]]:
     local = {name.lower() for name in _local_names(tokens)}
     names = dict.fromkeys(_names(tokens))
     return [
-        name
-        for name in names
-        if len(name) <= _MOST_PARTS and (len(name) > 1 or name[0].lower() not in local)
+        name for name in names if len(name) <= _MOST_PARTS and (len(name) > 1 or name[0].lower() not in local)
     ]
 
 

@@ -104,7 +104,13 @@ class BadRequestError(FloecatError):
 
 
 class PayloadTooLargeError(BadRequestError):
-    """The body of a request is larger than the service takes."""
+    """The body of a request, or a file, is larger than the service takes.
+
+    Attributes:
+        size_bytes: of the file; `None` if unknown.
+    """
+
+    size_bytes: int | None = None
 
 
 class IllegalArgumentError(FloecatError):

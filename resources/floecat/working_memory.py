@@ -11,6 +11,7 @@ Commands and jobs enter nothing, and `take_memory` counts nothing for them.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -133,6 +134,7 @@ class Reservation:
         self._taken_bytes = 0
         self._held_bytes = 0
         self._most_bytes = 0
+        self._waited_s = 0.0
         self.waits = True
         self._token: Token[Reservation | None] | None = None
 
@@ -158,7 +160,8 @@ class Reservation:
         if waiter is None:
             return
         try:
-            waiter.granted.result(self._memory.wait_s if self.waits else 0)
+            with self._timed():
+                waiter.granted.result(self._left_s if self.waits else 0)
         except FutureTimeoutError:
             self._give_up(waiter)
         self._held_bytes += waiter.size_bytes
@@ -174,8 +177,9 @@ class Reservation:
             return
         try:
             if not waiter.granted.done():
-                async with asyncio.timeout(self._memory.wait_s):
-                    await asyncio.wrap_future(waiter.granted)
+                with self._timed():
+                    async with asyncio.timeout(self._left_s):
+                        await asyncio.wrap_future(waiter.granted)
         except TimeoutError:
             self._give_up(waiter)
         except asyncio.CancelledError:
@@ -190,6 +194,19 @@ class Reservation:
         self._most_bytes = max(self._most_bytes, held)
         if held:
             self._memory.give_back(held)
+
+    @property
+    def _left_s(self) -> float:
+        """How long the request may still wait, in all."""
+        return max(self._memory.wait_s - self._waited_s, 0)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        begun_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s += time.monotonic() - begun_s
 
     def _ask(self, size_bytes: int) -> _Waiter | None:
         self._taken_bytes += size_bytes

@@ -32,7 +32,8 @@ from floecat.working_memory import take_memory
 
 __all__ = ["MetadataFiles"]
 
-_SIZE: Final = "floecat.gateway.max-metadata-file-bytes"
+_SMALL_FILE_BYTES: Final = 1 << 20
+"""Larger files are looked at first: memory for them is reserved before they are read."""
 
 
 class MetadataFiles:
@@ -44,7 +45,7 @@ class MetadataFiles:
         """Sets bounds on what is read, and what is compressed.
 
         Args:
-            max_bytes: bound on the size of a file.
+            max_bytes: bound on the size of a file, and of a document that is written.
             max_inflated_bytes: bound on the content of a compressed file; by default that of files.
             gzip_above_bytes: larger documents of tables that name no codec are compressed; 0 for none.
         """
@@ -69,14 +70,29 @@ class MetadataFiles:
             UnavailableError: other requests take all of the working memory.
         """
         storage.allowed.check(location)
-        try:
-            data = (files or storage.files(location)).read(location, max_bytes=self._max_bytes)
-        except PayloadTooLargeError as error:
-            raise PayloadTooLargeError(f"{error.message} ({_SIZE})") from None
-        take_memory(len(data))
+        data = self._read(files or storage.files(location), location)
         if is_gzip(data):
             return gunzip(data, f"metadata file {location}", max_bytes=self._max_inflated_bytes)
         return data
+
+    def _read(self, files: FileIO, location: str) -> bytes:
+        """The bytes of a file; of a large one after memory for it was reserved."""
+        try:
+            data = files.read(location, max_bytes=min(_SMALL_FILE_BYTES, self._max_bytes))
+        except PayloadTooLargeError as error:
+            size_bytes = self._max_bytes if error.size_bytes is None else error.size_bytes
+        else:
+            take_memory(len(data))
+            return data
+        if size_bytes > self._max_bytes:
+            raise self._too_large(f"Cannot read metadata file {location}")
+        take_memory(size_bytes)
+        return files.read(location, max_bytes=size_bytes)
+
+    def _too_large(self, problem: str) -> PayloadTooLargeError:
+        return PayloadTooLargeError(
+            f"{problem}: larger than {self._max_bytes} bytes (floecat.gateway.max-metadata-file-bytes)"
+        )
 
     def next_location(
         self, metadata: TableMetadata, current: str | None, name_uuid: UUID | None = None
@@ -101,8 +117,11 @@ class MetadataFiles:
 
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
+            PayloadTooLargeError: the document is larger than the bound.
             StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
+        if metadata.size_bytes > self._max_bytes:
+            raise self._too_large("The metadata would be too large")
         data = _encoded(location, metadata)
         with _own_folders():
             storage.files(location).write_new(location, data, unique_name=True, allowed=storage.allowed)

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from floecat.errors import PayloadTooLargeError
 from floecat.fileio.locations import AllowedLocations
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "FileIO",
     "check_range",
     "read_merged",
+    "too_large",
 ]
 
 LARGEST_GAP: Final = 1024 * 1024
@@ -133,7 +135,7 @@ class FileIO(Protocol):
 
         Raises:
             FileMissingError: there is no such file.
-            PayloadTooLargeError: it is larger than `max_bytes`.
+            PayloadTooLargeError: it is larger than `max_bytes`; its `size_bytes` is that of the file.
         """
         ...
 
@@ -247,6 +249,13 @@ class FileIO(Protocol):
             LocationNotAllowedError: one of them is outside of `allowed`.
         """
         ...
+
+
+def too_large(location: object, max_bytes: int | None, size_bytes: int) -> PayloadTooLargeError:
+    """The error for a file that is larger than the caller takes."""
+    error = PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {location}")
+    error.size_bytes = size_bytes
+    return error
 
 
 def check_range(offset: int, length: int) -> None:

@@ -17,11 +17,10 @@ from floecat.errors import (
     BadRequestError,
     FileMissingError,
     FloecatError,
-    PayloadTooLargeError,
     StorageRefusedError,
     StorageUnavailableError,
 )
-from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range
+from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, too_large
 from floecat.fileio.local_folders import OpenFolders, open_folder
 from floecat.fileio.locations import (
     AllowedLocations,
@@ -67,11 +66,11 @@ class LocalFileIO:
         found, path = self._find(location)
         self.counters.add("reads")
         try:
-            data = _read_regular_file(path, max_bytes)
+            size_bytes, data = _read_regular_file(path, max_bytes)
         except OSError as error:
             raise local_failure(error, found, reading=True) from error
         if data is None:
-            raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
+            raise too_large(found, max_bytes, size_bytes)
         self.counters.add("bytes_read", number=len(data))
         return data
 
@@ -336,17 +335,17 @@ def _failure(location: str, error: FloecatError) -> DeleteFailure:
     return DeleteFailure(location, error.message, isinstance(error, StorageUnavailableError))
 
 
-def _read_regular_file(path: str, max_bytes: int | None) -> bytes | None:
-    """The content; None if it is larger."""
+def _read_regular_file(path: str, max_bytes: int | None) -> tuple[int, bytes | None]:
+    """The size, and the content; None if it is larger."""
     with os.fdopen(_open_regular_file(path), "rb") as file:
-        if max_bytes is None:
-            return file.read()
         size = os.fstat(file.fileno()).st_size
+        if max_bytes is None:
+            return size, file.read()
         if size > max_bytes:
-            return None
+            return size, None
         # reading allocates what is asked for: no more than the file holds, and a byte to see it grow
         data = file.read(size + 1)
-        return data if len(data) <= max_bytes else None
+        return len(data), data if len(data) <= max_bytes else None
 
 
 def _read_parts(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from floecat.errors import BadRequestError, FloecatError, PayloadTooLargeError, StorageUnavailableError
-from floecat.fileio.base import Counters, DeleteFailure, DeleteOutcome, FileEntry, check_range, read_merged
+from floecat.fileio.base import (
+    Counters,
+    DeleteFailure,
+    DeleteOutcome,
+    FileEntry,
+    check_range,
+    read_merged,
+    too_large,
+)
 from floecat.fileio.buckets import Bucket, Buckets
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.fileio.object_failures import OBJECT_STORE_ERRORS, FailureKind, failure_kind, object_failure
@@ -58,7 +66,7 @@ class ObjectStoreFileIO:
         try:
             result = obstore.get(bucket, found.key)
             if max_bytes is not None and result.meta["size"] > max_bytes:
-                raise PayloadTooLargeError(f"File is larger than {max_bytes} bytes: {found}")
+                raise too_large(found, max_bytes, result.meta["size"])
             data = result.bytes().to_bytes()
         except OBJECT_STORE_ERRORS as error:
             raise object_failure(error, found, reading=True) from None

@@ -27,6 +27,23 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most levels of arrays and objects in a request or a metadata document; the deepest schema needs 3 for
     each of its 128 levels. More are answered 400."""
 
+    json_text_bytes: Annotated[int, size()] = 16 * _MIB
+    """Longest text, or stretch of blanks, in a metadata document. Longer ones are answered 400."""
+
+    object_keys: Annotated[int, integer(minimum=1)] = 1_000_000
+    """Most keys of an object in a metadata document. More are answered 400."""
+
+    definition_bytes: Annotated[int, size()] = 64 * _MIB
+    """Most bytes of a table's metadata beside its snapshots and logs: schemas, specs, references, properties,
+    statistics. Reading them takes up to 18 times as much memory. Larger documents are refused."""
+
+    snapshots: Annotated[int, integer(minimum=1)] = 1_000_000
+    """Most snapshots of a table. Documents with more are refused."""
+
+    schema_name_bytes: Annotated[int, size()] = 64 * _MIB
+    """Most bytes of the full names of the nested fields of a schema together, which may be many times as long
+    as the schema. Larger schemas are answered 400."""
+
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 

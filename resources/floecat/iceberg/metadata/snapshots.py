@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.iceberg.values.bounds import document_bounds, exceeded
 from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     Fragment,
@@ -36,6 +37,7 @@ __all__ = [
     "NewSnapshot",
     "SnapshotIndex",
     "SnapshotSummary",
+    "check_number_of_snapshots",
     "check_stored_texts",
     "read_new_snapshot",
 ]
@@ -94,8 +96,28 @@ _OPTIONAL = frozenset(
     field.encode_name for field in msgspec.structs.fields(SnapshotSummary) if not field.required
 )
 
+_ID_KEY = b'"snapshot-id"'
+_COUNTED_AT_ONCE = 1 << 20
+
 _summaries_decoder = msgspec.json.Decoder(list[SnapshotSummary])
 _elements_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def check_number_of_snapshots(array: Piece) -> None:
+    """Refuses an encoded array of more snapshots than `floecat.limits` allows, before it is decoded.
+
+    Raises:
+        BoundExceededError: there are more.
+    """
+    limits = document_bounds.limits
+    if len(array) <= limits.snapshots * len(_ID_KEY):
+        return
+    view = memoryview(array)
+    # a part ends before the key that begins in the next one is complete
+    size = _COUNTED_AT_ONCE + len(_ID_KEY) - 1
+    parts = (view[start : start + size] for start in range(0, len(view), _COUNTED_AT_ONCE))
+    if sum(bytes(part).count(_ID_KEY) for part in parts) > limits.snapshots:
+        raise exceeded(limits, "snapshots", "table metadata", "its snapshots are more than")
 
 
 class SnapshotIndex:
@@ -112,8 +134,10 @@ class SnapshotIndex:
         """Decodes an array of snapshots.
 
         Raises:
+            BoundExceededError: there are more than `floecat.limits` allows.
             InvalidMetadataError: an element is not a snapshot, or an id occurs twice.
         """
+        check_number_of_snapshots(array)
         try:
             summaries = _summaries_decoder.decode(array)
             elements = _elements_decoder.decode(array)

@@ -6,6 +6,7 @@ document passes the index of its snapshots on to its successor.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -37,6 +38,7 @@ from floecat.iceberg.schemas.partitioning import (
 )
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
+from floecat.iceberg.values.bounds import document_bounds, exceeded
 from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     NULL,
@@ -72,6 +74,11 @@ _ARRAYS = (
 
 _GROWING = ("snapshots", "snapshot-log")
 """Arrays that commits append to; they make up most of a large document."""
+
+
+_LISTS = (*_GROWING, "metadata-log")
+
+_DECODED_AT_ONCE = 1 << 20
 
 
 class TableMetadata:
@@ -148,10 +155,15 @@ class TableMetadata:
         Args:
             fields: the encoded top-level fields, in order.
             document: the whole document, if known.
+
+        Raises:
+            BoundExceededError: its definitions are larger than `floecat.limits` allows.
+            InvalidMetadataError: see `parse`.
         """
         present = {
             name: fragment for name, fragment in fields.items() if not is_null(fragment_bytes(fragment))
         }
+        _check_size(present)
         header = read_header(present)  # first, as another version may have other fields
         _check_arrays(present)
         properties = _decode_small(present, "properties", dict[str, str])
@@ -341,16 +353,34 @@ def split_document(data: bytes) -> dict[str, Fragment]:
     """The encoded top-level fields of a metadata document, in order.
 
     Raises:
+        BoundExceededError: its definitions are larger than `floecat.limits` allows.
         InvalidMetadataError: it is not a JSON object in UTF-8.
     """
     try:
-        data.decode()
+        _check_utf8(data)
         fields = decode_fields(data, "table metadata")
     except UnicodeDecodeError:
         raise InvalidMetadataError("Invalid table metadata: not valid UTF-8") from None
     except IllegalArgumentError as error:
         raise InvalidMetadataError(error.message) from None
-    return {name: (memoryview(value),) for name, value in fields.items()}
+    split: dict[str, Fragment] = {name: (memoryview(value),) for name, value in fields.items()}
+    _check_size(split)
+    return split
+
+
+def _check_utf8(data: bytes) -> None:
+    # decoded at once, a document with one wide character takes four times its size
+    decoder, view = getincrementaldecoder("utf-8")(), memoryview(data)
+    for start in range(0, len(data), _DECODED_AT_ONCE):
+        decoder.decode(view[start : start + _DECODED_AT_ONCE])
+    decoder.decode(b"", final=True)
+
+
+def _check_size(fields: Mapping[str, Fragment]) -> None:
+    size = sum(fragment_size(fragment) for name, fragment in fields.items() if name not in _LISTS)
+    if size > document_bounds.limits.definition_bytes:
+        problem = "beside snapshots and logs it has more bytes than"
+        raise exceeded(document_bounds.limits, "definition_bytes", "table metadata", problem)
 
 
 def _settled(fields: Mapping[str, Fragment]) -> dict[str, Fragment]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.metadata.snapshots import OPERATIONS
+from floecat.iceberg.metadata.snapshots import OPERATIONS, check_number_of_snapshots
 from floecat.iceberg.normalization.values import (
     each,
     each_value,
@@ -89,7 +89,7 @@ _rewrite = object_of(
     | {"manifest-list": keep, "manifests": keep, "key-id": keep, "summary": each_value(text)}
 )
 
-_array_decoder = msgspec.json.Decoder(list[_Readable])
+_elements_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _decoder = msgspec.json.Decoder(_Readable)
 
 
@@ -102,8 +102,10 @@ def normalize_snapshots(array: RawJson, schema_ids: Collection[int], current_sch
         current_schema_id: for snapshots without a schema id, as readers assume.
 
     Raises:
+        BoundExceededError: there are more than `floecat.limits` allows.
         IllegalArgumentError: a snapshot cannot be made readable for every reader; the message names it.
     """
+    check_number_of_snapshots(array if isinstance(array, bytes | memoryview) else bytes(array))
     if _are_readable(bytes(array), schema_ids):
         return array
     check_json(bytes(array))
@@ -121,15 +123,16 @@ def normalize_snapshots(array: RawJson, schema_ids: Collection[int], current_sch
 
 
 def _are_readable(array: bytes, schema_ids: Collection[int]) -> bool:
+    pairs = 0
     try:
-        snapshots = _array_decoder.decode(array)
+        # one by one: summaries of all of them take many times the memory of the array
+        for element in _elements_decoder.decode(array):
+            snapshot = _decoder.decode(element)
+            if not _is_readable(snapshot, schema_ids):
+                return False
+            pairs += _pairs(snapshot)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
-    pairs = 0
-    for snapshot in snapshots:
-        if not _is_readable(snapshot, schema_ids):
-            return False
-        pairs += _pairs(snapshot)
     # more than were decoded: a duplicate or unknown key
     return has_keys(array, pairs)
 

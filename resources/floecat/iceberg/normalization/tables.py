@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.errors import IllegalArgumentError, InvalidMetadataError
+from floecat.errors import BoundExceededError, IllegalArgumentError, InvalidMetadataError
 from floecat.iceberg.metadata.integrity import counters
 from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, MetadataLogEntry, SnapshotLogEntry
@@ -178,6 +178,8 @@ def read_metadata_file(data: bytes) -> TableMetadata:
     """
     try:
         return read_foreign_table(data)
+    except BoundExceededError:
+        raise
     except InvalidMetadataError:
         return TableMetadata.parse(data)
 

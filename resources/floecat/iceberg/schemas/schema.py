@@ -24,6 +24,7 @@ from floecat.iceberg.schemas.types import (
     Type,
     struct_with_ids,
 )
+from floecat.iceberg.values.bounds import document_bounds
 from floecat.iceberg.values.encoded_json import (
     JsonObject,
     RawJson,
@@ -89,6 +90,12 @@ class Schema:
 
     @cached_property
     def _entries(self) -> list[_Entry]:
+        nested = [column for column in self.struct.fields if not isinstance(column.type, PrimitiveType)]
+        if sum(_name_bytes(column, 0) for column in nested) > document_bounds.limits.schema_name_bytes:
+            raise IllegalArgumentError(
+                "Invalid schema: the full names of its nested fields are too long together"
+                " (floecat.limits.schema-name-bytes)"
+            )
         entries: list[_Entry] = []
         for column in self.struct.fields:
             _walk(entries, column, column.name, column.name, column.name, None)
@@ -284,6 +291,14 @@ def _walk(
         skipped = not isinstance(nested.type, StructType) and part.name != "key"
         part_inner = inner if skipped and isinstance(part.type, StructType) else part_short
         _walk(entries, part, f"{name}.{part.name}", part_short, part_inner, nested.id)
+
+
+def _name_bytes(nested: NestedField, above_bytes: int) -> int:
+    """Length of the full names of a field and of all fields nested in it, without making any."""
+    size_bytes = above_bytes + len(nested.name)
+    if isinstance(nested.type, PrimitiveType):
+        return size_bytes
+    return size_bytes + sum(_name_bytes(part, size_bytes + 1) for part in _parts(nested.type))
 
 
 def _parts(type: StructType | ListType | MapType) -> tuple[NestedField, ...]:

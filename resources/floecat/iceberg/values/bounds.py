@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from floecat.errors import BoundExceededError
 from floecat.settings.limits import LimitSettings as Bounds
 
-__all__ = ["DEFAULT_BOUNDS", "Bounds", "exceeded"]
+__all__ = ["DEFAULT_BOUNDS", "Bounds", "document_bounds", "exceeded"]
 
 DEFAULT_BOUNDS = Bounds()
+
+
+class DocumentBounds:
+    """The bounds on JSON, metadata documents and schemas."""
+
+    def __init__(self) -> None:
+        self.limits = DEFAULT_BOUNDS
+
+
+document_bounds: Final = DocumentBounds()
+"""Of this process. Those of the settings, once the composition root has set them."""
 
 
 def exceeded(bounds: Bounds, bound: str, file: str, problem: str) -> BoundExceededError:

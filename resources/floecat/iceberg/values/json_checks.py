@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from floecat.errors import IllegalArgumentError
+from floecat.iceberg.values.bounds import document_bounds
 from floecat.iceberg.values.json_keys import has_repeated_keys
-from floecat.settings.limits import LimitSettings
 
-__all__ = ["check_json", "has_keys", "is_nested_deeper", "nesting_bound"]
+__all__ = ["check_json", "has_keys", "is_nested_deeper"]
 
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SMALL_BYTES: Final = 64 << 10
@@ -23,17 +23,6 @@ _COLON, _QUOTE, _SPACE, _OPEN = b':" ['
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 
 
-class NestingBound:
-    """`floecat.limits.nesting`. The interpreter fails at about 900 levels."""
-
-    def __init__(self) -> None:
-        self.levels = LimitSettings().nesting
-
-
-nesting_bound: Final = NestingBound()
-"""Of this process. That of the settings, once the composition root has set it."""
-
-
 def check_json(data: bytes) -> None:
     """Refuses JSON with an object that has a key twice, of which readers take either value, and deep nesting.
 
@@ -41,13 +30,12 @@ def check_json(data: bytes) -> None:
         data: valid JSON.
 
     Raises:
-        IllegalArgumentError: there is such an object, or more levels than `nesting_bound`. The message quotes
-            nothing.
+        IllegalArgumentError: there is such an object, or it exceeds a bound of `floecat.limits`. The message
+            quotes nothing.
     """
-    if is_nested_deeper(data, nesting_bound.levels):
-        raise IllegalArgumentError(
-            f"nested too deeply: more than {nesting_bound.levels} levels (floecat.limits.nesting)"
-        )
+    most = document_bounds.limits.nesting  # the interpreter fails at about 900 levels
+    if is_nested_deeper(data, most):
+        raise IllegalArgumentError(f"nested too deeply: more than {most} levels (floecat.limits.nesting)")
     if len(data) <= _SMALL_BYTES:
         json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
     elif has_repeated_keys(data):

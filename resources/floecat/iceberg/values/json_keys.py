@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from floecat.errors import IllegalArgumentError
+from floecat.iceberg.values.bounds import document_bounds
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -27,9 +30,13 @@ def has_repeated_keys(data: bytes, *, block_bytes: int = _BLOCK_BYTES) -> bool:
     Args:
         data: the JSON.
         block_bytes: what is looked through at once; more if a string is longer.
+
+    Raises:
+        IllegalArgumentError: a string is longer, or an object has more keys, than `floecat.limits` allows.
     """
     import numpy as np
 
+    longest = max(document_bounds.limits.json_text_bytes, block_bytes)
     objects: list[set[bytes]] = []
     start, size = 0, block_bytes
     while start < len(data):
@@ -46,6 +53,10 @@ def has_repeated_keys(data: bytes, *, block_bytes: int = _BLOCK_BYTES) -> bool:
             ends = marks[array[marks] != _COLON]
             if not len(ends):
                 size *= 2
+                if size > longest:
+                    raise IllegalArgumentError(
+                        f"holds a text of more than {longest} bytes (floecat.limits.json-text-bytes)"
+                    )
                 continue
             end = int(ends[-1]) + 1
             marks = marks[marks < end]
@@ -142,6 +153,7 @@ def _repeats(keys: _Keys, objects: list[set[bytes]]) -> bool:
     looked_at = np.isin(owner, [*range(opened), *still_open, *keys.suspects(owner).tolist()])
     by_owner = np.flatnonzero(looked_at)[np.argsort(owner[looked_at], kind="stable")]
     found: dict[int, set[bytes]] = dict(enumerate(objects))
+    most = document_bounds.limits.object_keys
     for first in range(0, len(by_owner), _KEYS_AT_ONCE):
         some = by_owner[first : first + _KEYS_AT_ONCE]
         for number, start, end in zip(
@@ -151,5 +163,9 @@ def _repeats(keys: _Keys, objects: list[set[bytes]]) -> bool:
             if key in own:
                 return True
             own.add(key)
+            if len(own) > most:
+                raise IllegalArgumentError(
+                    f"an object has more than {most} keys (floecat.limits.object-keys)"
+                )
     objects[:] = [found.setdefault(number, set()) for number in still_open]
     return False

@@ -23,7 +23,6 @@ from floecat.settings.kinds import (
 __all__ = ["GatewaySettings"]
 
 _MIB = 1 << 20
-_GIB = 1 << 30
 _MINUTE = Duration(60_000)
 
 
@@ -120,8 +119,8 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     verify_metadata_file: Annotated[bool, boolean()] = False
     """Load looks whether the metadata file is still in storage, and answers 404 if not."""
 
-    max_metadata_file_bytes: Annotated[int, size()] = 2 * _GIB
-    """Larger metadata files are not read."""
+    max_metadata_file_bytes: Annotated[int, size()] = 512 * _MIB
+    """Larger metadata files are not read, and larger documents are not written."""
 
     gzip_metadata_above_bytes: Annotated[int, size()] = _MIB
     """Metadata files of tables are compressed with gzip, as `….gz.metadata.json`, when they would be larger

@@ -18,7 +18,7 @@ from litestar.params import QueryParameter
 from floecat.auth.principals import Principal
 from floecat.entries.calls import IDEMPOTENCY_KEY, Call, LoadedTable, LoadedView, with_request_key
 from floecat.errors import BadRequestError, IllegalArgumentError
-from floecat.iceberg.values.json_checks import check_json
+from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.memory_budget import MemoryBudget
@@ -237,14 +237,16 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     """Read a body. Unknown fields are ignored, as the specification grows, unless the struct forbids them.
 
     Raises:
-        BadRequestError: it is not valid JSON in UTF-8, nested too deeply, not of this form, or an object
-            in it has a key twice. The message names the JSON path, never what the body holds there.
+        BadRequestError: it is not valid JSON in UTF-8, nested too deeply, not of this form, has too many
+            elements, or an object in it has a key twice. The message names the JSON path, never what the body
+            holds there.
     """
     if not body:
         raise BadRequestError("Invalid body: expected JSON")
     try:
         # Parts that stay encoded would otherwise carry invalid text into metadata files.
         str(body, "utf-8")
+        check_elements(body)
         decoded = cast("T", _decoder(cast("Any", kind)).decode(body))
         check_json(body)
     except IllegalArgumentError as error:

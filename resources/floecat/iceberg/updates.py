@@ -49,6 +49,9 @@ LAST_ADDED = -1
 class Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
     """A change of a table or view. Those of properties, schemas and locations are the same for both."""
 
+    def __post_init__(self) -> None:
+        """Lets other threads run: the decoder does not, from one call of Python code to the next."""
+
 
 class AssignUuid(Update, frozen=True, tag="assign-uuid"):
     """Gives a new table or view its UUID."""

@@ -43,6 +43,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     schema_name_bytes: Annotated[int, size()] = 64 * _MIB
     """Most bytes of the full names of the nested fields of a schema together, which may be many times as long
     as the schema. Larger schemas are answered 400."""
+    elements: Annotated[int, integer(minimum=1)] = 100_000
+    """Most elements of an array and keys of an object in a request, and most properties that a request may
+    give a table or view; in all, a request may have ten times as many elements. More are answered 400: while
+    elements are decoded, no other request is worked on."""
 
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""

@@ -39,6 +39,10 @@ def test_unknown_fields_are_ignored_and_raw_parts_stay_as_they_are():
         (b'{"table-name":"t","schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
         (b'{"table-name":"t","x":' + b'{"a":' * 100_000, "too deeply"),
         (b'{"table-name":"t","schema":' + b"[" * 400 + b"]" * 400 + b"}", "more than 400 levels"),
+        (
+            b'{"table-name":"t","numbers":[' + b"1," * 100_000 + b"1]}",
+            r"more than 100000 .*limits.elements",
+        ),
         (b'{"table-name":"t","table-name" : "t"}', "a key more than once"),
         (b'{"table-name":"t","schema":{"x":[{"a":1,"\\u0061":1}]}}', "a key more than once"),
     ],

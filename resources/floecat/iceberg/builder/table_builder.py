@@ -19,6 +19,7 @@ from floecat.iceberg.metadata.properties import (
     MAX_FORMAT_VERSION,
     RESERVED_PROPERTIES,
     check_format_version,
+    check_property_count,
     deletes_old_metadata,
     previous_versions_max,
     requested_format_version,
@@ -220,6 +221,7 @@ class TableMetadataBuilder:
         self._properties |= {
             key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES
         }
+        check_property_count(self._properties)
 
     @apply.register
     def _(self, update: u.RemoveProperties) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
+from floecat.iceberg.values.bounds import document_bounds
 from floecat.iceberg.values.encoded_json import Int32
 from floecat.iceberg.values.text_limits import int32_of
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_format_version",
     "check_name_mapping",
     "check_new_table_properties",
+    "check_property_count",
     "deletes_old_metadata",
     "mapped_ids",
     "metadata_file_name",
@@ -76,6 +78,18 @@ def persisted_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties of a new table as stored: defaults added, reserved ones left out."""
     unreserved = {key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES}
     return {_PARQUET_COMPRESSION: "zstd"} | unreserved
+
+
+def check_property_count(properties: Mapping[str, str]) -> None:
+    """Refuses too many properties of a table or view: it would hold up others whenever it is read.
+
+    Raises:
+        IllegalArgumentError: there are more than `floecat.limits.elements`.
+    """
+    if len(properties) > document_bounds.limits.elements:
+        raise IllegalArgumentError(
+            f"Invalid properties: more than {document_bounds.limits.elements} (floecat.limits.elements)"
+        )
 
 
 def requested_format_version(properties: Mapping[str, str]) -> int | None:

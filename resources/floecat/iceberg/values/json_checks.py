@@ -1,26 +1,33 @@
-"""Checks of JSON that parsers pass over: keys that an object has twice, and nesting."""
+"""Checks of JSON that parsers pass over: keys that an object has twice, nesting, and number of elements."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.values.bounds import document_bounds
 from floecat.iceberg.values.json_keys import has_repeated_keys
 
-__all__ = ["check_json", "has_keys", "is_nested_deeper"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+__all__ = ["check_elements", "check_json", "has_keys", "has_more_elements", "is_nested_deeper"]
+
+_BRACKETS: Final = b"[]{}"
 _SMALL_BYTES: Final = 64 << 10
 _REPEATED: Final = "an object has a key more than once"
+_IN_ALL: Final = 10
+_DEEPEST: Final = 1000
+"""The parser refuses more levels."""
 _BLOCK_BYTES: Final = 4 << 20
 _NESTING_BLOCK_BYTES: Final = 256 << 10
 """Read without a pause in which other threads may run."""
 
-_COLON, _QUOTE, _SPACE, _OPEN = b':" ['
-_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_COLON, _QUOTE, _SPACE, _OPEN, _CLOSE, _COMMA = b':" [],'
+_AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
 
 
 def check_json(data: bytes) -> None:
@@ -49,7 +56,7 @@ def is_nested_deeper(data: bytes, levels: int) -> bool:
     import numpy as np
 
     depth = 0
-    for brackets in _brackets(data):
+    for brackets in _marks(data, _BRACKETS):
         depths = depth + np.cumsum(np.where(np.frombuffer(brackets, np.uint8) == _OPEN, 1, -1))
         if depths.max() > levels:
             return True
@@ -57,8 +64,59 @@ def is_nested_deeper(data: bytes, levels: int) -> bool:
     return False
 
 
-def _brackets(data: bytes) -> Iterator[bytes]:
-    """What opens and closes arrays and objects, all of it as that of arrays, by blocks."""
+def check_elements(data: bytes) -> None:
+    """Refuses JSON with too many elements, before it is decoded: that holds the interpreter.
+
+    Args:
+        data: JSON, valid or not.
+
+    Raises:
+        IllegalArgumentError: an array or object has more elements or keys than `floecat.limits.elements`, or
+            all together have ten times as many.
+    """
+    most = document_bounds.limits.elements
+    if has_more_elements(data, most, _IN_ALL * most):
+        raise IllegalArgumentError(
+            f"more than {most} elements in an array or object, or {_IN_ALL * most} in all"
+            " (floecat.limits.elements)"
+        )
+
+
+def has_more_elements(data: bytes, of_one: int, in_all: int) -> bool:
+    """Whether an array or object of JSON has more elements or keys, or all together have more commas.
+
+    False if it is not valid.
+    """
+    if data.count(b",") < of_one:
+        return False
+    import numpy as np
+
+    # commas of the arrays that are open, outermost first; the first entry is for none
+    commas: npt.NDArray[np.int64] = np.zeros(1, np.int64)
+    for marks in _marks(data, _BRACKETS + b","):
+        read = np.frombuffer(marks, np.uint8)
+        depths = len(commas) - 1 + np.cumsum((read == _OPEN).astype(np.int64) - (read == _CLOSE))
+        if depths.min() < 0 or depths.max() > _DEEPEST:
+            return False
+        kept = read != _CLOSE
+        levels = np.concatenate([np.arange(len(commas)), depths[kept]])
+        counts = np.concatenate([commas, read[kept] == _COMMA])
+        opens = np.concatenate([np.ones(len(commas), np.bool_), read[kept] == _OPEN])
+        # array by array
+        order = np.argsort(levels, kind="stable")
+        firsts = np.flatnonzero(opens[order])
+        in_all -= int(np.count_nonzero(read == _COMMA))
+        counts = np.add.reduceat(counts[order], firsts)
+        if counts.max() >= of_one or in_all < 0:
+            return True
+        last = np.searchsorted(levels[order][firsts], np.arange(depths[-1] + 1), side="right") - 1
+        commas = counts[last]
+    return False
+
+
+def _marks(data: bytes, wanted: bytes) -> Iterator[bytes]:
+    """The wanted marks outside of strings, by blocks; braces as brackets."""
+    others = bytes(set(range(256)) - set(wanted))
     inside, start = 0, 0
     while start < len(data):
         block = data[start : start + _NESTING_BLOCK_BYTES]
@@ -69,10 +127,10 @@ def _brackets(data: bytes) -> Iterator[bytes]:
         if b"\\" in block:
             block = block.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = block.split(b'"')
-        brackets = b"".join(parts[inside::2]).translate(_BRACKETS, _NO_BRACKETS)
+        marks = b"".join(parts[inside::2]).translate(_AS_ARRAYS, others)
         inside = (inside + len(parts) - 1) % 2
-        if brackets:
-            yield brackets
+        if marks:
+            yield marks
 
 
 def has_keys(data: bytes, number: int) -> bool:

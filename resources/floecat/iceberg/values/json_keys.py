@@ -107,8 +107,7 @@ class _Keys:
         import numpy as np
 
         lengths = self.ends - self.starts
-        escaped = np.frombuffer(self._block, np.uint8) == _BACKSLASH
-        escapes = np.cumsum(escaped) if escaped.any() else np.zeros(len(escaped), np.int64)
+        escapes = np.flatnonzero(np.frombuffer(self._block, np.uint8) == _BACKSLASH)
         head, tail = np.zeros((2, len(lengths)), np.uint64)
         for place in range(8):
             within = lengths > place
@@ -119,7 +118,7 @@ class _Keys:
         same = np.ones(max(len(order) - 1, 0), np.bool_)
         for part in (owner, lengths, head, tail):
             same &= part[order][1:] == part[order][:-1]
-        has_escape = escapes[self.ends] > escapes[self.starts - 1]
+        has_escape = np.searchsorted(escapes, self.ends) > np.searchsorted(escapes, self.starts)
         return np.unique(np.concatenate([owner[order][1:][same], owner[has_escape]]))
 
     def text(self, start: int, end: int) -> bytes:

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import CommitFailedError, IllegalArgumentError
-from floecat.iceberg.metadata.properties import metadata_file_name, strip_trailing_slash
+from floecat.iceberg.metadata.properties import check_property_count, metadata_file_name, strip_trailing_slash
 from floecat.iceberg.updates import (
     LAST_ADDED,
     AddSchema,
@@ -207,6 +207,7 @@ class _Change:
                 self.location = location
             case SetProperties():
                 self.properties |= update.properties
+                check_property_count(self.properties)
             case RemoveProperties():
                 for name in update.keys:
                     self.properties.pop(name, None)

@@ -391,6 +391,13 @@ def test_properties_are_merged_and_reserved_ones_never_stored() -> None:
     assert result.metadata.format_version == 3
 
 
+def test_more_properties_than_the_default_are_refused() -> None:
+    base = parse(document(properties={f"a{number}": "" for number in range(99_999)}))
+    full = commit(base, update("set-properties", updates={"b": "", "a0": "1"})).metadata
+    with pytest.raises(IllegalArgumentError, match=r"more than 100000 \(floecat\.limits\.elements\)"):
+        commit(full, update("set-properties", updates={"c": ""}))
+
+
 @pytest.mark.parametrize(
     ("updates", "message"),
     [

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.values.bounds import document_bounds
-from floecat.iceberg.values.json_checks import check_json, has_keys, is_nested_deeper
+from floecat.iceberg.values.json_checks import (
+    check_elements,
+    check_json,
+    has_keys,
+    has_more_elements,
+    is_nested_deeper,
+)
 
 TEXTS = st.text(st.sampled_from('a:"\\[]{} ,\n'), max_size=4)
 VALUES = st.recursive(
@@ -56,6 +62,48 @@ def test_what_is_escaped_at_the_end_of_a_block_belongs_to_it(backslashes: int) -
     for shift in range(8):
         assert not is_nested_deeper(b" " * shift + data, 1)
         assert is_nested_deeper(b" " * shift + data, 0)
+
+
+def longest_in(value: object) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max([len(parts), *map(longest_in, parts)])
+
+
+@given(VALUES, st.sampled_from(STYLES))
+def test_the_longest_array_or_object(value: object, style: dict[str, Any]) -> None:
+    data = json.dumps(value, **style).encode()
+    found = [elements for elements in range(1, 12) if has_more_elements(data, elements, 1000)]
+    assert found == list(range(1, min(longest_in(value), 12)))
+
+
+@settings(max_examples=30)
+@given(VALUES, st.integers(0, 40))
+def test_the_longest_array_of_a_large_document(value: object, before_the_end_of_a_block: int) -> None:
+    blanks = b" " * ((256 << 10) - before_the_end_of_a_block)
+    elements = max(longest_in(value), 2)
+    data = b"[1," + blanks + json.dumps(value).encode() + b"]"
+    assert not has_more_elements(data, elements, 1000)
+    assert elements != longest_in(value) or has_more_elements(data, elements - 1, 1000)
+
+
+@pytest.mark.parametrize("data", [b"]],,", b"[[[,," * 10_000, b"}" + b"," * 10, b",,,,", b'"a,,,,', b""])
+def test_elements_of_what_is_no_json_are_left_to_the_parser(data: bytes) -> None:
+    has_more_elements(data, 2, 1000)
+
+
+@pytest.mark.parametrize("element", [b'{"a":[1,2]}', b'"[,"', b"[]"])
+def test_more_elements_than_the_default_are_refused(element: bytes) -> None:
+    elements = [element] * 100_000
+    check_elements(b'{"x":[%b],"y":[%b]}' % (b",".join(elements), b",".join(elements)))
+    with pytest.raises(IllegalArgumentError, match=r"more than 100000 .*floecat\.limits\.elements"):
+        check_elements(b'{"x":[%b]}' % b",".join([*elements, element]))
+
+
+def test_more_elements_in_all_are_refused() -> None:
+    array = b"[" + b",".join([b"1"] * 100_000) + b"]"
+    check_elements(b"[" + b",".join([array] * 10) + b"]")
+    with pytest.raises(IllegalArgumentError, match=r"1000000 in all .*floecat\.limits\.elements"):
+        check_elements(b"[" + b",".join([array] * 11) + b"]")
 
 
 @given(VALUES, st.sampled_from(STYLES))

@@ -319,6 +319,13 @@ def test_the_number_of_versions_must_be_positive(size: str) -> None:
 # everything else
 
 
+def test_more_properties_than_the_default_are_refused() -> None:
+    base = create(properties={f"a{number}": "" for number in range(99_999)})
+    full = apply(base, {"action": "set-properties", "updates": {"b": "", "a0": "1"}}).metadata
+    with pytest.raises(IllegalArgumentError, match=r"more than 100000 \(floecat\.limits\.elements\)"):
+        apply(full, {"action": "set-properties", "updates": {"c": ""}})
+
+
 def test_properties_and_location_add_no_version() -> None:
     base = create(properties={"a": "1", "b": "2"})
     applied = apply(

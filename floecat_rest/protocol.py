@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CatalogHttpProtocol"]
 
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _UNAVAILABLE = "ServiceUnavailableException"
 _JOINED_BYTES = 64 << 10
 """Longest part of a body that is copied to go out with the head."""
@@ -106,6 +107,8 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
         """Bytes that were parsed since the last head or piece of a body was complete."""
         self._body_bytes = 0
+        self._head_of_body = b""
+        """Of a request that asks for another protocol: what makes a new parser read its body."""
         self._phase: tuple[str, RequestResponseCycle | None] = "idle", None
         self._phase_s = 0.0
         """How long the phase lasts."""
@@ -134,9 +137,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             return
         self._unread_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # no other protocol is spoken, and the request is answered without one
+            self._parse(data)
         except httptools.HttpParserError:
             if not self._is_refused:
                 self._refuse(400, "Invalid HTTP request received.")
@@ -144,8 +145,26 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             if self._unread_bytes > self._limits.head_bytes:
                 self._refuse_limit(431, "head-bytes", "the head of the request is too large")
 
+    def _parse(self, data: bytes) -> None:
+        """Parse; a request that asks for another protocol is answered in this one."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            else:
+                return
+            if self._head_of_body:
+                # the parser ended with the head, and would take the body for the next request
+                self.parser = httptools.HttpRequestParser(self)
+                data = self._head_of_body + data
+
     def on_headers_complete(self) -> None:
         """Check the head, and hand the request to the application."""
+        if self._head_of_body:
+            self._head_of_body = b""
+            self.headers = _NO_TRAILERS
+            return
         headers, limits = self.headers, self._limits
         if len(headers) > limits.headers:
             self._refuse_limit(431, "headers", "the request has too many headers")
@@ -171,6 +190,13 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._stop_request()
             self.transport.close()
             raise _RefusedError
+        if self.parser.should_upgrade():
+            self._head_of_body = _head_of_body(headers)
+
+    def on_message_complete(self) -> None:
+        """End the body, unless it is yet to be read."""
+        if not self._head_of_body:
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
@@ -332,3 +358,9 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         is_slow = 0 <= taken < self._limits.body_bytes_per_second * self._unsent_s
         self._unsent_s = 0.0
         return is_slow
+
+
+def _head_of_body(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """A head with the same body; empty if there is none."""
+    framing = b"".join(b"%b: %b\r\n" % each for each in headers if each[0] in _FRAMING)
+    return b"POST / HTTP/1.1\r\n%b\r\n" % framing if framing else b""

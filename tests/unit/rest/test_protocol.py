@@ -340,6 +340,37 @@ def test_what_is_no_http_is_answered_in_shape(sent: bytes) -> None:
     assert (status, body["error"]["type"], body["error"]["code"]) == (400, "BadRequestException", 400)
 
 
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+LIKE_A_REQUEST = HEAD + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "size"),
+    [
+        (b"", b"", 0),
+        (b"Content-Length: 0\r\n", b"", 0),
+        (b"Content-Length: %d\r\n" % len(LIKE_A_REQUEST), LIKE_A_REQUEST, len(LIKE_A_REQUEST)),
+        (b"Transfer-Encoding: chunked\r\n", b"1b\r\n" + LIKE_A_REQUEST + b"\r\n0\r\n\r\n", 27),
+    ],
+)
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
+def test_requests_for_another_protocol_are_answered_in_this_one(
+    head: bytes, body: bytes, size: int, piece_bytes: int
+) -> None:
+    """No part of their body is taken for a request."""
+    sent = b"POST" + HEAD[3:] + UPGRADE + head + b"\r\n" + body
+    sent += sent + LIKE_A_REQUEST
+
+    async def work(connect: Connect) -> list[int]:
+        client = await connect()
+        for start in range(0, len(sent), piece_bytes):
+            await client.send(sent[start : start + piece_bytes])
+            await asyncio.sleep(0)
+        return [(await client.answer())[1]["body"] for _ in range(3)]
+
+    assert run(work) == [size, size, 0]
+
+
 def test_a_url_names_the_host_that_the_header_names() -> None:
     assert ask(b"GET http://X:1/v1 HTTP/1.1\r\nHost: x:1\r\n\r\n")[0] == 200
 

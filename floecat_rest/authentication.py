@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
-from floecat_rest.threads import in_login_thread, name_account
+from floecat.fair_queue import name_account
+from floecat_rest.threads import in_login_thread
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send

@@ -16,7 +16,7 @@ import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import chain
@@ -26,8 +26,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from litestar.concurrency import sync_to_thread
 
 from floecat.errors import StoreUnavailableError, UnavailableError
+from floecat.fair_queue import FairQueue, current_account
 from floecat.settings import Settings
-from floecat_rest.fair_queue import FairQueue
 
 __all__ = [
     "AT_ONCE",
@@ -36,7 +36,6 @@ __all__ = [
     "RequestThreads",
     "in_login_thread",
     "in_storage_thread",
-    "name_account",
     "name_store",
     "read_at_once",
     "use_storage_threads",
@@ -61,7 +60,6 @@ _kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
 _store: ContextVar[Callable[[], str | None]] = ContextVar("store", default=lambda: None)
-_account: ContextVar[Hashable] = ContextVar("account", default=None)
 
 
 def use_storage_threads() -> None:
@@ -81,11 +79,6 @@ def name_store(store: Callable[[], str | None]) -> None:
         store: returns the name of the store, None for none; called when work is submitted.
     """
     _store.set(store)
-
-
-def name_account(account: Hashable) -> None:
-    """Say which account takes its turn with the work that is submitted in this context from now on."""
-    _account.set(account)
 
 
 async def in_storage_thread(work: Callable[[], T]) -> T:
@@ -127,7 +120,7 @@ class _Work:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any], store: str | None) -> None:
         self.loop = loop
-        self.account = _account.get()
+        self.account = current_account()
         self.store = store
         self.is_queued = False
         self.future: asyncio.Future[Any] = loop.create_future()

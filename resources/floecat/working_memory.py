@@ -1,8 +1,8 @@
 """Memory for the work of requests: large bodies and inflated documents share one budget in a process.
 
-What does not fit waits a bounded time for others to end, then is refused; nothing was done by then. A request
-that needs more than the whole budget runs when it can have all of it. The first mebibyte of a request is not
-counted, so that small requests never wait here.
+What does not fit waits a bounded time for others to end, then is refused; nothing was done by then. Accounts
+take turns. A request that needs more than the whole budget runs when it can have all of it. The first
+mebibyte of a request is not counted, so that small requests never wait here.
 
 A request enters `WorkingMemory.work`; readers of foreign bytes call `take_memory`, wherever they are.
 Commands and jobs enter nothing, and `take_memory` counts nothing for them.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, Self
 
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
+from floecat.fair_queue import FairQueue, current_account
 
 __all__ = [
     "Reservation",
@@ -46,10 +47,11 @@ class WorkingMemoryError(UnavailableError):
 class _Waiter(NamedTuple):
     size_bytes: int
     granted: Future[None]
+    account: Hashable
 
 
 class WorkingMemory:
-    """Shares out the budget, in the order of the requests. Thread-safe."""
+    """Shares out the budget, to accounts by turns, in the order of their requests. Thread-safe."""
 
     def __init__(self, total_bytes: int, *, wait_ms: int) -> None:
         """Sets the budget.
@@ -61,7 +63,9 @@ class WorkingMemory:
         self._total_bytes = total_bytes
         self._wait_s = wait_ms / 1000
         self._free_bytes = total_bytes
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: FairQueue[_Waiter] = FairQueue()
+        self._first: deque[_Waiter] = deque()
+        """Those who hold bytes, and wait for more."""
         self._lock = Lock()
 
     def work(self) -> Reservation:
@@ -81,7 +85,7 @@ class WorkingMemory:
     @property
     def is_waited_for(self) -> bool:
         """Whether requests wait for bytes that others hold."""
-        return bool(self._waiters)
+        return bool(self._first or self._waiters)
 
     def ask(self, size_bytes: int, *, first: bool) -> _Waiter:
         """Asks for bytes; `granted` of the result is done when they are there.
@@ -90,11 +94,11 @@ class WorkingMemory:
             size_bytes: at most `total_bytes`.
             first: whether others are holding bytes for this: those who hold some and wait for more go first.
         """
-        waiter = _Waiter(size_bytes, Future())
+        waiter = _Waiter(size_bytes, Future(), current_account())
         waiter.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
         with self._lock:
             if first:
-                self._waiters.appendleft(waiter)
+                self._first.appendleft(waiter)
             else:
                 self._waiters.append(waiter)
         self._grant()
@@ -103,9 +107,10 @@ class WorkingMemory:
     def withdraw(self, waiter: _Waiter) -> bool:
         """Stops waiting; `False` if the bytes were granted meanwhile."""
         with self._lock:
-            if waiter not in self._waiters:
+            queue = self._first if waiter in self._first else self._waiters
+            if waiter not in queue:
                 return False
-            self._waiters.remove(waiter)
+            queue.remove(waiter)
         self._grant()
         return True
 
@@ -118,8 +123,10 @@ class WorkingMemory:
     def _grant(self) -> None:
         granted = []
         with self._lock:
-            while self._waiters and self._waiters[0].size_bytes <= self._free_bytes:
-                waiter = self._waiters.popleft()
+            while queue := self._first or self._waiters:
+                if next(iter(queue)).size_bytes > self._free_bytes:
+                    break
+                waiter = queue.popleft()
                 self._free_bytes -= waiter.size_bytes
                 granted.append(waiter.granted)
         for future in granted:

@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from floecat.errors import UnavailableError
+from floecat.fair_queue import name_account
 from floecat.settings.limits import LimitSettings
 from floecat.store.documents import compress, decompress
 from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, without_waiting
@@ -127,6 +128,27 @@ def test_one_who_holds_some_goes_before_those_who_hold_nothing() -> None:
         held.take(3 * MIB)  # behind the other it would wait for itself
         held.release()
         waits.result(120)
+
+
+def test_accounts_that_wait_take_turns() -> None:
+    memory = WorkingMemory(4 * MIB, wait_ms=LONG_MS)
+    served: list[str] = []
+
+    async def request(account: str) -> None:
+        name_account(account)
+        with memory.work() as work:
+            await work.take_async(4 * MIB)
+            served.append(account)
+
+    async def main() -> None:
+        with memory.work() as held:
+            held.take(4 * MIB)
+            waiting = [asyncio.create_task(request(account)) for account in "aaabc"]
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+
+    asyncio.run(main())
+    assert "".join(served) == "abcaa"
 
 
 def test_a_request_that_is_cancelled_leaves_its_place_and_what_it_was_granted() -> None:

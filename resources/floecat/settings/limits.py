@@ -150,8 +150,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     may take long, and no other request waits for them."""
 
     working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
-    """How long a request waits for its part of `working-memory-bytes`, or for its turn. Then it is answered
-    503. So is one that others wait for while its body still comes after half of this time."""
+    """How long a request waits for its part of `working-memory-bytes`, or for its turn; accounts take turns.
+    Then it is answered 503. So is one that others wait for while its body still comes after half of this
+    time."""
 
     threads_without_storage: Annotated[int, integer(minimum=1, maximum=1000)] = 10
     """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,

@@ -11,6 +11,7 @@ from litestar.concurrency import sync_to_thread
 from litestar.handlers import HTTPRouteHandler
 
 from floecat.errors import StoreUnavailableError, UnavailableError
+from floecat.fair_queue import name_account
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat_rest.app import CONTROLLERS
@@ -20,7 +21,6 @@ from floecat_rest.threads import (
     RequestThreads,
     in_login_thread,
     in_storage_thread,
-    name_account,
     name_store,
     read_at_once,
     use_storage_threads,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from floecat_rest.fair_queue import FairQueue
+from floecat.fair_queue import FairQueue
 
 
 class Item(NamedTuple):

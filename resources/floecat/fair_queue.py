@@ -1,13 +1,26 @@
-"""A queue in which accounts take turns, so that the calls of one do not keep those of others waiting."""
+"""Queues in which accounts take turns, so that the requests of one do not keep those of others waiting."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["FairQueue", "Owned"]
+__all__ = ["FairQueue", "Owned", "current_account", "name_account"]
+
+_account: ContextVar[Hashable] = ContextVar("account", default=None)
+
+
+def name_account(account: Hashable) -> None:
+    """Say which account takes its turn with what waits in this context from now on."""
+    _account.set(account)
+
+
+def current_account() -> Hashable:
+    """The account that was named in this context."""
+    return _account.get()
 
 
 class Owned(Protocol):
@@ -33,6 +46,7 @@ class FairQueue(Generic[T]):
         return self._size
 
     def __iter__(self) -> Iterator[T]:
+        """The items, the next one first."""
         for items in self._items.values():
             yield from items
 

@@ -117,14 +117,14 @@ def test_a_commit_that_cannot_write(lite: Store, path: Path) -> None:
     subprocess.run([sys.executable, "-c", _FAILING_COMMIT, f"sqlite:///{path}"], check=True, timeout=60)
 
 
-def test_a_file_that_may_not_be_written(lite: Store, path: Path) -> None:
-    lite.close()
-    reader = Store.open(f"sqlite:///{path}")
-    with reader._engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA query_only = ON")
+def test_a_file_that_may_not_be_written(lite: Store) -> None:
+    def work(conn: Connection) -> None:
+        conn.all(sa.text("PRAGMA query_only = ON"))
+        accounts.ensure(conn, uuids.uuid7(), NOW_MS)
+
     with pytest.raises(StoreUnavailableError, match="read-only"):
-        reader.run(lambda conn: accounts.ensure(conn, uuids.uuid7(), NOW_MS))
-    reader.close()
+        lite.run(work)
+    lite.close()
 
 
 def test_a_file_that_is_no_database(path: Path) -> None:

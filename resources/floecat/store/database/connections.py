@@ -143,15 +143,16 @@ class TransactionConnection(Connection):
 
     Attributes:
         failed: a statement failed. PostgreSQL takes no others then, so SQLite gets none either.
+        pooled: the connection on which it runs.
     """
 
-    __slots__ = ("_dialect", "_later", "_pooled", "_statements", "failed")
+    __slots__ = ("_dialect", "_later", "_statements", "failed", "pooled")
 
     def __init__(
         self, pooled: sa.PoolProxiedConnection, statements: PreparedStatements, dialect: sa.Dialect
     ) -> None:
         """Takes a connection in autocommit, on which `control` will open the transaction."""
-        self._pooled = pooled
+        self.pooled = pooled
         self._statements = statements
         self._dialect = dialect
         self._later: list[tuple[PreparedStatement, Sequence[Parameters]]] = []
@@ -192,7 +193,7 @@ class TransactionConnection(Connection):
 
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
-        return TransactionConnection(self._pooled, self._statements, self._dialect)
+        return TransactionConnection(self.pooled, self._statements, self._dialect)
 
     def control(self, text: str) -> None:
         """Runs a statement that opens or ends a transaction.
@@ -236,16 +237,16 @@ class TransactionConnection(Connection):
 
     def discard(self) -> None:
         """Closes the connection to the database, which rolls back what is open on it."""
-        if self._pooled.is_valid:
-            self._pooled.invalidate()
+        if self.pooled.is_valid:
+            self.pooled.invalidate()
 
     def close(self) -> None:
         """Gives the connection back to the pool."""
-        if self._pooled.is_valid:
-            self._pooled.close()
+        if self.pooled.is_valid:
+            self.pooled.close()
 
     def _driver(self) -> DBAPIConnection:
-        driver = self._pooled.dbapi_connection
+        driver = self.pooled.dbapi_connection
         if driver is None:
             raise ConnectionLostError("The connection to the store was lost")
         return driver

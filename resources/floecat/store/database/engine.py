@@ -16,7 +16,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from threading import Semaphore, get_ident, local
 from typing import Any, Final, TypeVar
 
@@ -82,6 +82,8 @@ class Store:
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
         )
         self._statements = PreparedStatements(self._engine.dialect)
+        # of SQLite, beside the pool, which costs more than BEGIN; one transaction at a time takes it
+        self._idle_writers: list[sa.PoolProxiedConnection] = []
         self._reads_at_once: int | None = None
         self._inherited: list[sa.Pool | AtOnceConnection | None] = []
         # connections that are in use go back to the pool from which they came
@@ -96,7 +98,7 @@ class Store:
 
         Args:
             url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`.
-            pool_size: most connections at a time.
+            pool_size: most connections at a time; SQLite has one more that writes.
             timeout_s: how long a connection, a lock or a statement may take.
             creates: whether a SQLite file that is missing is created, with its folders.
 
@@ -108,7 +110,7 @@ class Store:
 
     @property
     def connections_in_use(self) -> int:
-        """Connections that were taken from the pool and are not back yet."""
+        """Connections that were taken from the pool and are not back yet; SQLite writes on one of its own."""
         pool = self._engine.pool
         return pool.checkedout() if isinstance(pool, sa.QueuePool) else 0
 
@@ -252,6 +254,7 @@ class Store:
     def close(self) -> None:
         """Closes the connections that are not in use; the others when they are given back."""
         self._engine.dispose()
+        self._close_idle_writers()
         if self._at_once is not None:
             self._at_once.close()
         if self._turns is not None:
@@ -281,12 +284,30 @@ class Store:
             self._url, timeout_s=None if upgrading else self._timeout_s, pool=pool
         )
 
-    def _open_at_once(self) -> AtOnceConnection:
-        engine = sqlite.create_engine(self._url, timeout_s=0, pool={"poolclass": sa.NullPool})
-        return AtOnceConnection(engine, self._statements)
+    def _open_beside_pool(self, timeout_s: float) -> sa.Engine:
+        return sqlite.create_engine(self._url, timeout_s=timeout_s, pool={"poolclass": sa.NullPool})
 
     def _checkout(self) -> TransactionConnection:
-        return TransactionConnection(self._engine.raw_connection(), self._statements, self._engine.dialect)
+        if self._sqlite:
+            lent = self._idle_writer() or self._open_beside_pool(self._timeout_s).raw_connection()
+        else:
+            lent = self._engine.raw_connection()
+        return TransactionConnection(lent, self._statements, self._engine.dialect)
+
+    def _give_back(self, connection: TransactionConnection) -> None:
+        if not self._sqlite:
+            connection.close()
+        elif connection.pooled.is_valid:
+            self._idle_writers.append(connection.pooled)
+
+    def _idle_writer(self) -> sa.PoolProxiedConnection | None:
+        with suppress(IndexError):
+            return self._idle_writers.pop()
+        return None
+
+    def _close_idle_writers(self) -> None:
+        while (writer := self._idle_writer()) is not None:
+            writer.close()
 
     @contextmanager
     def _one_transaction_per_thread(self) -> Iterator[None]:
@@ -311,10 +332,7 @@ class Store:
             raise StoreFaultError(
                 "The process was forked while the store was in use; start it without a fork"
             )
-        with (
-            self._turns.hold(ends_at) if self._turns else nullcontext(),
-            self._one_of_the_pool(ends_at),
-        ):
+        with self._turns.hold(ends_at) if self._turns else self._one_of_the_pool(ends_at):
             connection = self._begin_transaction(ends_at)
             try:
                 try:
@@ -324,7 +342,7 @@ class Store:
                     raise
                 self._commit(connection)
             finally:
-                connection.close()
+                self._give_back(connection)
 
     @contextmanager
     def _one_of_the_pool(self, ends_at: float) -> Iterator[None]:
@@ -357,7 +375,7 @@ class Store:
                 connection.control(f"SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}")
         except driver_errors(self._engine.dialect) as error:
             if connection is not None:
-                connection.close()
+                self._give_back(connection)
             raise_fault(error)
         return connection
 
@@ -397,7 +415,9 @@ class Store:
         self._thread = local()
         self._free = Semaphore(self._pool_size)
         self._reads_at_once = None
-        self._at_once = self._open_at_once() if self._sqlite else None
+        self._at_once = (
+            AtOnceConnection(self._open_beside_pool(0), self._statements) if self._sqlite else None
+        )
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -421,6 +441,7 @@ def _close_idle_files() -> None:
             for pool in list(store._pools):
                 pool.dispose()
             store._engine.dispose(close=False)
+            store._close_idle_writers()
             store._at_once.close()
 
 

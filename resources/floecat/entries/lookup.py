@@ -233,16 +233,16 @@ class Entries:
         self, catalog: Catalog, identifier: TableIdentifier, state: tables.EntryState, document: Document[V]
     ) -> None:
         """Keeps a document that is current now, in place of the one before."""
-        name = (catalog.id, identifier)
+        name = (catalog.id.int, identifier)
         before = self._known.get(name)
         if before is not None and before != state:
-            self._documents.drop(before)
-        self._documents.put(state, document, _weight(document))
+            self._documents.drop(_key(before))
+        self._documents.put(_key(state), document, _weight(document))
         self._known.put(name, state, _NAME_BYTES + len(state.metadata_location))
 
     def remembered(self, state: tables.EntryState) -> Document[Any] | None:
         """The document of a state, if it is in memory."""
-        return self._documents.get(state)
+        return self._documents.get(_key(state))
 
     def _find(
         self, call: Call, identifier: TableIdentifier, privilege: Privilege, kind: EntryKind, model: type[V]
@@ -279,8 +279,8 @@ class Entries:
     def _held(
         self, catalog: Catalog, identifier: TableIdentifier
     ) -> tuple[tables.EntryState | None, Document[Any] | None]:
-        known = self._known.get((catalog.id, identifier))
-        document = self._documents.get(known) if known else None
+        known = self._known.get((catalog.id.int, identifier))
+        document = self._documents.get(_key(known)) if known else None
         return (known, document) if document else (None, None)
 
     def _entry(
@@ -304,6 +304,11 @@ class Entries:
 
 
 _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
+
+
+def _key(state: tables.EntryState) -> tuple[int, int, str]:
+    # a UUID takes Python code for its hash, its number does not
+    return state.id.int, state.version, state.metadata_location
 
 
 def _weight(document: Document[V]) -> int:

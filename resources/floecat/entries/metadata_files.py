@@ -6,8 +6,7 @@ file naming").
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -123,7 +122,7 @@ class MetadataFiles:
         if metadata.size_bytes > self._max_bytes:
             raise self._too_large("The metadata would be too large")
         data = _encoded(location, metadata)
-        with _own_folders():
+        with _OWN_FOLDERS:
             storage.files(location).write_new(location, data, unique_name=True, allowed=storage.allowed)
 
     def write_once(self, storage: CatalogStorage, location: str, metadata: TableMetadata) -> None:
@@ -134,7 +133,7 @@ class MetadataFiles:
             StorageUnavailableError: storage fails or refuses, or another file is in the place.
         """
         data = _encoded(location, metadata)
-        with _own_folders():
+        with _OWN_FOLDERS:
             try:
                 storage.files(location).write_new(location, data, allowed=storage.allowed)
             except AlreadyExistsError:
@@ -166,7 +165,7 @@ class MetadataFiles:
     def prepare_table_location(self, storage: CatalogStorage, location: str) -> None:
         """Creates the folders that clients write to and do not create, on local storage only."""
         paths = [f"{location.rstrip('/')}/{folder}" for folder in ("metadata", "data")]
-        with _own_folders():
+        with _OWN_FOLDERS:
             storage.files(paths[0]).make_directory(*paths, allowed=storage.allowed)
 
 
@@ -175,12 +174,17 @@ def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:
     return gzip_member(metadata.pieces()) if compressed else metadata.to_bytes()
 
 
-@contextmanager
-def _own_folders() -> Iterator[None]:
+class _OwnFolders:
     """Where the catalog itself writes, a refusal is a fault of storage, not of the request."""
-    try:
-        yield
-    except LocationNotAllowedError:
-        raise
-    except (AlreadyExistsError, ForbiddenError) as error:
-        raise StorageUnavailableError(error.message) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, AlreadyExistsError | ForbiddenError) and not isinstance(
+            error, LocationNotAllowedError
+        ):
+            raise StorageUnavailableError(error.message) from error
+
+
+_OWN_FOLDERS: Final = _OwnFolders()

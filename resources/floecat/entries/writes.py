@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -137,7 +136,7 @@ class EntryWrites:
                     if not changed and call.request is None:
                         return answer
                     written = self._write_files(call, changed)
-                    if self._commit(call, changes, written, claim, answer):
+                    if self._commit(call, changes, changed, written, claim, answer):
                         self._count("committed")
                         self._after_commit(call, changed)
                         return answer
@@ -184,6 +183,7 @@ class EntryWrites:
         self,
         call: Call,
         changes: Sequence[AnyPrepared],
+        changed: Sequence[AnyPrepared],
         written: Sequence[str],
         claim: Claim[A],
         answer: A,
@@ -204,13 +204,13 @@ class EntryWrites:
             return purging
 
         try:
-            self._guard.run(call.catalog.id, [change for change in changes if change.changed], work)
+            self._guard.run(call.catalog.id, changed, work)
         except (PointerMovedError, DuplicateKeyError, ForeignKeyError):
             self._delete_files(call, written)
             return False
         except CommitStateUnknownError:
             # if no pointer was to change, it does not matter whether the transaction was committed
-            if any(change.changed for change in changes):
+            if changed:
                 self._count("unknown")
                 raise
         except Exception:  # not an interruption, which may come after the COMMIT
@@ -270,18 +270,27 @@ class _EntryLocks:
         self._locks = [Lock() for _ in range(stripes)]
         self._timeout_s = timeout_s
 
-    @contextmanager
-    def hold(self, catalog_id: UUID, identifiers: Iterable[TableIdentifier]) -> Iterator[None]:
+    def hold(self, catalog_id: UUID, identifiers: Iterable[TableIdentifier]) -> _HeldLocks:
         """Holds the locks of all names, taken in one order over all threads."""
-        stripes = sorted({hash((catalog_id, identifier)) % len(self._locks) for identifier in identifiers})
+        number = len(self._locks)
+        stripes = {hash((catalog_id.int, identifier)) % number for identifier in identifiers}
+        return _HeldLocks([self._locks[stripe] for stripe in sorted(stripes)], self._timeout_s)
+
+
+class _HeldLocks:
+    """Locks while they are held; one that another thread keeps for too long is done without."""
+
+    def __init__(self, locks: Sequence[Lock], timeout_s: float) -> None:
+        self._locks = locks
+        self._timeout_s = timeout_s
+        self._held: list[Lock] = []
+
+    def __enter__(self) -> None:
         deadline = time.monotonic() + self._timeout_s
-        held: list[Lock] = []
-        try:
-            for stripe in stripes:
-                lock = self._locks[stripe]
-                if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                    held.append(lock)
-            yield
-        finally:
-            for lock in held:
-                lock.release()
+        for lock in self._locks:
+            if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._held.append(lock)
+
+    def __exit__(self, *_: object) -> None:
+        for lock in self._held:
+            lock.release()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from functools import singledispatchmethod
+from collections.abc import Mapping, Set
 
 import msgspec
 
@@ -37,7 +36,7 @@ from floecat.iceberg.schemas.partitioning import (
 )
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, check_sort_order, parse_sort_order
-from floecat.iceberg.values.encoded_json import EMPTY_ARRAY, NULL, Fragment, encode_json
+from floecat.iceberg.values.encoded_json import EMPTY_ARRAY, NULL, Fragment, RawJson, encode_json
 from floecat.iceberg.values.text_limits import check_stored_text
 
 __all__ = ["AppliedUpdates", "TableMetadataBuilder"]
@@ -103,7 +102,6 @@ class TableMetadataBuilder:
 
     # -- updates --------------------------------------------------------------------------------------------
 
-    @singledispatchmethod
     def apply(self, update: u.TableUpdate) -> None:
         """Applies one update.
 
@@ -111,24 +109,84 @@ class TableMetadataBuilder:
             IllegalArgumentError: it breaks a rule of the specification.
             CommitFailedError: it was based on older metadata; the client can refresh and retry.
         """
-        raise IllegalArgumentError(f"Cannot apply update {type(update).__name__} to a table")
+        match update:
+            case u.SetProperties():
+                self._upgrade(requested_format_version(update.properties))
+                self.set_properties(update.properties)
+            case u.RemoveProperties():
+                for key in update.keys:
+                    self._properties.pop(key, None)
+            case u.AddSnapshot():
+                self._add_snapshot(update.snapshot)
+            case u.SetSnapshotRef():
+                self._refs.set_ref(update.ref_name, update.ref)
+            case u.RemoveSnapshotRef():
+                self._refs.remove(update.ref_name)
+            case u.RemoveSnapshots():
+                self._remove_snapshots(update.snapshot_ids or frozenset())
+            case u.SetLocation():
+                self._location = strip_trailing_slash(update.location)
+            case u.AssignUuid():
+                self._assign_uuid(update.uuid)
+            case u.UpgradeFormatVersion():
+                self._upgrade(update.format_version)
+            case _:
+                self._apply_to_definitions(update)
 
-    @apply.register
-    def _(self, update: u.AssignUuid) -> None:
+    def _apply_to_definitions(self, update: u.TableUpdate) -> None:
+        match update:
+            case u.AddSchema():
+                self._add_schema(parse_schema(update.schema))
+            case u.SetCurrentSchema():
+                self._schemas.select(update.schema_id)
+            case u.RemoveSchemas():
+                schema_ids = update.schema_ids or frozenset()
+                self._schemas.remove(schema_ids)
+                self._removed_schema_ids |= schema_ids
+            case u.AddPartitionSpec():
+                spec = parse_partition_spec(update.spec)
+                self._specs.add(spec, self._schemas.selected, self._format_version)
+            case u.SetDefaultSpec():
+                self._specs.select(update.spec_id)
+            case u.RemovePartitionSpecs():
+                self._specs.remove(update.spec_ids or frozenset())
+            case u.AddSortOrder():
+                self._orders.add(parse_sort_order(update.sort_order), self._schemas.selected)
+            case u.SetDefaultSortOrder():
+                self._orders.select(update.sort_order_id)
+            case _:
+                self._apply_to_files(update)
+
+    def _apply_to_files(self, update: u.TableUpdate) -> None:
+        match update:
+            case u.SetStatistics():
+                self._statistics.set_file(update.statistics)
+            case u.RemoveStatistics():
+                self._statistics.remove({update.snapshot_id})
+            case u.SetPartitionStatistics():
+                self._partition_statistics.set_file(update.partition_statistics)
+            case u.RemovePartitionStatistics():
+                self._partition_statistics.remove({update.snapshot_id})
+            case u.AddEncryptionKey():
+                self._keys.add(update.encryption_key)
+            case u.RemoveEncryptionKey():
+                self._keys.remove(update.key_id)
+            case _:
+                raise IllegalArgumentError(f"Cannot apply update {type(update).__name__} to a table")
+
+    def _assign_uuid(self, assigned: str) -> None:
         try:
-            uuid.UUID(update.uuid)
+            uuid.UUID(assigned)
         except ValueError:
             raise IllegalArgumentError("Invalid table uuid: not a UUID") from None
-        check_stored_text(update.uuid, "table uuid")
-        if self._uuid is not None and self._uuid.lower() != update.uuid.lower():
+        check_stored_text(assigned, "table uuid")
+        if self._uuid is not None and self._uuid.lower() != assigned.lower():
             raise IllegalArgumentError("Cannot reassign uuid of a table")
-        self._uuid = self._uuid or update.uuid
+        self._uuid = self._uuid or assigned
 
-    @apply.register
-    def _(self, update: u.UpgradeFormatVersion) -> None:
-        self._upgrade(update.format_version)
-
-    def _upgrade(self, format_version: int) -> None:
+    def _upgrade(self, format_version: int | None) -> None:
+        if format_version is None:
+            return
         if format_version > MAX_FORMAT_VERSION:
             raise IllegalArgumentError(
                 f"Cannot upgrade table to unsupported format version: v{format_version}"
@@ -138,48 +196,13 @@ class TableMetadataBuilder:
             raise IllegalArgumentError(f"Cannot downgrade v{self._format_version} table to v{format_version}")
         self._format_version = format_version
 
-    @apply.register
-    def _(self, update: u.AddSchema) -> None:
-        self._add_schema(parse_schema(update.schema))
-
     def _add_schema(self, schema: Schema) -> None:
         self._schemas.add(schema, self._format_version, keeps_rows=self._refs.current_id is not None)
 
-    @apply.register
-    def _(self, update: u.SetCurrentSchema) -> None:
-        self._schemas.select(update.schema_id)
-
-    @apply.register
-    def _(self, update: u.RemoveSchemas) -> None:
-        schema_ids = update.schema_ids or frozenset()
-        self._schemas.remove(schema_ids)
-        self._removed_schema_ids |= schema_ids
-
-    @apply.register
-    def _(self, update: u.AddPartitionSpec) -> None:
-        self._specs.add(parse_partition_spec(update.spec), self._schemas.selected, self._format_version)
-
-    @apply.register
-    def _(self, update: u.SetDefaultSpec) -> None:
-        self._specs.select(update.spec_id)
-
-    @apply.register
-    def _(self, update: u.RemovePartitionSpecs) -> None:
-        self._specs.remove(update.spec_ids or frozenset())
-
-    @apply.register
-    def _(self, update: u.AddSortOrder) -> None:
-        self._orders.add(parse_sort_order(update.sort_order), self._schemas.selected)
-
-    @apply.register
-    def _(self, update: u.SetDefaultSortOrder) -> None:
-        self._orders.select(update.sort_order_id)
-
-    @apply.register
-    def _(self, update: u.AddSnapshot) -> None:
+    def _add_snapshot(self, raw: RawJson) -> None:
         if self._base is None:
             self._check_complete()
-        self._snapshots.add(update.snapshot, self._format_version)
+        self._snapshots.add(raw, self._format_version)
 
     def _check_complete(self) -> None:
         if self._schemas.is_empty:
@@ -189,32 +212,12 @@ class TableMetadataBuilder:
         if self._orders.is_empty:
             raise IllegalArgumentError("Attempting to add a snapshot before a sort order is added")
 
-    @apply.register
-    def _(self, update: u.SetSnapshotRef) -> None:
-        self._refs.set_ref(update.ref_name, update.ref)
-
-    @apply.register
-    def _(self, update: u.RemoveSnapshotRef) -> None:
-        self._refs.remove(update.ref_name)
-
-    @apply.register
-    def _(self, update: u.RemoveSnapshots) -> None:
-        removed = self._snapshots.remove(update.snapshot_ids or frozenset())
+    def _remove_snapshots(self, snapshot_ids: Set[int]) -> None:
+        removed = self._snapshots.remove(snapshot_ids)
         if removed:
             self._statistics.remove(removed)
             self._partition_statistics.remove(removed)
             self._refs.remove_dangling(removed)
-
-    @apply.register
-    def _(self, update: u.SetLocation) -> None:
-        self._location = strip_trailing_slash(update.location)
-
-    @apply.register
-    def _(self, update: u.SetProperties) -> None:
-        requested = requested_format_version(update.properties)
-        if requested is not None:
-            self._upgrade(requested)
-        self.set_properties(update.properties)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Sets properties; reserved ones are left out."""
@@ -222,35 +225,6 @@ class TableMetadataBuilder:
             key: value for key, value in properties.items() if key not in RESERVED_PROPERTIES
         }
         check_property_count(self._properties)
-
-    @apply.register
-    def _(self, update: u.RemoveProperties) -> None:
-        for key in update.keys:
-            self._properties.pop(key, None)
-
-    @apply.register
-    def _(self, update: u.SetStatistics) -> None:
-        self._statistics.set_file(update.statistics)
-
-    @apply.register
-    def _(self, update: u.RemoveStatistics) -> None:
-        self._statistics.remove({update.snapshot_id})
-
-    @apply.register
-    def _(self, update: u.SetPartitionStatistics) -> None:
-        self._partition_statistics.set_file(update.partition_statistics)
-
-    @apply.register
-    def _(self, update: u.RemovePartitionStatistics) -> None:
-        self._partition_statistics.remove({update.snapshot_id})
-
-    @apply.register
-    def _(self, update: u.AddEncryptionKey) -> None:
-        self._keys.add(update.encryption_key)
-
-    @apply.register
-    def _(self, update: u.RemoveEncryptionKey) -> None:
-        self._keys.remove(update.key_id)
 
     # -- result ---------------------------------------------------------------------------------------------
 
@@ -360,11 +334,11 @@ class TableMetadataBuilder:
     def _start(self) -> dict[str, Fragment]:
         if self._base is None:
             return {}
-        fields = {
-            name: fragment
-            for name, fragment in self._base.fields.items()
-            if fragment != NULL or name not in _OPTIONAL
-        }
+        fields = dict(self._base.fields)
+        if NULL in fields.values():
+            for name in _OPTIONAL & fields.keys():
+                if fields[name] == NULL:
+                    del fields[name]
         if self._format_version > 1:
             fields.pop("schema", None)
             fields.pop("partition-spec", None)

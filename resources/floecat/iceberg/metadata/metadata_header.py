@@ -127,7 +127,22 @@ def read_header(fields: Mapping[str, Fragment]) -> MetadataHeader:
     Raises:
         InvalidMetadataError: the format version is not supported, or a field is missing or of another type.
     """
-    version = _decode(fields, ("format-version",), _FormatVersion).format_version
+    try:
+        scalars = _decode(fields, _SCALAR_NAMES, _Scalars)
+    except InvalidMetadataError:
+        # the version is named first, as another one may have other fields
+        _check_names(_decode(fields, ("format-version",), _FormatVersion).format_version, fields)
+        raise
+    version = scalars.format_version
+    _check_names(version, fields)
+    if version == 1 and scalars.last_sequence_number:
+        raise InvalidMetadataError(f"Sequence number must be 0 in v1: {scalars.last_sequence_number}")
+    if not scalars.location:
+        raise InvalidMetadataError(f"Table location is required in format v{version}")
+    return _header(scalars, fields)
+
+
+def _check_names(version: int, fields: Mapping[str, Fragment]) -> None:
     if not 1 <= version <= MAX_FORMAT_VERSION:
         raise InvalidMetadataError(
             f"Cannot read unsupported version {version} (supported: v1 to v{MAX_FORMAT_VERSION})"
@@ -135,12 +150,6 @@ def read_header(fields: Mapping[str, Fragment]) -> MetadataHeader:
     for name in _required(version, fields):
         if name not in fields:
             raise InvalidMetadataError(f"Invalid table metadata: {name} must exist in format v{version}")
-    scalars = _decode(fields, _SCALAR_NAMES, _Scalars)
-    if version == 1 and scalars.last_sequence_number:
-        raise InvalidMetadataError(f"Sequence number must be 0 in v1: {scalars.last_sequence_number}")
-    if not scalars.location:
-        raise InvalidMetadataError(f"Table location is required in format v{version}")
-    return _header(scalars, fields)
 
 
 def _required(version: int, fields: Mapping[str, Fragment]) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ def check_new_table_properties(properties: Mapping[str, str], schema: Schema, fo
                 f"Invalid metrics config, could not find column {column} from table prop {key}"
             )
     for key in _COMMIT_PROPERTIES:
-        value = int32_of(properties.get(key, "0"))
+        value = int32_of(properties[key]) if key in properties else 0
         if value is None or value < 0:
             raise IllegalArgumentError(f"Table property {key} must have non negative integer value")
     too_new = [key for key in _ENCRYPTION_PROPERTIES if key in properties]

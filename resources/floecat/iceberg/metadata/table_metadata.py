@@ -212,8 +212,8 @@ class TableMetadata:
 
     @property
     def fields(self) -> Mapping[str, Fragment]:
-        """The encoded top-level fields, in order."""
-        return MappingProxyType(self._fields)
+        """The encoded top-level fields, in order; not to be changed."""
+        return self._fields
 
     def array(self, name: str) -> Fragment:
         """A top-level array, encoded: `[]` if absent; schemas, specs and orders of old v1 documents as lists.

@@ -44,7 +44,7 @@ def check_json(data: bytes) -> None:
     if is_nested_deeper(data, most):
         raise IllegalArgumentError(f"nested too deeply: more than {most} levels (floecat.limits.nesting)")
     if len(data) <= _SMALL_BYTES:
-        json.loads(data, object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)
+        _small_decoder.decode(data.decode(errors="surrogatepass"))
     elif has_repeated_keys(data):
         raise IllegalArgumentError(_REPEATED)
 
@@ -161,3 +161,6 @@ def _skip(_: str) -> None:
 def _check_once(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) != len(pairs):
         raise IllegalArgumentError(_REPEATED)
+
+
+_small_decoder: Final = json.JSONDecoder(object_pairs_hook=_check_once, parse_int=_skip, parse_float=_skip)

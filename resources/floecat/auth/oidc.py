@@ -17,8 +17,8 @@ from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from floecat.auth.keys import JwksKeys, KeySource, StaticKey
 from floecat.auth.principals import Principal
 from floecat.clock import Clock, SystemClock
-from floecat.errors import NotAuthorizedError
-from floecat.iceberg.values.json_checks import is_nested_deeper
+from floecat.errors import IllegalArgumentError, NotAuthorizedError
+from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings import OidcSettings
 
@@ -127,10 +127,12 @@ class TokenVerifier:
         key_id = header.get("kid")
         for key in self._keys.find(key_id if isinstance(key_id, str) else None):
             try:
-                return jwt.decode(token, key, registry=_REGISTRY).claims
+                claims = jwt.decode(token, key, registry=_REGISTRY).claims
             except (JoseError, ValueError, TypeError):
                 # Without a `kid` any key of the issuer may be the right one, of whatever kind.
                 continue
+            _check_keys(token)
+            return claims
         raise NotAuthorizedError("The bearer token is not signed by a key of the issuer")
 
     def _principal(self, claims: dict[str, object]) -> Principal:
@@ -230,6 +232,15 @@ def _json_parts(token: str) -> Iterator[bytes]:
     """Header and payload; what is not base64 is left for the library to refuse."""
     for part in token.split(".")[:2]:
         yield urlsafe_b64decode(part.encode("ascii") + b"=" * (-len(part) % 4))
+
+
+def _check_keys(token: str) -> None:
+    """Refuses a token that has a name twice (RFC 7515 section 4, RFC 7519 section 4)."""
+    try:
+        for part in _json_parts(token):
+            check_json(part)
+    except IllegalArgumentError as error:
+        raise NotAuthorizedError(f"The bearer token is malformed: {error.message}") from None
 
 
 def _digest(token: str) -> bytes:

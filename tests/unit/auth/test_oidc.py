@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import hmac
+import json
 import time
 from base64 import urlsafe_b64encode
 from uuid import UUID
 
 import pytest
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from floecat.auth.keys import JwksKeys, StaticKey
@@ -154,6 +155,15 @@ def test_deep_nesting_in_a_token_is_refused(verifier, claims, rsa_key):
     header = encoded(b'{"alg":"RS256","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     with pytest.raises(NotAuthorizedError, match="nested deeper"):
         verifier.verify(f"{header}.{payload}.{signature}")
+
+
+def test_a_token_with_a_name_twice_is_refused(verifier, claims, rsa_key):
+    payload = json.dumps(claims | {"sub": "alice"})
+    for twice in (payload.replace('"sub"', '"sub": "bob", "sub"'), payload[:-1] + ', "x": {"y": 1, "y": 2}}'):
+        token = jws.serialize_compact({"alg": "RS256"}, twice, rsa_key)
+        with pytest.raises(NotAuthorizedError, match="a key more than once"):
+            verifier.verify(token)
+    assert verifier.verify(jws.serialize_compact({"alg": "RS256"}, payload, rsa_key)).name == "alice"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Processes that make plans, so that heavy ones do not hold the interpreter that answers loads.
 
-A process makes one plan at a time; other plans wait for a free one. Decoded manifests stay in the memory of
-the process, and a table's plans go to the process that planned it last if that one is free. Processes that no
-plan waits for decode manifests for one that finds few in memory.
+A process makes one plan at a time; other plans wait for a free one, and accounts take turns. Decoded
+manifests stay in the memory of the process, and a table's plans go to the process that planned it last if
+that one is free. Processes that no plan waits for decode manifests for one that finds few in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from floecat.child_process import ChildProcess
 from floecat.errors import PlanStoppedError, UnavailableError
+from floecat.fair_queue import FairQueue, current_account
 from floecat.iceberg.values.bounds import Bounds
 from floecat.planning.files.scans import ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
@@ -65,6 +66,13 @@ class _Process(ChildProcess):
         return super().end()
 
 
+class _Waiter:
+    """A plan that waits for a process."""
+
+    def __init__(self) -> None:
+        self.account: Final[Hashable] = current_account()
+
+
 class PlanProcesses:
     """The processes. Thread-safe."""
 
@@ -94,7 +102,8 @@ class PlanProcesses:
         self._count = count
         self._most_waiting = most_waiting
         self._free: list[_Process] = []
-        self._started = self._waiting = 0
+        self._started = 0
+        self._waiting: FairQueue[_Waiter] = FairQueue()
         self._last: dict[str, _Process] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -144,23 +153,30 @@ class PlanProcesses:
 
     def _take(self, folder: str, stop: Stop | None) -> _Process:
         with self._changed:
-            if self._waiting >= self._most_waiting:
+            if len(self._waiting) >= self._most_waiting:
                 raise UnavailableError(
                     f"Too many scans are waiting to be planned: {self._most_waiting}"
                     " (floecat.planning.most-waiting); try again later",
                     retry_after_s=5,
                 )
-            self._waiting += 1
+            waiter = _Waiter()
+            self._waiting.append(waiter)
             try:
-                while not self._free and self._started >= self._count and not self._closed:
+                while not self._is_turn_of(waiter):
                     self._changed.wait(_CHECK_S)
                     if stop is not None and stop():
                         raise PlanStoppedError("The plan was stopped")
                 if self._closed:
                     raise UnavailableError("The service is stopping")
+                self._waiting.popleft()
                 return self._chosen(folder)
             finally:
-                self._waiting -= 1
+                self._waiting.remove(waiter)  # where it had no turn
+                self._changed.notify_all()
+
+    def _is_turn_of(self, waiter: _Waiter) -> bool:
+        has_process = bool(self._free) or self._started < self._count
+        return self._closed or (has_process and next(iter(self._waiting)) is waiter)
 
     def _helpers(self, process: _Process, job: Job, column_ids: frozenset[int]) -> list[_Process]:
         """Processes that nobody waits for, each decoding a part of the manifests of a plan."""
@@ -213,7 +229,7 @@ class PlanProcesses:
                     self._last[folder] = process
                 if len(self._last) > 1000:
                     self._last.clear()
-            self._changed.notify()
+            self._changed.notify_all()
 
 
 def _messages(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> Iterator[Any]:

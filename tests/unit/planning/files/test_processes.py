@@ -16,6 +16,7 @@ from typing import TypeVar
 import pytest
 
 from floecat.errors import FileMissingError, PlanStoppedError, UnavailableError
+from floecat.fair_queue import name_account
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.planning.files.planner import Planner, open_planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest
@@ -158,6 +159,30 @@ def test_plans_wait_for_a_process(planner: Planner, table: RandomTable) -> None:
     holding.close()
     waiting.join(120)
     assert found == plan_table(new_planner(), table.metadata)
+
+
+def test_accounts_take_turns(planner: Planner, table: RandomTable) -> None:
+    holding = run(planner, table, endless)
+    next(holding)
+    order: list[str] = []
+
+    def plan(account: str, waits: threading.Event) -> None:
+        name_account(account)
+        plans = run(planner, table, endless, stop=waits.set)
+        next(plans)
+        order.append(account)
+        plans.close()
+
+    threads = []
+    for account in "aaab":
+        waits = threading.Event()
+        threads.append(threading.Thread(target=plan, args=(account, waits)))
+        threads[-1].start()
+        assert waits.wait(120)
+    holding.close()
+    for thread in threads:
+        thread.join(120)
+    assert order == list("abaa")
 
 
 @pytest.fixture(scope="module")

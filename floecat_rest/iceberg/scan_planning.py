@@ -25,7 +25,7 @@ from floecat_rest.threads import WITHOUT_STORAGE
 __all__ = ["PlanController", "PlansController", "ScanTasksController"]
 
 _TABLE: Final = "/v1/{prefix:str}/namespaces/{namespace:str}/tables/{table:str}"
-_PYICEBERG: Final = re.compile(r"PyIceberg/0\.(\d+)\.")
+_PYICEBERG: Final = re.compile(r"PyIceberg/0\.(\d{1,4})\.")
 _LAST_EARLY_PYICEBERG: Final = 12
 _EARLY_PYICEBERG: Final = PlanClient(30_000, is_early_pyiceberg=True)
 _DELTA_SPARK: Final = "Delta/"

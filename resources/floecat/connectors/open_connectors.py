@@ -59,5 +59,6 @@ def open_connectors(
         catalog.namespaces,
         registrations,
         reading_s=settings.gateway.delta_compat.wait.seconds,
+        limits=settings.limits,
     )
     return ConnectorServices(connectors, scans)

@@ -26,11 +26,18 @@ from floecat.connectors.connector_service import (
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
 from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
 from floecat.entries.calls import Call
-from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, StoreUnavailableError
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    FloecatError,
+    StoreUnavailableError,
+    UnprocessableError,
+)
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.settings.limits import LimitSettings
 from floecat.store import connectors, jobs
 from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
@@ -119,6 +126,7 @@ class ConnectorScans:
         registrations: TableRegistrations,
         *,
         reading_s: float,
+        limits: LimitSettings,
     ) -> None:
         """Puts the service together.
 
@@ -131,6 +139,7 @@ class ConnectorScans:
             registrations: register tables.
             reading_s: for how long a scan has new tables read; those that it finds later are only registered,
                 and read with their first load or by the pipeline.
+            limits: on folders and tables of a scan.
         """
         self._store = store
         self._clock = clock
@@ -139,6 +148,7 @@ class ConnectorScans:
         self._namespaces = namespaces
         self._registrations = registrations
         self._reading_s = reading_s
+        self._limits = limits
         self.kind = self._kind(lambda _report: None)
 
     def scan(
@@ -249,10 +259,12 @@ class ConnectorScans:
 
         def looks_into(_location: str) -> None:
             report.folders += 1
+            self._check(report.folders, "connector_folders", "folders")
             told(report.progress)
 
         try:
-            for found in self._services.open(call, row, looks_into).discover():
+            for number, found in enumerate(self._services.open(call, row, looks_into).discover(), start=1):
+                self._check(number, "connector_tables", "tables")
                 told(report.progress)
                 self._take(call, row, found, report, read=time.monotonic() < deadline)
             told(report.progress)
@@ -265,6 +277,12 @@ class ConnectorScans:
             report.error = _internal(error)
         self._note(row, report.summary)
         return report
+
+    def _check(self, number: int, bound: str, what: str) -> None:
+        most: int = getattr(self._limits, bound)
+        if number > most:
+            setting = f"floecat.limits.{bound.replace('_', '-')}"
+            raise UnprocessableError(f"The scan found more than {most} {what} ({setting}), and ended there")
 
     def _take(self, call: Call, row: ConnectorRow, found: object, report: ScanReport, *, read: bool) -> None:
         location, identifier = row.location, None

@@ -34,8 +34,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most keys of an object in a metadata document. More are answered 400."""
 
     definition_bytes: Annotated[int, size()] = 64 * _MIB
-    """Most bytes of a table's metadata beside its snapshots and logs: schemas, specs, references, properties,
-    statistics. Reading them takes up to 18 times as much memory. Larger documents are refused."""
+    """Most bytes of each log in a table's metadata, and of all that is no log and no snapshot: schemas,
+    specs, references, properties, statistics. Reading these takes up to 18 times as much memory. Larger
+    documents are refused."""
 
     snapshots: Annotated[int, integer(minimum=1)] = 1_000_000
     """Most snapshots of a table. Documents with more are refused."""
@@ -127,6 +128,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     table_manifests: Annotated[int, integer(minimum=1)] = 500_000
     """Most manifests of one table that a purge reads, its own or those of a table that may share files."""
+
+    connector_folders: Annotated[int, integer(minimum=1)] = 1_000_000
+    """Most folders that a scan of a connector looks into. One that needs more ends there; `exclude` and
+    `max-depth` of the connector leave folders out."""
+
+    connector_tables: Annotated[int, integer(minimum=1)] = 100_000
+    """Most tables that a scan of a connector finds, with places that cannot be read. It ends with more."""
 
     view_sql_bytes: Annotated[int, size()] = 64 * _KIB
     """Most SQL of a view, of all its dialects, that is searched for the tables that it reads: lineage in

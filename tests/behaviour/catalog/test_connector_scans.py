@@ -28,6 +28,7 @@ from floecat.errors import (
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
+from floecat.settings.limits import LimitSettings
 from floecat.store import connectors, job_claims
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
@@ -195,6 +196,28 @@ class TestScans:
         report = kernel.connector_scans.scan(call, "lake")
         assert registered(report) == ["lake.b"]
         assert [failure.error.message for failure in report.failed] == ["internal error: ValueError"]
+
+    def test_folders_and_tables_of_a_scan_are_bounded(self, kernel: Kernel, call: Call, engine: SetEngine):
+        for name in "abc":
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        # the root and a folder for each table
+        for bound, number, done in (("connector_folders", 4, 2), ("connector_tables", 3, 2)):
+            for most in (number - 1, number):
+                limits = LimitSettings(**{bound: most})
+                bounded = open_kernel(msgspec.structs.replace(kernel.settings, limits=limits))
+                try:
+                    engine_of(bounded)
+                    report = bounded.connector_scans.scan(call, "lake")
+                finally:
+                    bounded.close()
+                assert (report.error is None) == (most == number)
+                assert len(report.registered) + len(report.skipped) == (done if most < number else 3)
+                if report.error is not None:
+                    setting = bound.replace("_", "-")
+                    assert f"{most} {bound.partition('_')[2]} (floecat.limits.{setting})" in str(
+                        report.summary
+                    )
 
     def test_a_root_that_is_not_there_is_a_problem(self, kernel: Kernel, call: Call, engine: SetEngine):
         connect(kernel, call, path="misspelt")

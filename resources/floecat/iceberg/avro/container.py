@@ -212,10 +212,12 @@ def read_header(data: bytes, *, location: str, what: str) -> Header:
         raise _invalid(what, location)
     at = len(_MAGIC)
     metadata: dict[str, bytes] = {}
+    left = _MOST_METADATA
     try:
         count, at = _read_varint(data, at)
         while count:
-            if len(metadata) + abs(count) > _MOST_METADATA:
+            left -= abs(count)  # a key may come again and again
+            if left < 0:
                 raise _invalid(what, location)
             if count < 0:
                 # the form of a block that states its size

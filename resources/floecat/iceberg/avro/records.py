@@ -16,7 +16,7 @@ import numpy as np
 from floecat.errors import BoundExceededError, InvalidMetadataError
 from floecat.iceberg.avro.container import Header, read_blocks, read_header
 from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError, TooManyItemsError
-from floecat.iceberg.avro.decoding import Column, decode, skip
+from floecat.iceberg.avro.decoding import Column, Spans, decode, skip
 from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.avro.record_starts import BlockPlace, RecordMarks, walk_records
 from floecat.iceberg.avro.string_columns import Int64s
@@ -125,6 +125,15 @@ class RecordReader:
                 found.append((place, field))
         return found
 
+    def check_location(self, column: Column) -> None:
+        """Refuses locations that nothing reads or deletes: a few of them take all the memory of a list.
+
+        Raises:
+            BoundExceededError: one is longer than the bound.
+        """
+        if isinstance(column, Spans) and column.lengths.max(initial=0) > self._bounds.location_bytes:
+            raise self._exceeded("location_bytes", "a location has more bytes than")
+
     def invalid(self, problem: str) -> InvalidMetadataError:
         """The error for a file with a problem."""
         return InvalidMetadataError(f"Cannot read {self._what} {self._location}: {problem}")
@@ -156,13 +165,13 @@ class RecordReader:
         bounds = self._bounds
         size = entries = 0
         for block in read_blocks(self._data, self.header, location=self._location, what=self._what):
-            if not block.rows:
-                continue
-            entries += block.rows
+            entries += max(block.rows, 1)
             if block.rows > bounds.manifest_block_entries:
                 raise self._exceeded("manifest_block_entries", "a block has more entries than")
             if entries > bounds.manifest_entries:
                 raise self._exceeded("manifest_entries", "it has more entries than")
+            if not block.rows:
+                continue
             records = inflate_block(
                 block.data, self._codec, location=self._location, what=self._what, bounds=bounds
             )

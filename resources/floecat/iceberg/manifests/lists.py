@@ -108,6 +108,7 @@ def read_manifest_list(
     summaries = reader.place(_PARTITIONS_ID, _PARTITIONS)
     wanted: Wanted = dict.fromkeys([*places.values(), *([] if summaries is None else [summaries])])
     for records in reader.read(wanted):
+        reader.check_location(records.columns[places["manifest_path"]])
         try:
             columns = {name: _values(name, records.columns[place]) for name, place in places.items()}
             if summaries is not None:

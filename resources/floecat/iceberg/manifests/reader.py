@@ -71,6 +71,7 @@ _FIELDS: dict[str, tuple[int, pa.DataType]] = {
 """Fields of an entry and of its data file: their ids, and the type of their column."""
 
 _REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
+_LOCATIONS = frozenset({"file_path", "referenced_data_file"})
 _SIZES = frozenset({"file_size_in_bytes", "content_offset", "content_size_in_bytes"})
 _PARTITION, _PARTITION_ID = "partition", 102
 
@@ -215,6 +216,8 @@ class _Layout:
             place = self._places.get(name)
             type = _FIELDS[name][1]
             if place is not None:
+                if name in _LOCATIONS:
+                    self._reader.check_location(records.columns[place])
                 columns[name] = self._plain(name, records.columns[place], type)
             elif name == "content":
                 columns[name] = as_arrow(np.zeros(records.rows, np.int32))

@@ -61,8 +61,9 @@ _PLAIN = frozenset(
 )
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
-_GEOMETRY = re.compile(r"geometry\s*(?:\(\s*([^)]*?)\s*\))?", re.IGNORECASE)
-_GEOGRAPHY = re.compile(r"geography\s*(?:\(\s*([^,)]*?)\s*(?:,\s*(\w*)\s*)?\))?", re.IGNORECASE)
+# possessive: blanks that may belong to several parts take cubic time
+_GEOMETRY = re.compile(r"geometry\s*+(?:\(([^)]*+)\))?", re.IGNORECASE)
+_GEOGRAPHY = re.compile(r"geography\s*+(?:\(([^,)]*+)(?:,\s*+(\w*+)\s*+)?\))?", re.IGNORECASE)
 
 
 class PrimitiveType(msgspec.Struct, frozen=True):
@@ -213,9 +214,10 @@ def _geography(match: re.Match[str]) -> PrimitiveType:
 
 
 def _crs(text: str | None) -> str:
-    if text == "":
+    name = _DEFAULT_CRS if text is None else text.strip()
+    if not name:
         raise IllegalArgumentError("Invalid CRS: (empty string)")
-    return (text or _DEFAULT_CRS).casefold()
+    return name.casefold()
 
 
 _PARAMETRISED: tuple[

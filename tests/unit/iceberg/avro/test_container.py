@@ -23,6 +23,7 @@ from floecat.iceberg.avro.container import (
 )
 from floecat.iceberg.avro.inflation import inflate_block
 
+SAME = varint(1) + b"k" + varint(0)
 WHERE = {"location": "s3://b/m.avro", "what": "manifest"}
 
 
@@ -85,6 +86,8 @@ def test_metadata_in_blocks_that_tell_their_size() -> None:
         b"Obj\x01" + varint(1) + varint(1) + b"\xff" + varint(0) + b"\x00" + bytes(16),
         b"Obj\x01" + varint(1) + varint(-4) + bytes(30),
         b"Obj\x01" + varint(1) + varint(2**62) + bytes(30),
+        b"Obj\x01" + (varint(1) + SAME) * 10_001 + varint(0) + bytes(16),
+        b"Obj\x01" + varint(10_001) + SAME * 10_001 + varint(0) + bytes(16),
     ],
 )
 def test_headers_that_are_none(data: bytes) -> None:
@@ -92,6 +95,11 @@ def test_headers_that_are_none(data: bytes) -> None:
         InvalidMetadataError, match=r"^Cannot read manifest s3://b/m\.avro: not a valid Avro file"
     ):
         read_header(data, **WHERE)
+
+
+def test_a_key_may_come_again() -> None:
+    data = b"Obj\x01" + (varint(1) + SAME) * 10_000 + varint(0) + bytes(16)
+    assert read_header(data, **WHERE).metadata == {"k": b""}
 
 
 @pytest.mark.parametrize(

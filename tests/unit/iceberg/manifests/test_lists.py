@@ -16,7 +16,7 @@ from pyiceberg.manifest import ManifestFile as PyIcebergManifestFile
 from pyiceberg.manifest import read_manifest_list as pyiceberg_read_manifest_list
 from pyiceberg.manifest import write_manifest_list as pyiceberg_write_manifest_list
 
-from floecat.errors import InvalidMetadataError
+from floecat.errors import BoundExceededError, InvalidMetadataError
 from floecat.iceberg.manifests.lists import (
     DATA_MANIFEST,
     DELETE_MANIFEST,
@@ -26,6 +26,7 @@ from floecat.iceberg.manifests.lists import (
     write_manifest_list,
 )
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
+from floecat.iceberg.values.bounds import Bounds
 from tests.unit.iceberg.manifest_bytes import LIST_FIELDS, manifest_list_bytes
 from tests.unit.iceberg.manifest_samples import SampleFile, Table, read_entries, read_metadata
 
@@ -102,6 +103,17 @@ def test_reads_version_1_lists_of_old_writers() -> None:
 
 def test_an_empty_list() -> None:
     assert list(read_manifest_list(manifest_list_bytes([]), location=LOCATION)) == []
+
+
+def test_a_path_beyond_the_default() -> None:
+    longest = "s" * Bounds().location_bytes
+    assert (
+        len(list(read_manifest_list(manifest_list_bytes([{"manifest_path": longest}]), location=LOCATION)))
+        == 1
+    )
+    data = manifest_list_bytes([{"manifest_path": f"{longest}s"}])
+    with pytest.raises(BoundExceededError, match=r"8,192 \(floecat\.limits\.location-bytes\)"):
+        list(read_manifest_list(data, location=LOCATION))
 
 
 def test_a_missing_path_is_named() -> None:

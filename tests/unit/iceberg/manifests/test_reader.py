@@ -518,6 +518,27 @@ def test_bounds_are_named() -> None:
     assert len(rows_by_columns(data, bounds=Bounds(manifest_entries=300, manifest_items=300))) == 300
 
 
+@pytest.mark.parametrize("field", ["file_path", "referenced_data_file"])
+def test_locations_beyond_the_default(field: str) -> None:
+    longest = Bounds().location_bytes
+    fields = all_fields()
+    made = any_entry(random.Random(1), "s3://b/a")
+    made["data_file"][field] = "s" * longest
+    assert list(read_manifest(manifest_bytes([made], fields=fields), location=LOCATION))
+    made["data_file"][field] += "s"
+    with pytest.raises(BoundExceededError, match=r"8,192 \(floecat\.limits\.location-bytes\)"):
+        list(read_manifest(manifest_bytes([made], fields=fields), location=LOCATION))
+
+
+def test_blocks_without_entries_count() -> None:
+    bounds = Bounds(manifest_entries=10)
+    data = manifest_bytes([])
+    empty = b"\0\0" + data[-16:]
+    assert list(read_manifest(data + empty * 10, location=LOCATION, bounds=bounds)) == []
+    with pytest.raises(BoundExceededError, match=r"floecat\.limits\.manifest-entries"):
+        list(read_manifest(data + empty * 11, location=LOCATION, bounds=bounds))
+
+
 def test_maps_that_nobody_asks_for_are_bounded_too() -> None:
     bounded = [{"key": number, "value": b"a"} for number in range(300)]
     data = manifest_bytes([entry("s3://b/a", lower_bounds=bounded)], fields=all_fields())

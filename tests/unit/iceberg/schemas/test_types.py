@@ -43,6 +43,20 @@ def test_refuses_what_is_no_type(text: str) -> None:
         parse_primitive(text)
 
 
+@pytest.mark.parametrize("start", ["geometry(", "geography(", "geography", "geography(a,"])
+def test_blanks_take_time_in_proportion(start: str) -> None:
+    # hours, if each of them may belong to several parts
+    with pytest.raises(IllegalArgumentError):
+        parse_primitive(start + " " * 100_000 + "!")
+
+
+def test_blanks_around_a_coordinate_system_are_no_part_of_it() -> None:
+    assert parse_primitive("geometry ( a b )") == parse_primitive("geometry(a b)")
+    assert parse_primitive("geography( a b , karney )") == parse_primitive("geography(a b,karney)")
+    with pytest.raises(IllegalArgumentError, match="Invalid CRS"):
+        parse_primitive("geometry( )")
+
+
 def test_an_omitted_coordinate_system_is_the_default_one() -> None:
     assert parse_primitive("geometry") == parse_primitive("geometry(OGC:CRS84)")
     assert parse_primitive("geography") == parse_primitive("geography(ogc:crs84, SPHERICAL)")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from litestar import Request
 from litestar.enums import ScopeType
@@ -30,7 +30,7 @@ from floecat_rest.requests import Services
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["EmptyNames", "RawPaths", "empty_name_error"]
+__all__ = ["EmptyNames", "RawPaths", "empty_name_error", "repeated_parameter_error"]
 
 _LEADING_SLASHES = re.compile("^/{2,}")
 _EMPTY_PREFIX = re.compile("^/v1/{2,}")
@@ -59,7 +59,7 @@ class RawPaths:
 
 
 class EmptyNames:
-    """ASGI wrapper that answers requests with an empty name in the path."""
+    """ASGI wrapper that answers requests with an empty name in the path, or with a parameter twice."""
 
     def __init__(self, app: ASGIApp, services: Services, authenticator: Authenticator) -> None:
         self._app = app
@@ -72,6 +72,7 @@ class EmptyNames:
         error = None
         if scope["type"] == ScopeType.HTTP and kernel is not None:
             error = empty_name_error(scope["method"], scope["path"], kernel.separator)
+            error = error or repeated_parameter_error(scope["query_string"])
         if error is None:
             await self._app(scope, receive, send)
             return
@@ -105,6 +106,14 @@ def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> F
                 return error
             return missing(identifier) if missing is not None else missing_namespace(identifier.namespace)
     return NotFoundError(_EMPTY_SEGMENT) if "//" in path else None
+
+
+def repeated_parameter_error(query: bytes) -> FloecatError | None:
+    """The error for a query that has a parameter twice, of which readers take either; None if it has none."""
+    if b"&" not in query:
+        return None
+    names = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&") if part]
+    return BadRequestError("Invalid query: a parameter is sent twice") if len({*names}) < len(names) else None
 
 
 def _raw_path(scope: Scope) -> str:

@@ -219,3 +219,19 @@ def test_an_empty_parent_is_the_top_level_and_an_empty_level_does_not_exist(
     for parent in ("%1F", f"{namespace}%1F", f"%1F{namespace}"):
         answer = client.get(f"/v1/namespaces?parent={parent}")
         assert (answer.status_code, answer.json()["error"]["type"]) == (404, "NoSuchNamespaceException")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "purgeRequested=false&purgeRequested=true",
+        "purgeRequested=false&a=1&purge%52equested=false",
+        "a&a",
+    ],
+)
+def test_a_parameter_that_is_sent_twice_is_400_and_changes_nothing(
+    client: TestClient, table: str, query: str
+) -> None:
+    answer = client.delete(f"{table}?{query}")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "BadRequestException")
+    assert client.get(f"{table}?snapshots=all&a=1&b=1&&").status_code == 200

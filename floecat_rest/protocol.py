@@ -72,6 +72,17 @@ class _AnswerTransport:
         self.flush()
         self._transport.write(data)
 
+    def end(self) -> None:
+        """Send what was kept: an answer to HEAD has no body."""
+        self.flush()
+        self.release()
+
+    def release(self) -> None:
+        """Drop what was not read of the request."""
+        self._cycle.body = bytearray()
+        # a circle of references otherwise, until the garbage collector comes
+        self._cycle.transport = self._transport
+
     def flush(self) -> None:
         """Send the head if it was kept."""
         if self._head:
@@ -129,6 +140,16 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         super().connection_lost(exc)
         self._stop_request()
+        if self._running is not None:
+            self._running[1].add_done_callback(self._release)
+
+    def _release(self, _: asyncio.Task[None]) -> None:
+        """Break circles of references: the garbage collector may be long in coming."""
+        if self._sending is not None:
+            self._sending.release()
+        self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
+        self._running = self._sending = None
+        self._phase = "idle", None
 
     def data_received(self, data: bytes) -> None:
         """Parse what a client sends."""
@@ -211,7 +232,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for it."""
         if self._sending is not None:
-            self._sending.flush()  # an answer to HEAD has no body
+            self._sending.end()
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -458,6 +460,54 @@ def test_the_request_of_a_client_that_is_gone_is_stopped() -> None:
         await stopped.wait()
 
     run(work, app=endless)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_request_leaves_memory_with_its_answer() -> None:
+    requests: list[weakref.ref[object]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        requests.append(weakref.ref(send.__self__))
+        await at_once(scope, receive, send)
+
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        for _ in range(3):
+            await client.send(b"POST" + HEAD[3:] + b"Content-Length: 2\r\n\r\n{}")
+            await client.answer()
+        assert [request() is None for request in requests[:-1]] == [True, True]
+
+    run(work, app=app)
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("app", [at_once, echo], ids=["answered", "running"])
+def test_a_connection_leaves_memory_when_it_ends(app: Any) -> None:
+    gone = asyncio.Event()
+    made: list[weakref.ref[object]] = []
+
+    class Watched(CatalogHttpProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            loop = asyncio.get_running_loop()
+            made.append(weakref.ref(self, lambda _: loop.call_soon(gone.set)))
+            super().connection_made(transport)
+
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        await client.send(b"POST" + HEAD[3:] + b"Content-Length: 200000\r\n\r\n" + b"a" * 60_000)
+        if app is at_once:
+            assert (await client.answer())[0] == 200
+        client.writer.transport.abort()
+        await gone.wait()
+
+    run(work, app=app, protocol=Watched)
 
 
 def test_an_answer_is_one_write() -> None:

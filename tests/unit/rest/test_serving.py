@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import pytest
+import uvicorn
+import uvloop
 
 from floecat.errors import SettingsError
 from floecat.settings import Settings
-from floecat_rest.serving import run
+from floecat_rest.serving import bind_sockets, run
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "catalog.example.com"])
@@ -25,6 +30,38 @@ def test_dev_mode_does_not_listen_where_others_reach_it(tmp_path: Path, host: st
 def test_a_store_without_schema_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="db upgrade"):
         run(Settings(data_dir=str(tmp_path)))
+
+
+def test_several_connections_are_accepted_between_requests() -> None:
+    """A client whose requests never end would keep new ones out for as many rounds as there are others."""
+    rounds: list[int] = []
+
+    async def work() -> int:
+        now = 0
+
+        class Accepted(asyncio.Protocol):
+            def __init__(self, **_: object) -> None:
+                rounds.append(now)
+
+        config = uvicorn.Config(lambda: None, port=0, http=Accepted, lifespan="off", log_config=None)
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        sockets = bind_sockets(config)
+        address = sockets[0].getsockname()
+        sockets[0].listen()
+        with ExitStack() as clients:
+            for _ in range(len(sockets)):
+                clients.enter_context(socket.create_connection(address))
+            await server.startup(sockets)
+            while len(rounds) < len(sockets):
+                now += 1
+                await asyncio.sleep(0)
+            await server.shutdown(sockets)
+        return len(sockets)
+
+    assert uvloop.run(work()) == len(rounds) > 10
+    assert max(rounds) - min(rounds) <= 2
 
 
 DIES = """

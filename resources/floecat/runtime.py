@@ -174,7 +174,13 @@ class Kernel:
         self._captures = made.jobs
         self._capture_processes = made.processes
 
-        self.events = CatalogEvents(store, self.metadata_files, self.storages, default_account_id=account_id)
+        self.events = CatalogEvents(
+            store,
+            self.metadata_files,
+            self.storages,
+            default_account_id=account_id,
+            memory_bytes=settings.limits.working_memory_bytes,
+        )
         self.live_entries = LiveEntries(store, default_account_id=account_id)
         self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)

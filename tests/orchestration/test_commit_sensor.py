@@ -375,7 +375,7 @@ def test_an_idle_tick_costs_one_statement(lakehouse, follower):
     lakehouse.create("events", catalog="other")
     follower.ticks(2)
     kernel = lakehouse.kernel
-    events = CatalogEvents(kernel.store, kernel.metadata_files, kernel.storages)
+    events = CatalogEvents(kernel.store, kernel.metadata_files, kernel.storages, memory_bytes=1 << 20)
     with kernel.store.count_statements() as counter:
         batch = events.after(CommitCursor.parse(follower.cursor), limit=10)
     assert batch.events == ()

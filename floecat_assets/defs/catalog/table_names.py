@@ -32,6 +32,8 @@ WIPES_PER_TICK = 200
 _HOUR_MS = 3_600_000
 _LOCATION = "tables"
 _TIMEOUT_S = 40
+_MOST_BYTES = 16 << 20
+"""Of an answer of the web server: a group for each namespace, or an error."""
 _RELOAD = """mutation { answer: reloadRepositoryLocation(repositoryLocationName: "tables") {
   __typename ... on WorkspaceLocationEntry { locationOrLoadError { ... on PythonError { message } } }
   ... on PythonError { message } } }"""
@@ -199,7 +201,10 @@ def _ask(webserver_url: str, query: str) -> dict[str, Any]:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=_TIMEOUT_S) as answer:
-            found: dict[str, Any] = json.load(answer)["data"]["answer"]
+            content = answer.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"the answer is larger than {_MOST_BYTES} bytes")
+            found: dict[str, Any] = json.loads(content)["data"]["answer"]
             return found
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionError):

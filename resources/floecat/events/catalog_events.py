@@ -102,11 +102,20 @@ class CatalogEvents:
         storages: CatalogStorages,
         *,
         default_account_id: UUID | None = None,
+        memory_bytes: int,
     ) -> None:
-        """`default_account_id`: labels of catalogs of other accounts name their account."""
+        """Puts the service together.
+
+        Args:
+            store: holds the commit logs.
+            files: reads metadata files.
+            storages: of the catalogs.
+            default_account_id: labels of catalogs of other accounts name their account.
+            memory_bytes: of metadata files that are read at a time.
+        """
         self._store = store
         self._default_account_id = default_account_id
-        self._tables = CommittedTables(store, files)
+        self._tables = CommittedTables(store, files, memory_bytes=memory_bytes)
         self._storages = storages
 
     def after(self, cursor: CommitCursor, *, limit: int, until: CommitCursor | None = None) -> EventBatch:

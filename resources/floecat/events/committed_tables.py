@@ -17,9 +17,11 @@ import msgspec
 from floecat.errors import FloecatError
 from floecat.events.table_description import TableDescription, describe
 from floecat.iceberg.normalization import read_metadata_file
+from floecat.settings.limits import LimitSettings
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store import documents, tables
 from floecat.store.database.engine import Connection, Store
+from floecat.working_memory import WorkingMemory
 
 __all__ = ["Answer", "CommittedTable", "CommittedTables", "MetadataReader"]
 
@@ -27,6 +29,7 @@ Answer: TypeAlias = TableDescription | str
 """A description, or why there is none."""
 
 _READERS = 8
+_DEFAULT_LIMITS = LimitSettings()
 _log = logging.getLogger(__name__)
 
 
@@ -51,17 +54,26 @@ class CommittedTable(msgspec.Struct, frozen=True):
 class CommittedTables:
     """Describes tables; for one that cannot be described the answer is the reason, and the others go on."""
 
-    def __init__(self, store: Store, files: MetadataReader, *, time_budget_s: float = 20.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        files: MetadataReader,
+        *,
+        time_budget_s: float = 20.0,
+        memory_bytes: int = _DEFAULT_LIMITS.working_memory_bytes,
+    ) -> None:
         """Takes where documents are.
 
         Args:
             store: holds the current documents.
             files: reads all of them.
             time_budget_s: how long one call of `describe` waits for storage in all.
+            memory_bytes: of documents that are read at a time; a larger one is read alone.
         """
         self._store = store
         self._files = files
         self._time_budget_s = time_budget_s
+        self._memory = WorkingMemory(memory_bytes, wait_ms=int(1000 * time_budget_s))
 
     def describe(self, commits: Sequence[CommittedTable]) -> list[Answer]:
         """Descriptions in the order of the commits; those of one table must be in the order of its history.
@@ -102,7 +114,8 @@ class CommittedTables:
 
     def _from_file(self, commit: CommittedTable) -> Answer:
         location = commit.metadata_location
-        return _described(location, lambda: self._files.read(commit.storage, location))
+        with self._memory.work():
+            return _described(location, lambda: self._files.read(commit.storage, location))
 
 
 def _from_store(conn: Connection, commit: CommittedTable) -> Answer | None:

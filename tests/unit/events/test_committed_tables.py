@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from floecat.events.committed_tables import CommittedTable, CommittedTables
 from floecat.events.table_description import TableDescription
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Store
+from floecat.working_memory import take_memory
 from tests.storages import storage_at
 
 DOCUMENT = (
@@ -21,6 +23,7 @@ DOCUMENT = (
     b'"current-snapshot-id":5,"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"manifest-list":"s3://lake/t/m.avro",'
     b'"summary":{"operation":"append","total-records":"12"}}]}'
 )
+LARGE_BYTES = 4 << 20
 LAKE = storage_at(["s3://lake"])
 
 
@@ -29,11 +32,20 @@ class Storage:
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
+        self.two = threading.Barrier(2)
+        self.waits_s = 60.0
+        self.read_together = False
 
     def read(self, storage: CatalogStorage, location: str, /) -> bytes:
         storage.allowed.check(location)
         match location.rsplit("/", 1)[-1]:
             case "ok":
+                return DOCUMENT
+            case "large":
+                take_memory(LARGE_BYTES)
+                with suppress(threading.BrokenBarrierError):
+                    self.two.wait(self.waits_s)
+                    self.read_together = True
                 return DOCUMENT
             case "broken":
                 return b'{"format-version": 2, "secret": "hunter2"}'
@@ -100,6 +112,16 @@ def test_a_storage_that_hangs_is_not_waited_for(store, storage):
     assert not storage.let_go.is_set()
     assert isinstance(ok, TableDescription)
     assert hanging == ["Storage did not give the metadata file within 2 s"] * 40
+
+
+@pytest.mark.parametrize(("memory_bytes", "together"), [(LARGE_BYTES, False), (2 * LARGE_BYTES, True)])
+def test_large_files_are_read_within_one_memory(store, storage, memory_bytes, together):
+    tables = CommittedTables(store, storage, memory_bytes=memory_bytes, time_budget_s=120)
+    if not together:
+        storage.waits_s = 0.5  # for the other one, which does not come
+    answers = tables.describe(committed("large", "large"))
+    assert all(isinstance(answer, TableDescription) for answer in answers)
+    assert storage.read_together == together
 
 
 def test_nothing_to_describe_costs_no_statement(store, storage):

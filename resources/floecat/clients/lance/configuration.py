@@ -11,7 +11,13 @@ from urllib.parse import urlsplit
 
 __all__ = ["Configuration"]
 
-_INTEGERS: Final = {"connect_timeout": (10_000, 1), "read_timeout": (30_000, 1), "max_retries": (3, 0)}
+_INTEGERS: Final = {
+    "connect_timeout": (10_000, 1),
+    "read_timeout": (30_000, 1),
+    "max_retries": (3, 0),
+    "max_answer_bytes": (256 << 20, 1),
+    "max_pages": (10_000, 1),
+}
 """Default and least value."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -46,6 +52,12 @@ class Configuration:
     max_retries: int
     """How often a failed request is sent again, at most."""
 
+    max_answer_bytes: int
+    """Largest answer that is read. It has to come within ten times the read timeout."""
+
+    max_pages: int
+    """Most pages of the catalog that are read for one list."""
+
     root: str
     """Location below which tables are declared; empty lets the catalog choose."""
 
@@ -74,6 +86,8 @@ class Configuration:
             connect_timeout_ms=integers["connect_timeout"],
             read_timeout_ms=integers["read_timeout"],
             max_retries=integers["max_retries"],
+            max_answer_bytes=integers["max_answer_bytes"],
+            max_pages=integers["max_pages"],
             root=_root(texts["root"]),
         )
 

@@ -139,7 +139,7 @@ class IcebergRestNamespace(LanceNamespace):
             children = [tuple(levels) for levels in page.namespaces if tuple(levels[:-1]) == parent.levels]
             return CatalogPage([levels[-1] for levels in children if levels], page.next_page_token)
 
-        listed = collect(fetch, request.limit, request.page_token)
+        listed = collect(fetch, request.limit, request.page_token, max_pages=self._catalog.max_pages)
         return ListNamespacesResponse(namespaces=listed.items, page_token=listed.page_token)
 
     @takes(DescribeNamespaceRequest)

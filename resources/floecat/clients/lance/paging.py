@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lance_namespace.errors import InvalidInputError
+from lance_namespace.errors import InternalError, InvalidInputError
 
 __all__ = ["CatalogPage", "Listed", "collect"]
 
@@ -32,6 +32,8 @@ def collect(
     limit: int | None,
     page_token: str | None,
     wanted: Callable[[Sequence[str]], Sequence[str]] = list,
+    *,
+    max_pages: int,
 ) -> Listed:
     """Items up to a limit, or all of them, from as many pages of the catalog as needed.
 
@@ -44,8 +46,10 @@ def collect(
         limit: most items; None for all.
         page_token: where to continue.
         wanted: chooses among fetched items, in their order.
+        max_pages: most pages that are fetched: a catalog may name a next one for ever.
 
     Raises:
+        InternalError: there are more pages.
         InvalidInputError: the limit is below 1, or the token is malformed.
     """
     if limit is not None and limit < 1:
@@ -53,7 +57,7 @@ def collect(
     start = None if limit is None else ""
     token, used = _decode(page_token) if page_token else (start, 0)
     found: list[str] = []
-    while True:
+    for _ in range(max_pages):
         page = fetch(token, limit)
         rest, passed = list(page.items[used:]), min(used, len(page.items))
         used -= passed
@@ -68,6 +72,7 @@ def collect(
         if not page.next_token:
             return Listed(found, None)
         token = page.next_token
+    raise InternalError(f"The catalog has more than {max_pages} pages for this list (max_pages)")
 
 
 def _encode(token: str | None, used: int) -> str:
@@ -77,7 +82,7 @@ def _encode(token: str | None, used: int) -> str:
 def _decode(page_token: str) -> tuple[str | None, int]:
     try:
         token, used = json.loads(base64.urlsafe_b64decode(page_token.encode()))
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         token = used = None
     if not isinstance(token, str) or not isinstance(used, int) or used < 0:
         raise InvalidInputError("The page token is not one of this list")

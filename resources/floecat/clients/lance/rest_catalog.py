@@ -42,6 +42,7 @@ class RestCatalog:
     def __init__(self, configuration: Configuration) -> None:
         """Opens no connection yet."""
         self._endpoint = configuration.endpoint
+        self.max_pages: Final = configuration.max_pages
         self._transport = Transport(configuration)
         self._tokens = Tokens(configuration, self._transport)
         self._warehouses: dict[str, _Warehouse] = {}

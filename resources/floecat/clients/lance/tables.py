@@ -159,7 +159,7 @@ class LanceTables:
                 return names
             return self._chosen(namespace, names, _is_written if only_written else _is_any)
 
-        return collect(fetch, limit, page_token, wanted)
+        return collect(fetch, limit, page_token, wanted, max_pages=self._catalog.max_pages)
 
     def _find(self, table: TableName, *, vend: bool) -> LanceTable | None:
         found = self._catalog.request(

@@ -107,5 +107,5 @@ def decode(body: bytes, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InternalError(f"The answer of the catalog cannot be read: {error}") from None

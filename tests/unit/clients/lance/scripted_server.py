@@ -99,7 +99,10 @@ def scripted_server() -> Iterator[ScriptedServer]:
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(sent)))
+            if "Content-Length" in reply.headers:
+                self.close_connection = True  # as it may not be what follows
+            else:
+                self.send_header("Content-Length", str(len(sent)))
             self.end_headers()
             self.wfile.write(sent)
 

@@ -25,6 +25,8 @@ def test_defaults_are_those_of_the_specification():
         connect_timeout_ms=10_000,
         read_timeout_ms=30_000,
         max_retries=3,
+        max_answer_bytes=256 << 20,
+        max_pages=10_000,
         root=os.getcwd(),
     )
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lance_namespace.errors import InvalidInputError
+from lance_namespace.errors import InternalError, InvalidInputError
 
-from floecat.clients.lance.paging import CatalogPage, collect
+from floecat.clients.lance.configuration import Configuration
+from floecat.clients.lance.paging import CatalogPage
+from floecat.clients.lance.paging import collect as collect_pages
 
+MOST = Configuration.parse({"endpoint": "http://c", "root": ""}).max_pages
+collect = partial(collect_pages, max_pages=MOST)
 NAMES = [f"t{number:02}" for number in range(23)]
 
 
@@ -86,3 +92,23 @@ def test_foreign_tokens_are_refused(token: str):
 def test_limits_below_one_are_refused(limit: int):
     with pytest.raises(InvalidInputError, match="limit must be at least 1"):
         collect(Catalog().fetch, limit, None)
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_catalog_that_always_names_a_next_page(limit: int | None):
+    fetched = 0
+
+    def fetch(_token: str | None, _size: int | None) -> CatalogPage:
+        nonlocal fetched
+        fetched += 1
+        return CatalogPage([], "next")
+
+    with pytest.raises(InternalError, match=r"more than 10000 pages for this list \(max_pages\)"):
+        collect(fetch, limit, None)
+    assert fetched == MOST
+
+
+def test_a_deep_page_token_is_none_of_this_list():
+    token = base64.urlsafe_b64encode(b"[" * 100_000).decode()
+    with pytest.raises(InvalidInputError, match="not one of this list"):
+        collect(Catalog().fetch, 5, token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import time
 from collections.abc import Callable
@@ -106,3 +107,33 @@ def test_read_timeout(server: ScriptedServer, connect: Connect):
         with pytest.raises(ServiceUnavailableError, match="ReadTimeoutError"):
             describe(connect(endpoint=url, read_timeout=50, max_retries=0))
         assert time.monotonic() - begin < 25
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 10_000, b'{"properties":{"a":"\xff"}}', b'{"namespace":' + b"[" * 10_000]
+)
+def test_answers_that_cannot_be_decoded(server: ScriptedServer, connect: Connect, body: bytes):
+    server.on(*NAMESPACE, Reply(body=body))
+    with pytest.raises(InternalError, match="cannot be read"):
+        describe(connect())
+
+
+def test_a_larger_answer_than_is_allowed(server: ScriptedServer, connect: Connect):
+    body = b'{"namespace":["a"],"properties":{"x":"y"}}'
+    server.on(*NAMESPACE, Reply(body=body))
+    assert describe(connect(max_answer_bytes=1000)) == {"x": "y"}
+    server.on(*NAMESPACE, Reply(body=body.ljust(1001)))
+    with pytest.raises(InternalError, match=r"larger than 1000 bytes \(max_answer_bytes\)"):
+        describe(connect(max_answer_bytes=1000))
+
+
+def test_a_small_answer_that_would_inflate_is_not_inflated(server: ScriptedServer, connect: Connect):
+    bomb = gzip.compress(b'{"namespace":["a"],"properties":{"x":"y"}}' + b" " * 1_000_000)
+    server.on(*NAMESPACE, Reply(body=bomb, headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(InternalError, match="cannot be read"):
+        describe(connect())
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server: ScriptedServer, connect: Connect):
+    server.on(*NAMESPACE, Reply(body=b'{"namespace"', headers={"Content-Length": "1000"}), FOUND)
+    assert describe(connect()) == {"x": "y"}

@@ -56,8 +56,13 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most bytes that the log files and deletion vectors of a version of a Delta table may decode to. Larger
     tables are refused."""
 
-    delta_log_bytes_in_request: Annotated[int, size()] = 512 * _MIB
-    """The same for a load. With more, see `data-file-footer-bytes`."""
+    delta_log_bytes_in_request: Annotated[int, size()] = 256 * _MIB
+    """The same for a load; deletion vectors count eight times there, as they are decoded. With more, see
+    `data-file-footer-bytes`."""
+
+    delta_schema_bytes_in_request: Annotated[int, size()] = 4 * _MIB
+    """Most characters of the schemas, of all versions, that a load of a Delta table translates. With more,
+    see `data-file-footer-bytes`."""
 
     delta_log_files: Annotated[int, integer(minimum=1)] = 1_000_000
     """Most files in the log of a Delta table. Tables with more are refused."""

@@ -216,6 +216,7 @@ class DeltaLog:
                 if known_again is not None and known_again not in tried:
                     starts.append(known_again)
         found = {version: metadata for version, metadata in history if metadata and metadata.schema_string}
+        self.bounds.check_schemas(metadata.schema_string for metadata in found.values())
         return sorted(found.items())
 
     def faults_since(self, before: Sequence[LogFault], listing: LogListing) -> tuple[LogFault, ...]:
@@ -278,7 +279,7 @@ class DeltaLog:
         # No longer needed, and possibly as large as the result.
         del texts, checkpoint
         files = self._live_files(tables, locations, actions, names)
-        meter.add(vector_total(files, "size_bytes"))
+        meter.add_vectors(vector_total(files, "size_bytes"))
         return Snapshot(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, metadata, headers[-1:]),
@@ -349,7 +350,7 @@ class DeltaLog:
         with damage_of(text.location):
             actions = list(read_file_actions([text], names, self._paths))
             adds, removes = newest_actions(actions, names, location=self.location)
-            meter.add(vector_total(adds, "size_bytes"))
+            meter.add_vectors(vector_total(adds, "size_bytes"))
         return Commit(
             version=version,
             timestamp_ms=self._timestamp_ms(listing, version, new_metadata, [header]),

@@ -6,6 +6,7 @@ compressed, an empty line of JSON is a row of nulls. So decoded sizes are added 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from floecat.errors import UnsupportedDeltaTableError
@@ -17,6 +18,10 @@ __all__ = ["LogBounds", "ReadMeter", "TooLargeError"]
 
 ROW_BYTES = 128
 """What a row of nulls takes in the columns of adds and removes, about."""
+
+
+_DECODED_VECTOR = 8
+"""How many times its size a deletion vector may take in memory."""
 
 
 class TooLargeError(Exception):
@@ -53,6 +58,18 @@ class LogBounds:
                 f"its log takes more than {most} bytes (floecat.limits.delta-log-bytes-in-request)"
             )
 
+    def check_schemas(self, schemas: Iterable[str]) -> None:
+        """Leaves to the pipeline schemas that take a request too long to translate.
+
+        Raises:
+            TooLargeError: with the setting.
+        """
+        most = self.limits.delta_schema_bytes_in_request
+        if self.in_request and sum(map(len, schemas)) > most:
+            raise TooLargeError(
+                f"its schemas have more than {most} characters (floecat.limits.delta-schema-bytes-in-request)"
+            )
+
 
 class ReadMeter:
     """Adds up the decoded bytes of the files from which one state is rebuilt."""
@@ -78,6 +95,10 @@ class ReadMeter:
         raise UnsupportedDeltaTableError(
             f"A state of the Delta table takes more than {most} bytes (floecat.limits.delta-log-bytes)"
         )
+
+    def add_vectors(self, size_bytes: int) -> None:
+        """Counts deletion vectors: in a request by what they may take when they are decoded."""
+        self.add(size_bytes * (_DECODED_VECTOR if self.bounds.in_request else 1))
 
     def add_lines(self, data: bytes) -> None:
         """Counts a file of JSON lines."""

@@ -102,6 +102,8 @@ class LogReader:
         pool = ThreadPoolExecutor(_READS_AHEAD, thread_name_prefix="delta-log")
         ahead: deque[tuple[str, int, Future[LogText]]] = deque()
         held = 0
+        # small files are counted again when they are decoded
+        take_memory(min(sum(size for _, size in files if size <= _SMALL_FILE_BYTES), _BYTES_AHEAD))
         try:
             for name, size in files:
                 while ahead and (len(ahead) == _READS_AHEAD or held + size > _BYTES_AHEAD):
@@ -109,7 +111,7 @@ class LogReader:
                     yield self._taken(first, future)
                     held -= its_size
                 if size > _SMALL_FILE_BYTES:
-                    take_memory(size)  # before it is there; small files are counted when they are decoded
+                    take_memory(size)  # before it is there
                 read = partial(self._files.read, max_bytes=size)
                 ahead.append((name, size, pool.submit(self._text, name, read)))
                 held += size

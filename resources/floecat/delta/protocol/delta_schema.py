@@ -7,7 +7,7 @@ column.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -23,7 +23,7 @@ __all__ = [
     "DeltaStruct",
     "DeltaType",
     "TypeChange",
-    "find_column",
+    "find_columns",
     "mapping_mode",
     "parse_delta_schema",
     "parse_primitive",
@@ -156,11 +156,11 @@ def parse_delta_schema(text: str) -> DeltaStruct:
         raise UnsupportedDeltaTableError("The Delta schema is nested too deeply") from None
 
 
-def find_column(struct: DeltaStruct, name: str) -> DeltaField | None:
-    """A column by its name; without an exact match, regardless of case."""
+def find_columns(struct: DeltaStruct, names: Iterable[str]) -> list[DeltaField | None]:
+    """Columns by their names, None for each that is missing; without an exact match, regardless of case."""
     by_name = {column.name: column for column in struct.fields}
     folded = {column.name.casefold(): column for column in struct.fields}
-    return by_name.get(name) or folded.get(name.casefold())
+    return [by_name.get(name) or folded.get(name.casefold()) for name in names]
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,9 +95,13 @@ class PathReader:
 
 def _check_bounds(encoded: pa.Array) -> None:
     """As `check_bounds` of locations, for the paths that it could refuse."""
-    suspicious = pc.greater(pc.binary_length(encoded), location_bounds.limits.location_bytes)
-    if pc.any(pc.match_substring(encoded, "%")).as_py():
-        suspicious = pc.or_(suspicious, pc.match_substring(encoded, "%25"))
+    limits = location_bounds.limits
+    suspicious = pc.greater(pc.binary_length(encoded), limits.location_bytes)
+    if pc.any(pc.match_substring(encoded, "%25")).as_py():
+        decoded = encoded
+        for _ in range(limits.percent_decoding_levels):
+            decoded = _without_ascii_codes(decoded)
+        suspicious = pc.or_(suspicious, pc.match_substring_regex(decoded, _ASCII_CODE.pattern.decode()))
     if pc.any(suspicious).as_py():
         for path in encoded.filter(suspicious).to_pylist():
             check_bounds(path)
@@ -117,10 +122,19 @@ def _decoded(encoded: pa.Array) -> pa.Array:
 
 def _without_ascii_codes(encoded: pa.Array) -> pa.Array:
     # One code after the other, in all paths at once. '%' comes last, so that nothing is decoded twice.
-    codes = set(_ASCII_CODE.findall(b"\n".join(pc.cast(encoded, pa.binary()).to_pylist())))
+    codes = _ascii_codes(b"\n".join(pc.cast(encoded, pa.binary()).to_pylist()))
     for code in sorted(codes - {_PERCENT}) + sorted(codes & {_PERCENT}):
         encoded = pc.replace_substring(encoded, code.decode(), unquote(code.decode()))
     return encoded
+
+
+def _ascii_codes(text: bytes) -> set[bytes]:
+    """The distinct codes in a text, which may be most of it."""
+    data = np.frombuffer(text + b"\n\n", np.uint8)
+    places = np.flatnonzero(data == ord("%"))
+    digits = np.unique(data[places + 1].astype(np.uint16) << 8 | data[places + 2])
+    codes = (b"%" + int(pair).to_bytes(2, "big") for pair in digits)
+    return {code for code in codes if _ASCII_CODE.fullmatch(code)}
 
 
 def _canonical_uri(scheme: str, rest: str) -> str:

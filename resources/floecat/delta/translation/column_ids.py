@@ -23,7 +23,7 @@ from floecat.delta.protocol.delta_schema import (
     DeltaMap,
     DeltaStruct,
     DeltaType,
-    find_column,
+    find_columns,
     mapping_mode,
     parse_delta_schema,
     physical_name,
@@ -264,7 +264,7 @@ def slots_of(metadata: Metadata) -> tuple[Slot, ...]:
     struct = parse_delta_schema(metadata.schema_string)
     # If mapping is off, what it left in the schema is ignored.
     mapped = mapping_mode(metadata.configuration) != "none"
-    columns = [find_column(struct, name) for name in metadata.partition_columns]
+    columns = find_columns(struct, metadata.partition_columns)
     partitions = {(physical_name(column, column.name, mapped=mapped),) for column in columns if column}
     slots = _walk_struct(struct, (), "", mapped)
     return tuple(slot._replace(partition=True) if slot.path in partitions else slot for slot in slots)

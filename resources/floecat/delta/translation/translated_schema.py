@@ -23,7 +23,7 @@ from floecat.delta.protocol.delta_schema import (
     DeltaPrimitive,
     DeltaStruct,
     DeltaType,
-    find_column,
+    find_columns,
     mapping_mode,
     parse_delta_schema,
     physical_name,
@@ -162,7 +162,8 @@ def translate_schema(metadata: Metadata, ids: FieldIds) -> TranslatedSchema:
     translator = _Translator(assigned, partitions, mapped=mode != "none")
     json = {"type": "struct", "schema-id": 0, "fields": translator.fields(struct, (), "", required=True)}
     schema = _parse(json)
-    fields = tuple(_partition_column(column, translator, ids) for column in partitions)
+    leaves = {leaf.logical_name: leaf for leaf in translator.leaves if leaf.partition}
+    fields = tuple(_partition_column(column, leaves[column.name], ids) for column in partitions)
     return TranslatedSchema(
         schema=schema,
         leaves=tuple(translator.leaves),
@@ -191,23 +192,21 @@ def _parse(json: JsonObject) -> Schema:
 
 
 def _partition_columns(names: Sequence[str], struct: DeltaStruct) -> tuple[DeltaField, ...]:
-    columns: list[DeltaField] = []
-    for name in names:
-        column = find_column(struct, name)
+    columns: dict[str, DeltaField] = {}
+    for name, column in zip(names, find_columns(struct, names), strict=True):
         if column is None:
             raise InvalidDeltaTableError(f"Partition column {name} is not in the schema")
-        if column in columns:
+        if column.name in columns:
             raise InvalidDeltaTableError(f"Partition column {name} is named twice")
         if not isinstance(column.type, DeltaPrimitive) or column.type.name in _NO_PARTITION_TYPES:
             raise UnsupportedDeltaTableError(
                 f"Partition column {name} has type {column.type}, which cannot partition an Iceberg table"
             )
-        columns.append(column)
-    return tuple(columns)
+        columns[column.name] = column
+    return tuple(columns.values())
 
 
-def _partition_column(column: DeltaField, translator: _Translator, ids: FieldIds) -> PartitionColumn:
-    leaf = next(leaf for leaf in translator.leaves if leaf.partition and leaf.logical_name == column.name)
+def _partition_column(column: DeltaField, leaf: LeafColumn, ids: FieldIds) -> PartitionColumn:
     return PartitionColumn(
         # A column that was replaced by one of another type is a new source, even if its id stays.
         field_id=ids.partition_id(f"{leaf.field_id}:{_type_family(leaf.type)}"),

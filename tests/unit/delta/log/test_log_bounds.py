@@ -13,7 +13,7 @@ LIMITS = LimitSettings(delta_log_bytes=1000, delta_log_bytes_in_request=500)
 
 def test_the_defaults() -> None:
     assert LogBounds().decoded_bytes == 16 * 1024 * MIB
-    assert LogBounds(in_request=True).decoded_bytes == 512 * MIB
+    assert LogBounds(in_request=True).decoded_bytes == 256 * MIB
     limits = LimitSettings()
     assert (limits.delta_log_files, limits.delta_header_bytes, limits.checkpoint_footer_bytes) == (
         1_000_000,
@@ -35,6 +35,21 @@ def test_a_request_is_left_to_the_pipeline_earlier() -> None:
     meter.add(500)
     with pytest.raises(TooLargeError, match=r"floecat\.limits\.delta-log-bytes-in-request"):
         meter.add(1)
+
+
+def test_vectors_count_as_they_are_decoded_in_a_request() -> None:
+    ReadMeter(LogBounds(LIMITS)).add_vectors(1000)
+    ReadMeter(LogBounds(LIMITS, in_request=True)).add_vectors(62)
+    with pytest.raises(TooLargeError, match=r"floecat\.limits\.delta-log-bytes-in-request"):
+        ReadMeter(LogBounds(LIMITS, in_request=True)).add_vectors(63)
+
+
+def test_schemas_of_all_versions_count_in_a_request() -> None:
+    limits = LimitSettings(delta_schema_bytes_in_request=100)
+    LogBounds(limits).check_schemas(["x" * 100, "y"])
+    LogBounds(limits, in_request=True).check_schemas(["x" * 99, "y"])
+    with pytest.raises(TooLargeError, match=r"100 .* \(floecat\.limits\.delta-schema-bytes-in-request\)"):
+        LogBounds(limits, in_request=True).check_schemas(["x" * 100, "y"])
 
 
 def test_empty_lines_count_as_rows() -> None:

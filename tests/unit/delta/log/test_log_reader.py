@@ -27,11 +27,12 @@ def _reader(folder: Path, files: LocalFileIO) -> LogReader:
     return LogReader(files, AllowedLocations([location]), location, LogBounds(in_request=True))
 
 
-def test_large_sidecars_are_counted_before_they_are_read(folder: Path) -> None:
+@pytest.mark.parametrize("size_bytes", [17 * MIB, 1])
+def test_sidecars_are_counted_before_they_are_read(folder: Path, size_bytes: int) -> None:
     names = ["a.parquet", "b.parquet"]
     for name in names:
         with (folder / name).open("wb") as file:
-            file.truncate(17 * MIB)
+            file.truncate(size_bytes)
     files, memory = LocalFileIO(), WorkingMemory(8 * MIB, wait_ms=0)
     reader = _reader(folder, files)
     with memory.work():

@@ -144,14 +144,15 @@ class TableMetadataBuilder:
                 self._schemas.remove(schema_ids)
                 self._removed_schema_ids |= schema_ids
             case u.AddPartitionSpec():
-                spec = parse_partition_spec(update.spec)
-                self._specs.add(spec, self._schemas.selected, self._format_version)
+                schema = self._schemas.selected
+                self._specs.add(parse_partition_spec(update.spec), schema, self._format_version)
             case u.SetDefaultSpec():
                 self._specs.select(update.spec_id)
             case u.RemovePartitionSpecs():
                 self._specs.remove(update.spec_ids or frozenset())
             case u.AddSortOrder():
-                self._orders.add(parse_sort_order(update.sort_order), self._schemas.selected)
+                schema = self._schemas.selected
+                self._orders.add(parse_sort_order(update.sort_order), schema)
             case u.SetDefaultSortOrder():
                 self._orders.select(update.sort_order_id)
             case _:

@@ -262,7 +262,7 @@ def _identifier_problem(schema: Schema, found: NestedField) -> str | None:
     return None
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True):
     field: NestedField
     name: str
     short_name: str

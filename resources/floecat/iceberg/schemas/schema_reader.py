@@ -48,34 +48,19 @@ def _read_field(json: object, depth: int) -> NestedField:
     name = json.get("name")
     if not isinstance(name, str):
         raise IllegalArgumentError("Cannot parse struct field: missing string name")
-    field = NestedField(
-        _read_id(json, "id", name),
-        name,
-        _read_type(json, "type", name, depth + 1),
-        _read_bool(json, "required", name),
-        _read_doc(json, name),
-    )
-    if field.required and field.type == _UNKNOWN:
+    field_id = _read_id(json, "id", name)
+    field_type = _read_type(json, "type", name, depth + 1)
+    required = _read_bool(json, "required", name)
+    doc = json.get("doc")
+    if doc is not None and not isinstance(doc, str):
+        raise IllegalArgumentError(f"Cannot parse to a string value: doc of field {name}")
+    if required and field_type == _UNKNOWN:
         raise IllegalArgumentError(f"Cannot create required field with unknown type: {name}")
-    return _with_defaults(field, json)
-
-
-def _with_defaults(field: NestedField, json: JsonObject) -> NestedField:
-    defaults: dict[str, object] = {}
-    for key in ("initial-default", "write-default"):
-        if key in json:
-            json[key] = check_default(json[key], field.type, field.name)
-            defaults[key] = json[key]
-    if not defaults:
-        return field
+    for default in ("initial-default", "write-default"):
+        if default in json:
+            json[default] = check_default(json[default], field_type, name)
     return NestedField(
-        field.id,
-        field.name,
-        field.type,
-        field.required,
-        field.doc,
-        defaults.get("initial-default"),
-        defaults.get("write-default"),
+        field_id, name, field_type, required, doc, json.get("initial-default"), json.get("write-default")
     )
 
 
@@ -83,10 +68,11 @@ def _read_type(json: JsonObject, key: str, owner: str, depth: int) -> Type:
     value = json.get(key)
     if isinstance(value, str):
         primitive = parse_primitive(value)
-        geospatial = primitive.name in ("geometry", "geography")
-        # Some readers refuse capitals, and blanks that the reference implementation does not write. The name
-        # of a coordinate system stays as it is.
-        json[key] = primitive.name + value[len(primitive.name) :] if geospatial else str(primitive)
+        if value != primitive.name:
+            geospatial = primitive.name in ("geometry", "geography")
+            # Some readers refuse capitals, and blanks that the reference implementation does not write. The
+            # name of a coordinate system stays as it is.
+            json[key] = primitive.name + value[len(primitive.name) :] if geospatial else str(primitive)
         return primitive
     if not isinstance(value, dict):
         raise IllegalArgumentError(f"Cannot parse type of field {owner}: missing {key}")
@@ -124,13 +110,6 @@ def _read_bool(json: JsonObject, key: str, owner: str) -> bool:
     if not isinstance(value, bool):
         raise IllegalArgumentError(f"Cannot parse to a boolean value: {key} of field {owner}")
     return value
-
-
-def _read_doc(json: JsonObject, owner: str) -> str | None:
-    doc = json.get("doc")
-    if doc is not None and not isinstance(doc, str):
-        raise IllegalArgumentError(f"Cannot parse to a string value: doc of field {owner}")
-    return doc
 
 
 def renumber_struct(json: JsonObject, next_id: Callable[[], int], old_to_new: dict[int, int]) -> None:

@@ -39,26 +39,6 @@ MIN_FORMAT_VERSIONS = {
 _DEFAULT_CRS = "OGC:CRS84"
 _EDGE_ALGORITHMS = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 
-_PLAIN = frozenset(
-    {
-        "boolean",
-        "int",
-        "long",
-        "float",
-        "double",
-        "date",
-        "time",
-        "timestamp",
-        "timestamptz",
-        "timestamp_ns",
-        "timestamptz_ns",
-        "string",
-        "uuid",
-        "binary",
-        "unknown",
-        "variant",
-    }
-)
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 # possessive: blanks that may belong to several parts take cubic time
@@ -88,6 +68,29 @@ class PrimitiveType(msgspec.Struct, frozen=True):
     def is_primitive(self) -> bool:
         """Whether the specification calls it primitive: all but `variant`."""
         return self.name != "variant"
+
+
+_PLAIN = {
+    name: PrimitiveType(name)
+    for name in (
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "string",
+        "uuid",
+        "binary",
+        "unknown",
+        "variant",
+    )
+}
 
 
 class NestedField(msgspec.Struct, frozen=True):
@@ -183,8 +186,9 @@ def parse_primitive(text: str) -> PrimitiveType:
         IllegalArgumentError: unknown type, or parameters out of range.
     """
     lowered = text.lower()
-    if lowered in _PLAIN:
-        return PrimitiveType(lowered)
+    plain = _PLAIN.get(lowered)
+    if plain is not None:
+        return plain
     for pattern, subject, build in _PARAMETRISED:
         if match := pattern.fullmatch(subject(text)):
             return build(match)

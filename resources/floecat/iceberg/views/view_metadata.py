@@ -199,8 +199,13 @@ class ViewMetadata:
             InvalidMetadataError: it is not view metadata, or breaks the specification. The message names the
                 field, never its value.
         """
-        _check_format_version(_decode(data, _FormatVersion, "view metadata").format_version)
-        document = _decode(data, _Document, "view metadata")
+        try:
+            document = _decode(data, _Document, "view metadata")
+        except InvalidMetadataError:
+            # the version is named first, as another one may have other fields
+            _check_format_version(_decode(data, _FormatVersion, "view metadata").format_version)
+            raise
+        _check_format_version(document.format_version)
         _check_header(document)
         metadata = cls(document, data)
         _check_current_version(metadata)

@@ -196,7 +196,9 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         threads = RequestThreads(services.settings)
         asyncio.get_running_loop().set_default_executor(threads)
-        readiness = services.readiness = Readiness(timeout_ms=services.settings.store.timeout_ms)
+        timeout_ms = services.settings.store.timeout_ms
+        readiness = services.readiness = Readiness(timeout_ms=timeout_ms)
+        gauges = services.gauges = Readiness(timeout_ms=timeout_ms)
         is_own = services.kernel is None
         kernel = services.kernel = services.kernel or open_kernel(services.settings)
         # those of the routes too, which did not exist when the kernel was opened
@@ -213,6 +215,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
             updates.cancel()
             threads.shutdown(wait=True)
             readiness.close()
+            gauges.close()
             if is_own:
                 services.kernel = None
                 kernel.close()

@@ -141,6 +141,7 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     """Exception handler of the application: renders any error, and logs those that an operator must see."""
     request_id = request_id_of(request.scope)
     path = request.scope["path"]
+    raised = error
     if isinstance(error, NotFoundException) or (
         isinstance(error, errors.NoSuchWarehouseError) and path.startswith(_DOUBLED)
     ):
@@ -159,9 +160,21 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
             request_id,
             exc_info=error if internal else None,
         )
+    _release(raised)
     # A response to HEAD has no body, errors included.
     content = b"" if request.method == "HEAD" else encode_error(described)
     return Response(content, status_code=described.code, headers=headers, media_type="application/json")
+
+
+def _release(error: BaseException | None) -> None:
+    """Drop what an error refers to, now that it is logged.
+
+    Its traceback refers to the frame of who awaited the work of a thread, that to the future, and that to the
+    error: the request and its body would stay in memory until the garbage collector comes.
+    """
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _unknown_path(path: str) -> errors.NotFoundError:

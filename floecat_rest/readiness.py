@@ -1,14 +1,17 @@
-"""Whether the service can answer requests, said in bounded time whatever its threads are doing."""
+"""What probes and scrapes learn of the store, in bounded time whatever its threads are doing."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from floecat.errors import StoreUnavailableError
 from floecat_rest.threads import HandlerThreads
 
 __all__ = ["Readiness"]
+
+T = TypeVar("T")
 
 _PART_OF_TIMEOUT = 0.9
 """The rest is for the answer."""
@@ -23,13 +26,13 @@ class Answering(Protocol):
 
 
 class Readiness:
-    """Asks the store in a thread of its own, once for all probes that arrive meanwhile."""
+    """Asks the store a question in a thread of its own, once for all who ask meanwhile."""
 
     def __init__(self, *, timeout_ms: int) -> None:
-        """Sets how long a probe waits for its answer."""
+        """Sets how long an answer is waited for."""
         self._timeout_ms = timeout_ms
         self._threads = HandlerThreads(1)
-        self._asked: asyncio.Future[None] | None = None
+        self._asked: asyncio.Future[Any] | None = None
 
     async def check(self, store: Answering) -> None:
         """Fails unless the store answers.
@@ -37,8 +40,19 @@ class Readiness:
         Raises:
             StoreUnavailableError: it fails, or does not answer in time.
         """
+        await self.ask(store.ping)
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """What a question to the store is answered, the same for all who ask meanwhile.
+
+        Args:
+            question: always the same.
+
+        Raises:
+            StoreUnavailableError: there is no answer in time.
+        """
         if self._asked is None or self._asked.done():
-            self._asked = self._threads.submit(store.ping)
+            self._asked = self._threads.submit(question)
             # a late failure is of no interest to anyone
             self._asked.add_done_callback(lambda asked: asked.cancelled() or asked.exception())
         asked = self._asked
@@ -47,7 +61,8 @@ class Readiness:
             raise StoreUnavailableError(
                 f"The store does not answer within floecat.store.timeout-ms ({self._timeout_ms} ms)"
             )
-        asked.result()
+        answer: T = asked.result()
+        return answer
 
     def close(self) -> None:
         """Ends the thread once the store has answered."""

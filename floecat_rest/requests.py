@@ -78,6 +78,9 @@ class Services:
     readiness: Readiness | None = None
     """Likewise."""
 
+    gauges: Readiness | None = None
+    """Likewise. Asks the store for gauges."""
+
     process_metrics: ProcessMetrics | None = None
     """Likewise."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 import msgspec
 from litestar import Controller, Response, get
-from litestar.concurrency import sync_to_thread
 from litestar.plugins.prometheus import PrometheusController
 from prometheus_client import generate_latest
 
 from floecat.errors import UnavailableError
+from floecat.runtime import Kernel
 from floecat_rest.authentication import PUBLIC
 from floecat_rest.management.purge_metrics import StoreGauges
 from floecat_rest.process_metrics import ProcessMetrics
@@ -54,13 +55,16 @@ class MetricsPageController(PrometheusController):
 
     @get(operation_id="metrics")
     async def get(self, request: CatalogRequest) -> Response[bytes]:
-        """Metrics of all worker processes, and gauges of jobs and purges unless the store is away."""
+        """Metrics of all worker processes, and gauges of jobs and purges if the store answers."""
         cast("ProcessMetrics", request.services.process_metrics).update()
         answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
         try:
-            totals = await sync_to_thread(request.kernel.purges.totals)
-            jobs = await sync_to_thread(request.kernel.jobs.count)
+            gauges = await cast("Readiness", request.services.gauges).ask(partial(_gauges, request.kernel))
         except UnavailableError:
             return answer
-        answer.content += generate_latest(StoreGauges(totals, jobs))
+        answer.content += generate_latest(gauges)
         return answer
+
+
+def _gauges(kernel: Kernel) -> StoreGauges:
+    return StoreGauges(kernel.purges.totals(), kernel.jobs.count())

@@ -68,7 +68,8 @@ class JwksKeys:
     """The key set that an issuer publishes, fetched when needed and kept.
 
     An unknown `kid` means that the issuer rotated its keys: the set is fetched again, though not more often
-    than every 30 seconds, so that forged tokens cannot make this service flood the issuer. A set that is an
+    than every 30 seconds, so that forged tokens cannot make this service flood the issuer. Meanwhile other
+    tokens of unknown keys are answered 503, for the client to try again. A set that is an
     hour old is fetched again too, so that withdrawn keys stop working; if the issuer is away then, the old
     set serves on.
     """
@@ -111,8 +112,14 @@ class JwksKeys:
         found = self._matching(key_id)
         if found and self._monotonic_s() - self._fetched_at_s < _FRESH_FOR_S:
             return found
-        with self._lock:
-            self._refresh()
+        # one thread waits for the issuer: others may have tokens of known keys to verify
+        if self._lock.acquire(blocking=not self._keys):
+            try:
+                self._refresh()
+            finally:
+                self._lock.release()
+        elif not found:
+            raise UnavailableError("The keys of the token issuer are being fetched", retry_after_s=1)
         if not self._keys:
             raise UnavailableError("The keys of the token issuer are not available", retry_after_s=5)
         return self._matching(key_id)
@@ -126,12 +133,14 @@ class JwksKeys:
         now_s = self._monotonic_s()
         if now_s - self._tried_at_s < (_REFETCH_AFTER_S if self._keys else _RETRY_WITHOUT_KEYS_AFTER_S):
             return
-        self._tried_at_s = now_s
         try:
             self._keys = _read_key_set(self._fetch(self._find_url()))
             self._fetched_at_s = now_s
         except (OSError, ValueError, JoseError, msgspec.MsgspecError) as error:
             _log.warning("The key set of the token issuer cannot be read: %s", type(error).__name__)
+        finally:
+            # not the time when it was begun: who waited meanwhile would wait for another try
+            self._tried_at_s = self._monotonic_s()
 
     def _find_url(self) -> str:
         if self._jwks_url is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,8 @@ class Issuer:
         self.keys: list[dict[str, object]] = []
         self.fetches: list[str] = []
         self.broken = False
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
 
     @property
     def jwks_url(self) -> str:
@@ -27,6 +30,8 @@ class Issuer:
 
     def answer(self, path: str) -> tuple[int, bytes]:
         self.fetches.append(path)
+        self.asked.set()
+        assert self.answers.wait(120)
         if self.broken:
             return 500, b"no"
         if path == "/keys":

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
@@ -89,6 +91,25 @@ def test_without_any_key_the_answer_is_unavailable_and_soon_tried_again(issuer, 
     issuer.broken = False
     stopwatch.now_s += 6
     assert keys.find("rsa-1")
+
+
+def test_one_thread_waits_for_an_issuer_that_is_slow(issuer, rsa_key, stopwatch):
+    issuer.publish(rsa_key)
+    keys = JwksKeys(issuer.jwks_url, timeout_s=120, monotonic_s=stopwatch)
+    keys.find("rsa-1")
+    stopwatch.now_s += 3601
+    issuer.asked.clear()
+    issuer.answers.clear()
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            waiting = thread.submit(keys.find, "unknown")
+            assert issuer.asked.wait(120)
+            assert [key.kid for key in keys.find("rsa-1")] == ["rsa-1"]
+            with pytest.raises(UnavailableError, match="being fetched"):
+                keys.find("another")
+        finally:
+            issuer.answers.set()
+        assert waiting.result(120) == []
 
 
 def test_a_slow_issuer_does_not_hold_requests_up(stopwatch):

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 import inspect
 import json
+import weakref
 
 import pytest
+from litestar import Request
 from litestar.exceptions import (
     HTTPException,
     MethodNotAllowedException,
@@ -16,6 +19,7 @@ from floecat_rest.errors import (
     ERROR_KINDS,
     ErrorModel,
     UnsupportedMediaTypeError,
+    answer_error,
     describe_error,
     encode_error,
 )
@@ -169,3 +173,31 @@ def test_a_catalog_may_have_the_name_of_the_version(client, opened_kernel, setti
     )
     assert client.get("/v1/v1/namespaces").json()["namespaces"] == []
     client.delete("/management/v1/catalogs/v1").raise_for_status()
+
+
+class Body:
+    """A request's body, as far as it can be seen to be gone."""
+
+
+def test_an_answered_error_keeps_nothing_of_its_request():
+    def fail(body):
+        try:
+            raise ValueError(body)
+        except ValueError:
+            raise errors.BadRequestError("no") from None
+
+    def handle():
+        body, kept = Body(), []  # as the future of a thread keeps what it raised
+        try:
+            fail(body)
+        except errors.BadRequestError as error:
+            kept.append(error)
+            answer_error(Request({"type": "http", "method": "GET", "path": "/", "headers": []}), error)
+        return weakref.ref(body)
+
+    gc.disable()
+    try:
+        body = handle()
+        assert body() is None
+    finally:
+        gc.enable()

@@ -71,6 +71,21 @@ def test_each_probe_learns_whether_the_store_answers():
     run(work, timeout_ms=120_000)
 
 
+def test_a_question_is_answered_to_all_who_ask_meanwhile():
+    async def work(readiness, store):
+        def question():
+            store.ping()
+            return store.asked
+
+        asked = [asyncio.create_task(readiness.ask(question)) for _ in range(50)]
+        await asyncio.to_thread(store.begun.wait)
+        store.answers.set()
+        assert set(await asyncio.gather(*asked)) == {1}
+        assert await readiness.ask(question) == 2
+
+    run(work, timeout_ms=120_000)
+
+
 def test_a_probe_whose_client_is_gone_does_not_end_the_question():
     async def work(readiness, store):
         gone = asyncio.create_task(readiness.check(store))
